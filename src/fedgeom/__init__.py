@@ -1,0 +1,1 @@
+"""Federated learning from the shape of data."""

@@ -1,0 +1,26 @@
+"""Every error fedgeom raises on purpose.
+
+A message says what was given, what is wanted and what to do; the class says whose turn it is to act.
+"""
+
+from __future__ import annotations
+
+
+class FedgeomError(Exception):
+    """The common ancestor, for callers that catch everything of ours and nothing else."""
+
+
+class InputError(FedgeomError, ValueError):
+    """The caller's data or parameters cannot be used as they are."""
+
+
+class DecodeError(FedgeomError, ValueError):
+    """A code word or message does not decode to anything valid."""
+
+
+class ProtocolError(FedgeomError, RuntimeError):
+    """A party did not follow the protocol; nothing was revealed to it."""
+
+
+class TooFewSitesError(ProtocolError):
+    """Fewer sites answered than the method or a site's policy needs."""
