@@ -1,0 +1,1 @@
+"""Multi-step building blocks used by several methods: join, secure sum, secure maximum."""

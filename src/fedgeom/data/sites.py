@@ -1,0 +1,144 @@
+"""A site's rows and labels, and ways to split one data set into sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+
+
+@dataclass(frozen=True)
+class SiteData:
+    """What one site holds: rows ``X``, one label per row ``y`` in the site's own words, row-aligned extras."""
+
+    name: str
+    X: npt.NDArray[np.float64]
+    y: npt.NDArray[Any]
+    extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError(f"a site needs a name; {self.name!r} was given")
+        X, y = _rows(self.X, self.name), np.asarray(self.y)
+        if y.ndim != 1 or len(y) != len(X):
+            raise InputError(
+                f"site {self.name!r}: {len(X)} rows but labels of shape {y.shape}; wanted one label per row"
+            )
+        extra = {key: np.asarray(value) for key, value in self.extra.items()}
+        for key, value in extra.items():
+            if len(value) != len(X):
+                raise InputError(f"site {self.name!r}: extra {key!r} has {len(value)} rows, X has {len(X)}")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "extra", extra)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def classes(self) -> npt.NDArray[Any]:
+        """The distinct labels, sorted."""
+        return np.unique(self.y)
+
+    def take(self, rows: npt.ArrayLike) -> SiteData:
+        """Return the site with only these rows (indices or a mask)."""
+        at = np.asarray(rows)
+        return SiteData(self.name, self.X[at], self.y[at], {k: v[at] for k, v in self.extra.items()})
+
+    def relabel(self, names: Mapping[Any, Any]) -> SiteData:
+        """Return the site with labels written in other words; every label present needs a new name."""
+        unknown = [label for label in self.classes.tolist() if label not in names]
+        if unknown:
+            raise InputError(f"site {self.name!r}: no new name for the labels {unknown}")
+        y = np.array([names[label] for label in self.y.tolist()])
+        return SiteData(self.name, self.X, y, self.extra)
+
+    def __repr__(self) -> str:
+        return f"SiteData({self.name!r}, {self.X.shape[0]} rows × {self.X.shape[1]}, {len(self.classes)} classes)"
+
+
+def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
+    try:
+        rows = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"site {name!r}: X must be numbers ({error})") from error
+    if rows.ndim != 2:
+        raise InputError(f"site {name!r}: X must be a table of rows and columns, {rows.ndim}-D was given")
+    return rows
+
+
+def split(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    n_sites: int = 3,
+    how: Literal["iid", "dirichlet", "by"] = "iid",
+    seed: int = 0,
+    *,
+    by: npt.ArrayLike | None = None,
+    alpha: float = 0.5,
+    names: Sequence[str] | None = None,
+    extra: Mapping[str, npt.ArrayLike] | None = None,
+) -> list[SiteData]:
+    """Split one data set into sites.
+
+    - ``iid``: a shuffled deal, each class spread evenly;
+    - ``dirichlet``: each class is divided by Dirichlet(``alpha``) shares, small alpha meaning skewed sites;
+    - ``by``: one site for each value of the array ``by`` (hospital, donor, writer); ``n_sites`` is ignored.
+
+    >>> [len(site) for site in split([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], n_sites=2)]
+    [2, 2]
+    """
+    rows, labels = _rows(X, "the whole set"), np.asarray(y)
+    if len(labels) != len(rows):
+        raise InputError(f"{len(rows)} rows but {len(labels)} labels were given")
+    if how == "by":
+        if by is None or len(np.asarray(by)) != len(rows):
+            raise InputError('how="by" needs `by`, one value per row that says which site it belongs to')
+        values, owner = np.unique(np.asarray(by), return_inverse=True)
+        n_sites, default_names = len(values), [str(value) for value in values.tolist()]
+    else:
+        if not 1 <= n_sites <= len(rows):
+            raise InputError(f"n_sites={n_sites} given for {len(rows)} rows; wanted 1 … {len(rows)}")
+        rng = np.random.default_rng(seed)
+        owner = _deal(labels, n_sites, rng) if how == "iid" else _dirichlet(labels, n_sites, how, alpha, rng)
+        width = len(str(n_sites))
+        default_names = [f"site-{i + 1:0{width}d}" for i in range(n_sites)]
+    titles = list(names) if names is not None else default_names
+    if len(titles) != n_sites:
+        raise InputError(f"{len(titles)} names were given for {n_sites} sites")
+    extras = {key: np.asarray(value) for key, value in (extra or {}).items()}
+    whole = SiteData("the whole set", rows, labels, extras)
+    parts = []
+    for i, title in enumerate(titles):
+        part = whole.take(np.flatnonzero(owner == i))
+        parts.append(SiteData(title, part.X, part.y, part.extra))
+    return parts
+
+
+def _deal(labels: npt.NDArray[Any], n_sites: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    """Deal class after class like cards, going on where the last class stopped."""
+    _, coded = np.unique(labels, return_inverse=True)
+    order = np.lexsort((rng.random(len(labels)), coded))
+    owner = np.empty(len(labels), np.intp)
+    owner[order] = np.arange(len(labels)) % n_sites
+    return owner
+
+
+def _dirichlet(
+    labels: npt.NDArray[Any], n_sites: int, how: str, alpha: float, rng: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    if how != "dirichlet":
+        raise InputError(f'how={how!r} given; wanted "iid", "dirichlet" or "by"')
+    if not alpha > 0:
+        raise InputError(f"alpha={alpha} given; wanted a positive concentration")
+    owner = np.empty(len(labels), np.intp)
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        cuts = np.floor(np.cumsum(rng.dirichlet(np.full(n_sites, alpha))) * len(members)).astype(int)
+        owner[members] = np.searchsorted(cuts[:-1], np.arange(len(members)), side="right")
+    return owner

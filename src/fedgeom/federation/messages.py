@@ -1,0 +1,145 @@
+"""What travels: closed, versioned, bounded structs in msgpack.
+
+A message is one of a fixed set of types, found by its short ``kind`` in a table of what the receiver
+understands. Unknown kinds, unknown fields, wrong types and oversized arrays are refused; nothing on
+the wire names a class or runs code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import DecodeError
+
+VERSION = 1
+"""The protocol's version; both ends must agree."""
+
+LARGEST_MESSAGE = 256 * 2**20
+"""No message, of whatever kind, may be larger than this many bytes."""
+
+DTYPES = {"u8": "<u8", "i8": "<i8", "f8": "<f8", "u4": "<u4", "i4": "<i4", "f4": "<f4", "u1": "|u1"}
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100_000)]
+
+
+class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A numpy array as (dtype, shape, bytes), with an allow-list of dtypes."""
+
+    dtype: str
+    shape: Annotated[tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**40)], ...], msgspec.Meta(max_length=4)]
+    data: bytes
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"arrays of dtype {self.dtype!r} are not allowed; allowed: {', '.join(DTYPES)}")
+        size = np.dtype(DTYPES[self.dtype]).itemsize
+        for extent in self.shape:
+            size *= extent
+        if size != len(self.data):
+            raise ValueError(f"an array of shape {self.shape} needs {size} bytes, {len(self.data)} came")
+
+    @classmethod
+    def of(cls, array: npt.ArrayLike) -> Array:
+        """Pack a numpy array."""
+        values = np.asarray(array)
+        code = f"{values.dtype.kind}{values.dtype.itemsize}"
+        if code not in DTYPES:
+            raise TypeError(f"arrays of {values.dtype} do not travel; allowed: {', '.join(DTYPES)}")
+        return cls(code, values.shape, np.ascontiguousarray(values, dtype=DTYPES[code]).tobytes())
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Unpack to a writeable array in the machine's byte order."""
+        array = np.frombuffer(self.data, DTYPES[self.dtype]).reshape(self.shape)
+        return array.astype(array.dtype.newbyteorder("="), copy=True)
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Any message; subclasses say their kind and, for the ledger, what they reveal to whom."""
+
+    kind: ClassVar[str]
+    reveals: ClassVar[str] = "nothing"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" not in cls.__dict__:
+            raise TypeError(f"message {cls.__name__} must state its `kind`")
+
+
+class Question(Message, frozen=True, kw_only=True):
+    """What the coordinator asks; ``answer`` is the only type it accepts back."""
+
+    kind: ClassVar[str] = "question"
+    answer: ClassVar[type[Message]]
+
+
+class Refusal(Message, frozen=True, kw_only=True):
+    """A site's answer when it will not or cannot answer."""
+
+    kind: ClassVar[str] = "refusal"
+    reveals: ClassVar[str] = "the reason for the refusal"
+    reason: Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The envelope: which protocol version, run, method and kind, and the message's own bytes."""
+
+    version: int
+    run: Key
+    method: Name
+    kind: Name
+    body: bytes
+
+
+def encode(message: Message) -> bytes:
+    """Turn a message into bytes."""
+    return msgspec.msgpack.encode(message)
+
+
+M = TypeVar("M", bound=Message)
+
+
+def decode(body: bytes, kind: type[M]) -> M:
+    """Turn bytes into a message of the expected type, or raise `DecodeError`."""
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
+        raise DecodeError(f"not a valid {kind.kind!r} message: {error}") from error
+
+
+def pack(run: bytes, method: str, message: Message) -> bytes:
+    """Put a message into its frame."""
+    return pack_body(run, method, message.kind, encode(message))
+
+
+def pack_body(run: bytes, method: str, kind: str, body: bytes) -> bytes:
+    """Put an encoded message into its frame."""
+    return msgspec.msgpack.encode(Frame(VERSION, run, method, kind, body))
+
+
+def unpack(data: bytes, *, limit: int = LARGEST_MESSAGE) -> Frame:
+    """Open a frame, refusing what is too large, malformed or of another protocol version."""
+    if len(data) > limit:
+        raise DecodeError(f"a message of {len(data):,} bytes came; the limit is {limit:,}")
+    try:
+        frame = msgspec.msgpack.decode(data, type=Frame)
+    except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
+        raise DecodeError(f"not a fedgeom frame: {error}") from error
+    if frame.version != VERSION:
+        raise DecodeError(f"the message speaks protocol version {frame.version}; this end speaks {VERSION}")
+    return frame
+
+
+def read_answer(frame: Frame, expected: type[M]) -> M | Refusal:
+    """Decode an answer: the expected type, or a refusal."""
+    known: Mapping[str, type[Message]] = {expected.kind: expected, Refusal.kind: Refusal}
+    if frame.kind not in known:
+        raise DecodeError(f"answered with {frame.kind!r} where {expected.kind!r} was asked for")
+    return decode(frame.body, known[frame.kind])  # type: ignore[return-value]

@@ -1,0 +1,36 @@
+"""The contract every federated method keeps: parameters, a site class, a conversation, a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Protocol
+
+import numpy.typing as npt
+
+from fedgeom.federation.site import Site
+from fedgeom.federation.sites import Sites
+
+
+class Model(Protocol):
+    """What a run yields: something that predicts and can be saved without pickles."""
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return a global class for each row."""
+
+    def tensors(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return the arrays and the plain facts that make up the model file."""
+
+
+class Method:
+    """The base of all methods; a subclass is a frozen dataclass whose fields are its parameters."""
+
+    name: ClassVar[str]
+    site: ClassVar[type[Site[Any]]]
+
+    def conduct(self, sites: Sites) -> Model:
+        """Hold the conversation with the sites and return the model."""
+        raise NotImplementedError(f"{type(self).__name__} does not conduct")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters, for the run record."""
+        return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}

@@ -1,0 +1,146 @@
+"""The coordinator's view of the sites: ask a question, get the answers that came."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from fedgeom.errors import DecodeError, TooFewSitesError
+from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.messages import Message, Question, Refusal, encode, pack_body, read_answer, unpack
+
+A = TypeVar("A", bound=Message)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Why no answer came from a site."""
+
+    reason: str
+
+
+class Engine(Protocol):
+    """Carries questions to sites and answers back; knows nothing else."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that can be asked."""
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        """Yield each asked site's answer, or why there is none, as they come."""
+
+
+@dataclass
+class Answers(Mapping[str, A], Generic[A]):
+    """The answers that came, by site, and for each missing one the reason."""
+
+    came: dict[str, A]
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, site: str) -> A:
+        return self.came[site]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.came)
+
+    def __len__(self) -> int:
+        return len(self.came)
+
+    def need(self, least: int, what: str) -> None:
+        """Raise `TooFewSitesError`, naming who is missing and why, when fewer than ``least`` came."""
+        if len(self) < least:
+            reasons = "".join(f"\n  {name}: {reason}" for name, reason in sorted(self.missing.items()))
+            raise TooFewSitesError(f"{len(self)} sites answered {what}, {least} are needed; missing:{reasons}")
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a progress display may want to know."""
+
+    step: int
+    kind: str
+    site: str
+    state: str
+    """asked, answered or lost"""
+    detail: str = ""
+
+
+class Sites:
+    """All sites of a run. Every answer is entered into the ledger before a method sees it."""
+
+    def __init__(self, engine: Engine, *, run: bytes, method: str, seed: int = 0, ledger: Ledger | None = None):
+        self._engine = engine
+        self.run, self.method, self.seed = run, method, seed
+        self.ledger = ledger if ledger is not None else Ledger()
+        self.listeners: list[Callable[[Event], None]] = []
+        self.lost: dict[str, str] = {}
+        self.seconds: list[tuple[str, float]] = []
+        self._step = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all sites, including those that were lost."""
+        return self._engine.names
+
+    def ask(
+        self,
+        question: Question | Mapping[str, Question],
+        *,
+        of: Iterable[str] | None = None,
+        expect: type[A],
+    ) -> Answers[A]:
+        """Ask the sites and wait for their answers.
+
+        One question goes to all (or those in ``of``); a mapping gives each site its own. A site that
+        fails to answer is missing from the answers, with the reason.
+        """
+        asked = (
+            dict.fromkeys(self.names if of is None else of, question)
+            if isinstance(question, Question)
+            else dict(question)
+        )
+        self._step += 1
+        bodies: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
+        requests = {}
+        for name, one in asked.items():
+            body = bodies.setdefault(id(one), b"") or encode(one)
+            bodies[id(one)] = body
+            requests[name] = pack_body(self.run, self.method, one.kind, body)
+            self._tell(one.kind, name, "asked")
+        answers: Answers[A] = Answers({})
+        began = time.perf_counter()
+        for name, reply in self._engine.deliver(requests):
+            kind = asked[name].kind
+            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, len(requests[name]), expect)
+            if isinstance(outcome, Lost):
+                answers.missing[name] = self.lost[name] = outcome.reason
+                self._tell(kind, name, "lost", outcome.reason)
+            else:
+                answers.came[name] = outcome
+                self._tell(kind, name, "answered")
+        if asked:
+            self.seconds.append((next(iter(asked.values())).kind, time.perf_counter() - began))
+        answers.came = {name: answers.came[name] for name in asked if name in answers.came}
+        return answers
+
+    def _read(self, name: str, reply: bytes, received: int, expect: type[A]) -> A | Lost:
+        try:
+            frame = unpack(reply)
+            if frame.run != self.run or frame.method != self.method:
+                raise DecodeError("the answer belongs to another run")
+            answer = read_answer(frame, expect)
+        except DecodeError as error:
+            return Lost(str(error))
+        self.ledger.add(
+            Entry(
+                step=self._step, site=name, kind=answer.kind, bytes=len(reply), received=received,
+                reveals=answer.reveals,
+            )
+        )  # fmt: skip
+        return Lost(answer.reason) if isinstance(answer, Refusal) else answer
+
+    def _tell(self, kind: str, site: str, state: str, detail: str = "") -> None:
+        for listener in self.listeners:
+            listener(Event(self._step, kind, site, state, detail))

@@ -1,0 +1,290 @@
+"""Joining: sites show signed keys, check each other against their rosters, and share recovery secrets.
+
+The steps follow Bonawitz et al. 2017 (rounds 0 and 1) with the neighbourhoods of SecAgg+. Beside them
+three *heralds* send everyone a random secret, end-to-end encrypted; all sites use the first one that
+arrived. From it follows what the sites must agree on behind the coordinator's back, for example the
+hidden order of Appendix B of the hulls paper: sorting by keyed hashes instead of exchanging n² random
+numbers, with the same trust (a site may know the order, the coordinator may not).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeVar
+
+import msgspec
+
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Key, Message, Name, Question, Signature
+from fedgeom.federation.site import Memory, Site, answers
+from fedgeom.federation.sites import Sites
+from fedgeom.secure import shamir
+from fedgeom.secure.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
+from fedgeom.secure.letters import seal, unseal
+from fedgeom.secure.neighbours import neighbours, ring_order
+
+HERALDS = 3
+MOST_ROUNDS = 64
+
+
+class PublicKeys(Message, frozen=True, kw_only=True):
+    """A site's keys for this run, signed by its identity: one for letters, one for each planned sum."""
+
+    kind: ClassVar[str] = "join.keys"
+    reveals: ClassVar[str] = "public keys; the number of columns"
+    letters: Key
+    masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
+    seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
+    """Hashes of the self-mask seeds: a seed put together from wrong shares is noticed."""
+    columns: Annotated[int, msgspec.Meta(ge=0)]
+    signature: Signature
+
+    def statement(self, run: bytes, name: str) -> tuple[bytes, ...]:
+        """Return what the signature covers."""
+        return (run, name.encode(), self.letters, *self.masks, *self.seals, str(self.columns).encode())
+
+
+class Hello(Question, frozen=True, kw_only=True):
+    """Invite a site to a run with this many secure sums."""
+
+    kind: ClassVar[str] = "join.hello"
+    answer: ClassVar[type[Message]] = PublicKeys
+    rounds: Annotated[int, msgspec.Meta(ge=0, le=MOST_ROUNDS)]
+
+
+class Letters(Message, frozen=True, kw_only=True):
+    """Sealed letters to other sites."""
+
+    kind: ClassVar[str] = "join.letters"
+    reveals: ClassVar[str] = "nothing: letters sealed for other sites, with shares of this run's mask keys"
+    letters: dict[Name, bytes]
+    needed: Annotated[int, msgspec.Meta(ge=1)]
+    """How many shares give a secret of this site back."""
+
+
+class Share(Question, frozen=True, kw_only=True):
+    """Show a site everybody's keys and ask for its letters to the others."""
+
+    kind: ClassVar[str] = "join.share"
+    answer: ClassVar[type[Message]] = Letters
+    cohort: dict[Name, PublicKeys]
+
+
+class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a letter says: shares of the sender's mask keys and self masks, and a herald's secret."""
+
+    mask_shares: tuple[bytes, ...] = ()
+    self_shares: tuple[bytes, ...] = ()
+    secret: bytes = b""
+
+
+class SecureMemory(Memory, kw_only=True):
+    """What a site remembers of its keys, its peers and its answers."""
+
+    letter_secret: bytes = b""
+    mask_secrets: tuple[bytes, ...] = ()
+    self_seeds: tuple[bytes, ...] = ()
+    herald_secret: bytes = b""
+    private: bytes = b""
+    """The seed of randomness that is never shared, not even in shares."""
+    cohort: dict[str, PublicKeys] = {}  # noqa: RUF012  (msgspec copies empty defaults)
+    peers: tuple[str, ...] = ()
+    own_letter: Letter | None = None
+    opened: dict[str, Letter] = {}  # noqa: RUF012
+    secret: bytes = b""
+    order: tuple[str, ...] = ()
+    """All sites that shared their keys, in the hidden order."""
+    participants: dict[int, tuple[str, ...]] = {}  # noqa: RUF012
+    """In each round, the sites it was masked for."""
+    asked: dict[str, bytes] = {}  # noqa: RUF012
+    """Fingerprints of the questions answered in each round: no mask serves twice."""
+
+
+def seal_of(seed: bytes) -> bytes:
+    """Commit to a self-mask seed; 256 random bits cannot be guessed from their hash."""
+    return fingerprint(b"self mask", seed)
+
+
+def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:
+    """Hash everybody's keys: it fixes the neighbourhoods, and nobody could choose it."""
+    parts = (part for name in sorted(cohort) for part in (name.encode(), cohort[name].letters))
+    return fingerprint(b"cohort", run, *parts)
+
+
+def holder_numbers(run: bytes, cohort: Mapping[str, PublicKeys]) -> dict[str, int]:
+    """Number the sites from 1 in ring order."""
+    return {name: at + 1 for at, name in enumerate(ring_order(sorted(cohort), cohort_seed(run, cohort)))}
+
+
+def threshold(holders: int, share: float = 2 / 3) -> int:
+    """Return how many of a secret's holders must come together."""
+    return max(2, math.ceil(share * holders - 1e-9))
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The sites that joined, as the coordinator knows them."""
+
+    sites: Sites
+    keys: dict[str, PublicKeys]
+    peers: dict[str, tuple[str, ...]]
+    mail: dict[str, dict[str, bytes]]
+    """For each recipient, the sealed letters by sender."""
+    needed: dict[str, int]
+    """For each site, how many shares give a secret of it back."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that joined and sent their letters."""
+        return tuple(sorted(self.needed))
+
+    def numbers(self) -> dict[str, int]:
+        """Return each site's number as a holder of shares: its place on the ring, from 1."""
+        return holder_numbers(self.sites.run, self.keys)
+
+
+def join(sites: Sites, *, rounds: int, smallest: int = 2) -> Cohort:
+    """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside."""
+    shown = sites.ask(Hello(rounds=rounds), expect=PublicKeys)
+    shown.need(smallest, "the invitation")
+    sent = sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
+    sent.need(smallest, "with letters to the others")
+    mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
+    for sender, answer in sent.items():
+        for recipient, letter in answer.letters.items():
+            if recipient in mail:
+                mail[recipient][sender] = letter
+    seed = cohort_seed(sites.run, shown)
+    needed = {name: answer.needed for name, answer in sent.items()}
+    return Cohort(sites, dict(shown), neighbours(sorted(shown), seed), mail, needed)
+
+
+Mem = TypeVar("Mem", bound=SecureMemory)
+
+
+class SecureSite(Site[Mem]):
+    """A site that can join and take part in secure sums."""
+
+    memory_type: ClassVar[type[Memory]] = SecureMemory
+
+    @answers(Hello)
+    def show_keys(self, ask: Hello) -> PublicKeys:
+        """Make this run's keys, once, and sign them."""
+        memory = self.memory
+        if not memory.letter_secret:
+            memory.letter_secret = new_exchange_secret()
+            memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
+            memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
+            memory.herald_secret = secrets.token_bytes(32)
+            memory.private = secrets.token_bytes(32)
+        if len(memory.mask_secrets) != ask.rounds:
+            raise ProtocolError(f"the run was announced with {len(memory.mask_secrets)} sums, now {ask.rounds}")
+        unsigned = PublicKeys(
+            letters=exchange_public(memory.letter_secret),
+            masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
+            seals=tuple(seal_of(seed) for seed in memory.self_seeds),
+            columns=self.data.X.shape[1],
+            signature=bytes(64),
+        )
+        statement = unsigned.statement(self.run, self.badge.name)
+        return msgspec.structs.replace(unsigned, signature=self.badge.identity.sign("keys", *statement))
+
+    @answers(Share)
+    def share_secrets(self, ask: Share) -> Letters:
+        """Check the announced cohort and send each peer its shares."""
+        memory, me = self.memory, self.badge.name
+        if memory.cohort and memory.cohort != ask.cohort:
+            raise ProtocolError("another cohort was announced before; one run has one cohort")
+        self._check_cohort(ask.cohort)
+        numbers = holder_numbers(self.run, ask.cohort)
+        heralds = list(numbers)[:HERALDS]
+        memory.cohort = ask.cohort
+        memory.peers = neighbours(list(numbers), cohort_seed(self.run, ask.cohort))[me]
+        self._verify_keys([*memory.peers, *heralds])
+        needed = threshold(1 + len(memory.peers), self.badge.policy.threshold)
+        letters = self._write(numbers, needed, herald=me in heralds)
+        memory.own_letter = letters.pop(me)
+        sealed = {name: self._seal(name, letter) for name, letter in letters.items()}
+        return Letters(letters=sealed, needed=needed)
+
+    def _check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
+        me, policy = self.badge.name, self.badge.policy
+        if len(cohort) < policy.smallest_cohort:
+            raise ProtocolError(
+                f"the cohort has {len(cohort)} sites; the policy of {me!r} asks for at least "
+                f"{policy.smallest_cohort}"
+            )
+        mine = cohort.get(me)
+        if mine is None or mine.letters != exchange_public(self.memory.letter_secret):
+            raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
+        strangers = sorted(set(cohort) - set(self.badge.roster))
+        if strangers:
+            raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
+
+    def _verify_keys(self, names: list[str]) -> None:
+        """Check the signatures of those whose keys will be used; a thousand others need no check."""
+        for name in sorted(set(names) - {self.badge.name}):
+            keys = self.memory.cohort[name]
+            statement = keys.statement(self.run, name)
+            verify(self.badge.roster[name], keys.signature, "keys", *statement, signer=name)
+            if len(keys.masks) != len(self.memory.mask_secrets):
+                raise ProtocolError(
+                    f"{name!r} was announced with {len(keys.masks)} mask keys, not as many as ours"
+                )
+
+    def _write(self, numbers: Mapping[str, int], needed: int, *, herald: bool) -> dict[str, Letter]:
+        memory, me = self.memory, self.badge.name
+        holders = (*memory.peers, me)
+        xs = [numbers[name] for name in holders]
+        masks = [shamir.share(secret, needed, xs) for secret in memory.mask_secrets]
+        selves = [shamir.share(seed, needed, xs) for seed in memory.self_seeds]
+        secret = memory.herald_secret if herald else b""
+        letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
+        for name in holders:
+            x = numbers[name]
+            letters[name] = Letter(tuple(s[x] for s in masks), tuple(s[x] for s in selves), secret)
+        return letters
+
+    def _envelope(self, sender: str, recipient: str) -> tuple[bytes, bytes, bytes, bytes]:
+        return (b"letter", self.run, sender.encode(), recipient.encode())
+
+    def _seal(self, recipient: str, letter: Letter) -> bytes:
+        envelope = self._envelope(self.badge.name, recipient)
+        key = shared_key(self.memory.letter_secret, self.memory.cohort[recipient].letters, *envelope)
+        return seal(key, msgspec.msgpack.encode(letter), fingerprint(*envelope))
+
+    def open_letters(self, participants: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
+        """Read the mail, once, and settle the secret and the hidden order that follow from it."""
+        memory, me = self.memory, self.badge.name
+        if memory.secret:
+            return
+        if me not in participants or not set(participants) <= set(memory.cohort):
+            raise ProtocolError("the announced participants are not a part of the cohort with this site in it")
+        for sender in sorted(set(letters) & set(participants)):
+            envelope = self._envelope(sender, me)
+            key = shared_key(memory.letter_secret, memory.cohort[sender].letters, *envelope)
+            text = unseal(key, letters[sender], fingerprint(*envelope), sender=sender)
+            try:
+                memory.opened[sender] = msgspec.msgpack.decode(text, type=Letter)
+            except msgspec.DecodeError as error:
+                raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
+        memory.opened[me] = memory.own_letter or Letter()
+        heralds = list(holder_numbers(self.run, memory.cohort))[:HERALDS]
+        missing = sorted((set(memory.peers) | set(heralds)) & set(participants) - set(memory.opened))
+        if missing:
+            raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
+        said = [memory.opened[name].secret for name in heralds if name in memory.opened]
+        if not said or len(said[0]) != 32:
+            raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
+        memory.secret = said[0]
+        memory.order = tuple(
+            sorted(participants, key=lambda name: fingerprint(b"order", memory.secret, name.encode()))
+        )
+
+    @property
+    def block(self) -> int:
+        """This site's place in the hidden order (Appendix B), counted from 0."""
+        return self.memory.order.index(self.badge.name)

@@ -1,0 +1,300 @@
+"""The sum of the sites' vectors, and nothing else, for the coordinator.
+
+Double masking as in Bonawitz et al. 2017, rounds 2 to 4. A site adds to its vector one mask of its own
+and, for each peer, a mask both share, with opposite signs. When all masked vectors are in, the sites
+confirm to each other who is still there, then help to remove the own masks of those that are (from
+shares of their seeds) and the pairwise masks of those that are not (from shares of their mask keys).
+Nobody ever helps with both for one site. Every round has keys of its own, so what is revealed in one
+round opens nothing in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.messages import Array, Message, Name, Names, Question, Signature
+from fedgeom.federation.site import answers
+from fedgeom.protocols.cohort import Cohort, SecureMemory, SecureSite, seal_of, threshold
+from fedgeom.secure import shamir
+from fedgeom.secure.keys import exchange_public, fingerprint, shared_key, verify
+from fedgeom.secure.masks import add_masks
+from fedgeom.secure.rings import Ring, Vector
+
+Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
+
+
+class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A site's admission to one sum: which round, among whom, and the mail that came for it."""
+
+    round: Annotated[int, msgspec.Meta(ge=0)]
+    modulus: Annotated[str, msgspec.Meta(max_length=20)]
+    """In decimal: 2^64 does not fit into the wire format's integers."""
+    participants: Names
+    letters: dict[Name, bytes] = {}
+
+    @property
+    def ring(self) -> Ring:
+        """Where the sum is taken."""
+        return Ring(int(self.modulus))
+
+    def fingerprint(self) -> bytes:
+        """Identify what is masked for: the round, the ring and the participants."""
+        names = (name.encode() for name in self.participants)
+        return fingerprint(b"ticket", str(self.round).encode(), self.modulus.encode(), *names)
+
+
+class MaskedVector(Message, frozen=True, kw_only=True):
+    """A vector that is uniformly random to all who lack the masks."""
+
+    kind: ClassVar[str] = "sum.masked"
+    reveals: ClassVar[str] = "nothing by itself: a masked vector; with all others, the sum"
+    vector: Array
+
+
+class Confirmation(Message, frozen=True, kw_only=True):
+    """A site's signature under the list of those still there."""
+
+    kind: ClassVar[str] = "sum.confirmation"
+    reveals: ClassVar[str] = "nothing: a signature"
+    signature: Signature
+
+
+class Confirm(Question, frozen=True, kw_only=True):
+    """Tell a site whose vectors arrived and ask it to sign that list."""
+
+    kind: ClassVar[str] = "sum.confirm"
+    answer: ClassVar[type[Message]] = Confirmation
+    round: int
+    alive: Names
+    dropped: Names
+
+
+class UnmaskShares(Message, frozen=True, kw_only=True):
+    """Shares that remove own masks of the living and pairwise masks of the dropped."""
+
+    kind: ClassVar[str] = "sum.shares"
+    reveals: ClassVar[str] = "shares of mask seeds: with enough of them, the sum over the sites still there"
+    self_shares: Shares
+    mask_shares: Shares
+
+
+class Unmask(Question, frozen=True, kw_only=True):
+    """Show a site the others' signatures and ask for its shares."""
+
+    kind: ClassVar[str] = "sum.unmask"
+    answer: ClassVar[type[Message]] = UnmaskShares
+    round: int
+    alive: Names
+    dropped: Names
+    signatures: dict[Name, Signature]
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum and whose vectors it contains."""
+
+    vector: Vector
+    sites: tuple[str, ...]
+
+
+Ask = Callable[[Ticket], Question]
+
+
+def secure_sum(
+    cohort: Cohort,
+    round: int,
+    ask: Ask,
+    *,
+    modulus: int,
+    length: int,
+    among: Iterable[str],
+    smallest: int = 2,
+) -> Total:
+    """Ask the sites in ``among`` for masked vectors and return the exact sum of those that stayed.
+
+    ``ask`` makes the question from a site's ticket; its answer must be a `MaskedVector`. Fewer than
+    ``smallest`` survivors, or than the recovery of some mask needs, abort the run: what the
+    coordinator has by then is uniformly random.
+    """
+    sites, ring = cohort.sites, Ring(modulus)
+    participants = tuple(sorted(among))
+    questions = {
+        name: ask(Ticket(round=round, modulus=str(modulus), participants=participants, letters=cohort.mail[name]))
+        for name in participants
+    }
+    masked = sites.ask(questions, expect=MaskedVector)
+    vectors = {name: _vector(answer, ring, length) for name, answer in masked.items()}
+    for name, problem in [(n, v) for n, v in vectors.items() if isinstance(v, str)]:
+        masked.missing[name] = problem
+        del masked.came[name]
+    masked.need(smallest, "with their masked vectors")
+    alive = tuple(sorted(masked))
+    dropped = tuple(sorted(set(participants) - set(alive)))
+
+    signed = sites.ask(Confirm(round=round, alive=alive, dropped=dropped), of=alive, expect=Confirmation)
+    signed.need(smallest, "with a signature")
+    signatures = {name: answer.signature for name, answer in signed.items()}
+    requests: dict[str, Question] = {}
+    for name in signed:
+        seen = {peer: signatures[peer] for peer in (name, *cohort.peers[name]) if peer in signatures}
+        requests[name] = Unmask(round=round, alive=alive, dropped=dropped, signatures=seen)
+    shares = sites.ask(requests, expect=UnmaskShares)
+
+    total = np.zeros(length, np.uint64)
+    for name in alive:
+        total = ring.add(total, vectors[name])  # type: ignore[arg-type]
+    plus, minus = _keys_to_remove(cohort, round, alive, dropped, dict(shares))
+    return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
+
+
+def _vector(answer: MaskedVector, ring: Ring, length: int) -> Vector | str:
+    values = answer.vector.numpy()
+    if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
+        return f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
+    return values
+
+
+def _keys_to_remove(
+    cohort: Cohort,
+    round: int,
+    alive: Collection[str],
+    dropped: Collection[str],
+    shares: Mapping[str, UnmaskShares],
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the mask keys to add to the masked sum, and those to take away."""
+    numbers = cohort.numbers()
+    plus: list[bytes] = []
+    minus: list[bytes] = []
+    for name in alive:
+        pieces = {numbers[h]: s.self_shares[name] for h, s in shares.items() if name in s.self_shares}
+        seed = _recover(cohort, name, pieces)
+        if seal_of(seed) != cohort.keys[name].seals[round]:
+            raise ProtocolError(f"the shares of the own mask of {name!r} do not fit; a holder sent wrong ones")
+        minus.append(seed)
+    living = set(alive)
+    for name in dropped:
+        pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items() if name in s.mask_shares}
+        secret = _recover(cohort, name, pieces)
+        if exchange_public(secret) != cohort.keys[name].masks[round]:
+            raise ProtocolError(f"the shares of the mask key of {name!r} do not fit; a holder sent wrong ones")
+        for peer in living & set(cohort.peers[name]):
+            key = pair_key(secret, cohort.keys[peer].masks[round], cohort.sites.run, round, name, peer)
+            (minus if peer < name else plus).append(key)  # the opposite of what the living peer did
+    return plus, minus
+
+
+def _recover(cohort: Cohort, name: str, pieces: Mapping[int, bytes]) -> bytes:
+    needed = cohort.needed[name]
+    if len(pieces) < needed:
+        raise TooFewSitesError(
+            f"{len(pieces)} of the {needed} shares needed to unmask around {name!r} came; too many sites were "
+            f"lost ({', '.join(sorted(cohort.sites.lost)) or 'none'}). Nothing was revealed; run again"
+        )
+    return shamir.recover(pieces, needed)
+
+
+def pair_key(secret: bytes, peer_public: bytes, run: bytes, round: int, one: str, other: str) -> bytes:
+    """Derive the mask key of two sites for one round; both get the same."""
+    first, second = sorted((one, other))
+    return shared_key(secret, peer_public, b"mask", run, str(round).encode(), first.encode(), second.encode())
+
+
+Mem = TypeVar("Mem", bound=SecureMemory)
+
+
+class SummingSite(SecureSite[Mem]):
+    """A site that can mask vectors and help to unmask their sum."""
+
+    def admit(self, ticket: Ticket, *details: bytes) -> None:
+        """Take a ticket: read the mail, and refuse a second, different sum in the same round."""
+        memory = self.memory
+        if not memory.cohort:
+            raise ProtocolError("a sum was asked for before the site joined")
+        if not 0 <= ticket.round < len(memory.mask_secrets):
+            raise ProtocolError(f"round {ticket.round} was not announced when joining")
+        self.open_letters(ticket.participants, ticket.letters)
+        self._check_many_enough(ticket.participants)
+        stamp = fingerprint(ticket.fingerprint(), *details)
+        if memory.asked.setdefault(f"mask {ticket.round}", stamp) != stamp:
+            raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
+
+    def mask(self, ticket: Ticket, vector: Vector) -> MaskedVector:
+        """Hide a vector of ring elements behind this round's masks (`admit` comes first).
+
+        The same ticket and vector give the same masked vector again, so asking twice shows nothing
+        new; a different vector under the same masks would show the difference and is refused.
+        """
+        memory, ring, me = self.memory, ticket.ring, self.badge.name
+        values = ring.check(vector)
+        print_of_vector = fingerprint(memory.self_seeds[ticket.round], values.tobytes())
+        if memory.asked.setdefault(f"vector {ticket.round}", print_of_vector) != print_of_vector:
+            raise ProtocolError(f"the vector of round {ticket.round} has changed since it was first sent")
+        among = set(ticket.participants)
+        plus: list[bytes] = [memory.self_seeds[ticket.round]]
+        minus: list[bytes] = []
+        for peer in memory.peers:
+            if peer in among:
+                public = memory.cohort[peer].masks[ticket.round]
+                key = pair_key(memory.mask_secrets[ticket.round], public, self.run, ticket.round, me, peer)
+                (plus if me < peer else minus).append(key)
+        memory.asked[f"among {ticket.round}"] = ticket.fingerprint()
+        memory.participants[ticket.round] = ticket.participants
+        return MaskedVector(vector=Array.of(add_masks(values, ring, plus=plus, minus=minus)))
+
+    @answers(Confirm)
+    def confirm(self, ask: Confirm) -> Confirmation:
+        """Sign the list of the living, once a round."""
+        self._check_lists(ask.round, ask.alive, ask.dropped)
+        statement = self._statement(ask.round, ask.alive, ask.dropped)
+        if self.memory.asked.setdefault(f"confirm {ask.round}", statement) != statement:
+            raise ProtocolError(f"another list of living sites was confirmed in round {ask.round} already")
+        return Confirmation(signature=self.badge.identity.sign("alive", statement))
+
+    @answers(Unmask)
+    def unmask(self, ask: Unmask) -> UnmaskShares:
+        """Give the shares that reveal the sum, after enough peers confirmed the same list."""
+        memory, policy, me = self.memory, self.badge.policy, self.badge.name
+        self._check_lists(ask.round, ask.alive, ask.dropped)
+        statement = self._statement(ask.round, ask.alive, ask.dropped)
+        if memory.asked.get(f"confirm {ask.round}") != statement:
+            raise ProtocolError(f"this is not the list of living sites that was confirmed in round {ask.round}")
+        holders = {*memory.peers, me}
+        agreeing = sorted(holders & set(ask.signatures) & set(ask.alive))
+        for name in agreeing:
+            verify(self.badge.roster[name], ask.signatures[name], "alive", statement, signer=name)
+        needed = threshold(len(holders), policy.threshold)
+        if len(agreeing) < needed:
+            raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {me!r} needs {needed}")
+        return UnmaskShares(
+            self_shares={n: memory.opened[n].self_shares[ask.round] for n in ask.alive if n in holders},
+            mask_shares={n: memory.opened[n].mask_shares[ask.round] for n in ask.dropped if n in holders},
+        )
+
+    def _check_lists(self, round: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> None:
+        both = sorted(set(alive) & set(dropped))
+        if both:
+            raise ProtocolError(f"announced as both alive and dropped: {', '.join(both)}")
+        participants = self.memory.participants.get(round)
+        if participants is None or {*alive, *dropped} != set(participants):
+            raise ProtocolError(f"the lists of round {round} do not make up the sites it was masked for")
+        if self.badge.name not in alive:
+            raise ProtocolError("a site announced as dropped does not help to unmask")
+        self._check_many_enough(alive)
+
+    def _check_many_enough(self, names: Collection[str]) -> None:
+        least = self.badge.policy.smallest_cohort
+        if len(set(names)) < least:
+            raise ProtocolError(
+                f"{len(set(names))} sites are left; the policy of {self.badge.name!r} asks for at least {least}"
+            )
+
+    def _statement(self, round: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> bytes:
+        masked_for = self.memory.asked[f"among {round}"]
+        lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))
+        return fingerprint(self.run, str(round).encode(), masked_for, *lists)

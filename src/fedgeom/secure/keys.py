@@ -1,0 +1,127 @@
+"""Who a site is (Ed25519), and which secrets two sites share (X25519).
+
+A site's *identity* lives as long as the site; the others pin its public half in a roster. Everything
+else is made anew for each run and signed by the identity, so that a coordinator cannot slip in keys
+of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fedgeom.errors import InputError, ProtocolError
+
+KEY_BYTES = 32
+
+
+def fingerprint(*parts: bytes) -> bytes:
+    """Hash byte strings so that no two different lists of parts collide (each is length-prefixed)."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.digest()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A site's long-lived signing key."""
+
+    secret: bytes
+
+    @classmethod
+    def generate(cls) -> Identity:
+        """Make a new identity from the operating system's randomness."""
+        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
+
+    @property
+    def public(self) -> bytes:
+        """The half that goes into rosters."""
+        return Ed25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+
+    def sign(self, purpose: str, *parts: bytes) -> bytes:
+        """Sign a statement; ``purpose`` keeps a signature for one use from serving another."""
+        statement = fingerprint(b"fedgeom/1 " + purpose.encode(), *parts)
+        return Ed25519PrivateKey.from_private_bytes(self.secret).sign(statement)
+
+    def __repr__(self) -> str:
+        return f"Identity(public={self.public.hex()[:16]}…)"
+
+
+def verify(public: bytes, signature: bytes, purpose: str, *parts: bytes, signer: str = "the signer") -> None:
+    """Raise `ProtocolError` unless ``signature`` is ``signer``'s over this statement."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(public)
+        key.verify(signature, fingerprint(b"fedgeom/1 " + purpose.encode(), *parts))
+    except (InvalidSignature, ValueError) as error:
+        raise ProtocolError(f"the signature of {signer!r} for {purpose!r} is not valid") from error
+
+
+class Roster(Mapping[str, bytes]):
+    """The identities a site is willing to work with, by name; the file that sites pin."""
+
+    def __init__(self, identities: Mapping[str, bytes]):
+        for name, public in identities.items():
+            if len(public) != KEY_BYTES:
+                raise InputError(f"roster entry {name!r} has a key of {len(public)} bytes; {KEY_BYTES} wanted")
+        self._identities = dict(sorted(identities.items()))
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._identities[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._identities)
+
+    def __len__(self) -> int:
+        return len(self._identities)
+
+    def save(self, path: str | Path) -> None:
+        """Write the roster as JSON, name to hexadecimal key."""
+        text = msgspec.json.format(msgspec.json.encode({n: k.hex() for n, k in self._identities.items()}))
+        Path(path).write_bytes(text + b"\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Roster:
+        """Read a roster written by `save`."""
+        try:
+            entries = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, str])
+            return cls({name: bytes.fromhex(key) for name, key in entries.items()})
+        except (msgspec.DecodeError, ValueError) as error:
+            raise InputError(
+                f"{path} is not a roster ({error}); wanted JSON of site name to 64 hex digits"
+            ) from error
+
+
+def new_exchange_secret() -> bytes:
+    """Make the private half of a Diffie–Hellman key."""
+    return X25519PrivateKey.generate().private_bytes_raw()
+
+
+def exchange_public(secret: bytes) -> bytes:
+    """Return the public half of a Diffie–Hellman key."""
+    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+
+def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
+    """Derive the 256-bit key that two sites share for one purpose.
+
+    Both sides get the same key when they give the same context; a different context (run, round,
+    direction) gives an independent key.
+    """
+    try:
+        agreed = X25519PrivateKey.from_private_bytes(secret).exchange(
+            X25519PublicKey.from_public_bytes(peer_public)
+        )
+    except ValueError as error:  # a point of small order, or not 32 bytes
+        raise ProtocolError("a peer's public key is not a valid X25519 key") from error
+    return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=fingerprint(*context)).derive(agreed)

@@ -1,0 +1,65 @@
+"""Shamir's secret sharing of 256-bit secrets: any ``threshold`` shares give it back, fewer give nothing.
+
+A secret is the value at 0 of a random polynomial of degree ``threshold - 1`` over the prime field of
+2^256 + 297 elements, the smallest that holds every 256-bit string. The share of holder x is the value
+at x; with fewer than ``threshold`` values every secret is equally likely.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+from fedgeom.errors import InputError, ProtocolError
+
+PRIME = 2**256 + 297
+SECRET_BYTES = 32
+SHARE_BYTES = 33
+
+
+def share(secret: bytes, threshold: int, holders: Sequence[int]) -> dict[int, bytes]:
+    """Split ``secret`` among ``holders`` (distinct positive numbers)."""
+    if len(secret) != SECRET_BYTES:
+        raise InputError(f"a secret of {len(secret)} bytes was given; {SECRET_BYTES} wanted")
+    if len(set(holders)) != len(holders) or min(holders, default=0) < 1:
+        raise InputError("holders must be distinct positive numbers: 0 is where the secret sits")
+    if not 1 <= threshold <= len(holders):
+        raise InputError(f"a threshold of {threshold} cannot be met by {len(holders)} holders")
+    coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
+    constant = int.from_bytes(secret, "big")
+    shares = {}
+    for x in holders:
+        value = 0
+        for coefficient in coefficients:
+            value = (value + coefficient) * x % PRIME
+        shares[x] = ((value + constant) % PRIME).to_bytes(SHARE_BYTES, "big")
+    return shares
+
+
+def weights_at_zero(holders: Sequence[int]) -> list[int]:
+    """Return Lagrange's weights: the secret is the weighted sum of the shares of these holders."""
+    weights = []
+    for x in holders:
+        top = bottom = 1
+        for other in holders:
+            if other != x:
+                top = top * other % PRIME
+                bottom = bottom * (other - x) % PRIME
+        weights.append(top * pow(bottom, -1, PRIME) % PRIME)
+    return weights
+
+
+def recover(shares: Mapping[int, bytes], threshold: int) -> bytes:
+    """Put a secret together from at least ``threshold`` shares.
+
+    Wrong shares cannot be told from right ones here; callers that can check the secret (a private
+    key against its public half) do so.
+    """
+    if len(shares) < threshold:
+        raise ProtocolError(f"{len(shares)} shares came, {threshold} are needed")
+    holders = sorted(shares)[:threshold]
+    values = (int.from_bytes(shares[x], "big") for x in holders)
+    secret = sum(w * v for w, v in zip(weights_at_zero(holders), values, strict=True)) % PRIME
+    if secret >> (8 * SECRET_BYTES):
+        raise ProtocolError("the shares do not belong together: no 256-bit secret fits them")
+    return secret.to_bytes(SECRET_BYTES, "big")
