@@ -75,8 +75,8 @@ class Site(Generic[Mem]):
         """Return the closed set of questions this site answers, by kind."""
         return {kind: question for kind, (question, _) in cls._handlers.items()}
 
-    def check(self) -> None:
-        """Raise `InputError` when the site's data cannot be used; called before the first answer."""
+    def check(self, terms: Mapping[str, Any]) -> None:
+        """Raise `InputError` when the site's data cannot be used on these terms (a method's parameters)."""
 
     def result(self) -> dict[str, Any]:
         """Return what the site itself learnt from the run; it stays at the site."""
@@ -100,8 +100,6 @@ class Host:
         try:
             site = self.wake(frame.run, memory)
             question = self._read(frame.method, frame.kind, frame.body)
-            if not memory:
-                site.check()
             reply = site.answer(question)
             kept = msgspec.msgpack.encode(site.memory)
         except FedgeomError as error:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Key, Message, Name, Question, Signature
 from fedgeom.federation.site import Memory, Site, answers
 from fedgeom.federation.sites import Sites
@@ -25,6 +26,8 @@ from fedgeom.secure import shamir
 from fedgeom.secure.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.secure.letters import seal, unseal
 from fedgeom.secure.neighbours import neighbours, ring_order
+
+Term = bool | int | float | Annotated[str, msgspec.Meta(max_length=1000)] | None
 
 HERALDS = 3
 MOST_ROUNDS = 64
@@ -48,11 +51,13 @@ class PublicKeys(Message, frozen=True, kw_only=True):
 
 
 class Hello(Question, frozen=True, kw_only=True):
-    """Invite a site to a run with this many secure sums."""
+    """Invite a site to a run with this many secure sums, on these terms."""
 
     kind: ClassVar[str] = "join.hello"
     answer: ClassVar[type[Message]] = PublicKeys
     rounds: Annotated[int, msgspec.Meta(ge=0, le=MOST_ROUNDS)]
+    terms: Annotated[dict[Name, Term], msgspec.Meta(max_length=100)] = {}
+    """The method's parameters; a site looks at its data in their light before it answers."""
 
 
 class Letters(Message, frozen=True, kw_only=True):
@@ -146,10 +151,11 @@ class Cohort:
         return holder_numbers(self.sites.run, self.keys)
 
 
-def join(sites: Sites, *, rounds: int, smallest: int = 2) -> Cohort:
+def join(sites: Sites, *, rounds: int, terms: Mapping[str, Term] | None = None, smallest: int = 2) -> Cohort:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside."""
-    shown = sites.ask(Hello(rounds=rounds), expect=PublicKeys)
+    shown = sites.ask(Hello(rounds=rounds, terms=dict(terms or {})), expect=PublicKeys)
     shown.need(smallest, "the invitation")
+    check_columns({name: keys.columns for name, keys in shown.items()})
     sent = sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
     sent.need(smallest, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
@@ -162,6 +168,15 @@ def join(sites: Sites, *, rounds: int, smallest: int = 2) -> Cohort:
     return Cohort(sites, dict(shown), neighbours(sorted(shown), seed), mail, needed)
 
 
+def check_columns(columns: Mapping[str, int]) -> None:
+    """Raise `InputError`, naming the odd ones out, unless all sites have the same number of columns."""
+    counts = Counter(columns.values())
+    if len(counts) > 1:
+        usual = counts.most_common(1)[0][0]
+        odd = ", ".join(f"{name!r} has {n}" for name, n in sorted(columns.items()) if n != usual)
+        raise InputError(f"sites must have the same columns: most have {usual}, but site {odd}")
+
+
 Mem = TypeVar("Mem", bound=SecureMemory)
 
 
@@ -172,8 +187,9 @@ class SecureSite(Site[Mem]):
 
     @answers(Hello)
     def show_keys(self, ask: Hello) -> PublicKeys:
-        """Make this run's keys, once, and sign them."""
+        """Look at the data, make this run's keys, once, and sign them."""
         memory = self.memory
+        self.check(ask.terms)
         if not memory.letter_secret:
             memory.letter_secret = new_exchange_secret()
             memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))

@@ -52,10 +52,10 @@ class EmbeddedEngine:
         """The sites that can be asked."""
         return tuple(self.hosts)
 
-    def check(self, run: bytes) -> None:
+    def check(self, run: bytes, terms: Mapping[str, Any]) -> None:
         """Let every site look at its own data; the first complaint is raised before anything is sent."""
         for host in self.hosts.values():
-            host.wake(run, None).check()
+            host.wake(run, None).check(terms)
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
         """Yield each asked site's answer in turn.
