@@ -1,1 +1,68 @@
-"""Federated learning from the shape of data."""
+"""Federated learning from the shape of data: rows stay at the site, geometry travels.
+
+>>> import fedgeom
+>>> sites = fedgeom.split(X, y, n_sites=3)                          # doctest: +SKIP
+>>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
+>>> run.model.predict(X)                                            # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "SiteData": "fedgeom.data.sites",
+    "split": "fedgeom.data.sites",
+    "run": "fedgeom.federation.run",
+    "Run": "fedgeom.federation.run",
+    "Ledger": "fedgeom.federation.ledger",
+    "Policy": "fedgeom.federation.policy",
+    "Hulls": "fedgeom.methods.hulls.method",
+    "load_model": "fedgeom.methods",
+    "PoincareSVC": "fedgeom.geometry.svm",
+    "EuclideanSVC": "fedgeom.geometry.svm",
+    "FedgeomError": "fedgeom.errors",
+    "InputError": "fedgeom.errors",
+}
+
+__all__ = [
+    "EuclideanSVC",
+    "FedgeomError",
+    "Hulls",
+    "InputError",
+    "Ledger",
+    "PoincareSVC",
+    "Policy",
+    "Run",
+    "SiteData",
+    "__version__",
+    "load_model",
+    "run",
+    "split",
+]
+
+if TYPE_CHECKING:
+    from fedgeom.data.sites import SiteData, split
+    from fedgeom.errors import FedgeomError, InputError
+    from fedgeom.federation.ledger import Ledger
+    from fedgeom.federation.policy import Policy
+    from fedgeom.federation.run import Run, run
+    from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
+    from fedgeom.methods import load_model
+    from fedgeom.methods.hulls.method import Hulls
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that importing the package stays quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

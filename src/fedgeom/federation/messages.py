@@ -74,10 +74,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Question(Message, frozen=True, kw_only=True):
-    """What the coordinator asks; ``answer`` is the only type it accepts back."""
+    """What the coordinator asks; ``answer`` is the only type it accepts back.
+
+    ``answer_reveals``, where given, says for the ledger what the answer to this very question reveals.
+    """
 
     kind: ClassVar[str] = "question"
     answer: ClassVar[type[Message]]
+    answer_reveals: ClassVar[str] = ""
 
 
 class Refusal(Message, frozen=True, kw_only=True):

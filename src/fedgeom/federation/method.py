@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy.typing as npt
 
+from fedgeom.data.sites import SiteData
 from fedgeom.federation.site import Site
 from fedgeom.federation.sites import Sites
 
@@ -30,6 +32,9 @@ class Method:
     def conduct(self, sites: Sites) -> Model:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
+
+    def check_together(self, sites: Sequence[SiteData]) -> None:
+        """Raise `InputError` when data that one process can see together does not fit together."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters, for the run record."""

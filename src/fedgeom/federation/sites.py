@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy.typing as npt
 
 from fedgeom.errors import DecodeError, TooFewSitesError
 from fedgeom.federation.ledger import Entry, Ledger
@@ -77,6 +79,10 @@ class Sites:
         self.listeners: list[Callable[[Event], None]] = []
         self.lost: dict[str, str] = {}
         self.seconds: list[tuple[str, float]] = []
+        self.metrics: dict[str, Any] = {}
+        """What a method wants to report about the run."""
+        self.artifacts: dict[str, npt.NDArray[Any]] = {}
+        """What a method wants to keep for pictures."""
         self._step = 0
 
     @property
@@ -113,7 +119,7 @@ class Sites:
         began = time.perf_counter()
         for name, reply in self._engine.deliver(requests):
             kind = asked[name].kind
-            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, len(requests[name]), expect)
+            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, len(requests[name]), asked[name], expect)
             if isinstance(outcome, Lost):
                 answers.missing[name] = self.lost[name] = outcome.reason
                 self._tell(kind, name, "lost", outcome.reason)
@@ -125,7 +131,9 @@ class Sites:
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}
         return answers
 
-    def _read(self, name: str, reply: bytes, received: int, expect: type[A]) -> A | Lost:
+    def _read(
+        self, name: str, reply: bytes, received: int, question: Question, expect: type[A]
+    ) -> A | Lost:
         try:
             frame = unpack(reply)
             if frame.run != self.run or frame.method != self.method:
@@ -136,7 +144,7 @@ class Sites:
         self.ledger.add(
             Entry(
                 step=self._step, site=name, kind=answer.kind, bytes=len(reply), received=received,
-                reveals=answer.reveals,
+                reveals=answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals,
             )
         )  # fmt: skip
         return Lost(answer.reason) if isinstance(answer, Refusal) else answer

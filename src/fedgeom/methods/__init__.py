@@ -1,0 +1,39 @@
+"""The methods, by name; each is loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from fedgeom.errors import InputError
+from fedgeom.federation import modelfile
+from fedgeom.federation.method import Method
+
+METHODS = {
+    "hulls": ("fedgeom.methods.hulls.method", "Hulls", "fedgeom.methods.hulls.model", "HullModel"),
+}
+"""For each method: where its class is, and where the class of its models is."""
+
+
+def method_class(name: str) -> type[Method]:
+    """Return the class of a method by its name."""
+    module, cls, _, _ = _entry(name)
+    found: type[Method] = getattr(importlib.import_module(module), cls)
+    return found
+
+
+def load_model(path: str | Path) -> Any:
+    """Read a model file that some run saved."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file} does not exist; wanted a model file, such as RUN/model.safetensors")
+    name, arrays, facts = modelfile.from_bytes(file.read_bytes())
+    _, _, module, cls = _entry(name)
+    return getattr(importlib.import_module(module), cls).from_tensors(arrays, facts)
+
+
+def _entry(name: str) -> tuple[str, str, str, str]:
+    if name not in METHODS:
+        raise InputError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
+    return METHODS[name]

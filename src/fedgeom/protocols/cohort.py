@@ -95,16 +95,16 @@ class SecureMemory(Memory, kw_only=True):
     herald_secret: bytes = b""
     private: bytes = b""
     """The seed of randomness that is never shared, not even in shares."""
-    cohort: dict[str, PublicKeys] = {}  # noqa: RUF012  (msgspec copies empty defaults)
+    cohort: dict[str, PublicKeys] = {}
     peers: tuple[str, ...] = ()
     own_letter: Letter | None = None
-    opened: dict[str, Letter] = {}  # noqa: RUF012
+    opened: dict[str, Letter] = {}
     secret: bytes = b""
     order: tuple[str, ...] = ()
     """All sites that shared their keys, in the hidden order."""
-    participants: dict[int, tuple[str, ...]] = {}  # noqa: RUF012
+    participants: dict[int, tuple[str, ...]] = {}
     """In each round, the sites it was masked for."""
-    asked: dict[str, bytes] = {}  # noqa: RUF012
+    asked: dict[str, bytes] = {}
     """Fingerprints of the questions answered in each round: no mask serves twice."""
 
 

@@ -1,0 +1,117 @@
+"""A run's folder: configuration, versions, seeds, metrics, ledger, model, pictures.
+
+Everything is written as it happens, so that an interrupted run leaves a folder one can read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+from fedgeom.federation.ledger import Entry, Ledger
+
+FORMAT = "fedgeom-run/1"
+LIBRARIES = ("fedgeom", "numpy", "scipy", "scikit-learn", "python-flint", "cryptography", "msgspec")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that produced a run."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+class RunRecord:
+    """Writes a run's folder."""
+
+    def __init__(self, folder: str | Path, config: dict[str, Any]):
+        self.folder = Path(folder)
+        if (self.folder / "config.json").exists():
+            raise InputError(f"{self.folder} already holds a run; choose another folder or remove it")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write("config.json", {"format": FORMAT, **config})
+        self._write("versions.json", versions())
+        self.status("running")
+        self._ledger = (self.folder / "ledger.jsonl").open("wb", buffering=0)
+        self._metrics = (self.folder / "metrics.jsonl").open("wb", buffering=0)
+
+    def status(self, state: str, detail: str = "") -> None:
+        """Say how the run stands: running, finished, failed or interrupted."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._write("status.json", {"state": state, "detail": detail, "time": now})
+
+    def enter(self, entry: Entry) -> None:
+        """Append a ledger entry."""
+        self._ledger.write(msgspec.json.encode(entry) + b"\n")
+
+    def metric(self, name: str, value: Any) -> None:
+        """Append a metric."""
+        self._metrics.write(msgspec.json.encode({"metric": name, "value": value}, enc_hook=_plain) + b"\n")
+
+    def model(self, data: bytes) -> None:
+        """Keep the model file."""
+        (self.folder / "model.safetensors").write_bytes(data)
+
+    def artifacts(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Keep the coordinator's intermediate arrays, for pictures."""
+        if arrays:
+            np.savez_compressed(self.folder / "artifacts.npz", **arrays)  # type: ignore[arg-type]
+
+    def sites(self, results: dict[str, dict[str, Any]]) -> None:
+        """Keep each site's own view, in a file per site (in a deployment it stays at the site)."""
+        inner = self.folder / "sites"
+        inner.mkdir(exist_ok=True)
+        for name, result in results.items():
+            safe = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
+            self._write(f"sites/{safe}.json", {"site": name, **result})
+
+    def close(self) -> None:
+        """Close the files."""
+        self._ledger.close()
+        self._metrics.close()
+
+    def _write(self, name: str, content: Any) -> None:
+        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=_plain, order="deterministic"))
+        (self.folder / name).write_bytes(text + b"\n")
+
+
+def _plain(value: Any) -> Any:
+    """Turn numpy scalars and arrays into what JSON knows."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)
+
+
+def read_folder(folder: str | Path) -> dict[str, Any]:
+    """Read a run's folder back: config, versions, status, metrics and ledger."""
+    path = Path(folder)
+    if not (path / "config.json").exists():
+        raise InputError(f"{path} is not a run folder (it has no config.json)")
+    content: dict[str, Any] = {
+        name: msgspec.json.decode((path / f"{name}.json").read_bytes())
+        for name in ("config", "versions", "status")
+    }
+    metrics = {}
+    for line in (path / "metrics.jsonl").read_bytes().splitlines():
+        try:
+            row = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            break  # the line that was being written when the run was cut off
+        metrics[row["metric"]] = row["value"]
+    content["metrics"] = metrics
+    content["ledger"] = Ledger.load(path / "ledger.jsonl")
+    return content

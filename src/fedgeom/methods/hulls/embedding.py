@@ -1,0 +1,83 @@
+"""A joint map from any table to the Poincaré disc, found without showing rows or agreeing on label names.
+
+Each site standardises its columns by its own means and deviations, which also takes out most of the
+shift between instruments, and adds its within-class and between-class scatter to a secure sum. Scatter
+does not depend on what classes are called. The two directions with the largest ratio (Fisher's
+discriminant) span the disc; the exponential map at the origin bends them into it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+from fedgeom.geometry.poincare import exp0
+from fedgeom.secure.rings import Vector
+
+Floats = npt.NDArray[np.float64]
+
+FRACTION_BITS = 20
+SPREAD = 1.0
+"""The root mean square of tangent vectors: most points lie between radius 0.5 and 0.95."""
+
+
+def column_scales(X: Floats) -> Floats:
+    """Return a site's column means and deviations, as two rows; a constant column has deviation 1."""
+    deviation = X.std(axis=0)
+    return np.vstack([X.mean(axis=0), np.where(deviation > 1e-12, deviation, 1.0)])
+
+
+def scatter_length(columns: int) -> int:
+    """Return how many numbers a site contributes."""
+    return 1 + columns * (columns + 1)
+
+
+def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:
+    """Return the row count and the upper triangles of the within-class and between-class scatter."""
+    mean, deviation = column_scales(X)
+    Z = (X - mean) / deviation
+    between = np.zeros((X.shape[1], X.shape[1]))
+    for label in np.unique(y):
+        members = Z[y == label]
+        centre = members.mean(axis=0)
+        between += len(members) * np.outer(centre, centre)  # the site's own mean is 0
+    within = Z.T @ Z - between
+    upper = np.triu_indices(X.shape[1])
+    return np.concatenate([[len(Z)], within[upper], between[upper]])
+
+
+def projection(total: Floats, columns: int) -> Floats:
+    """Return the (columns, 2) matrix that takes standardised rows to tangent vectors at the origin."""
+    from scipy.linalg import eigh
+
+    n, size = total[0], columns * (columns + 1) // 2
+    if columns < 2:
+        raise InputError(f"a map to the disc needs at least 2 columns, the sites have {columns}")
+    within, between = (_symmetric(total[1 + i * size :][:size] / n, columns) for i in (0, 1))
+    ridge = 1e-6 * max(np.trace(within) / columns, 1e-12)
+    _, vectors = eigh(between, within + ridge * np.eye(columns))
+    P = vectors[:, ::-1][:, :2]
+    P = P * np.sign(P[np.abs(P).argmax(axis=0), [0, 1]])  # a sign nobody has to guess
+    size_now = np.sqrt(np.trace(P.T @ (within + between) @ P))
+    return np.asarray(P * (SPREAD / size_now))
+
+
+def _symmetric(upper: Floats, columns: int) -> Floats:
+    matrix = np.zeros((columns, columns))
+    matrix[np.triu_indices(columns)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def embed(X: Floats, matrix: Floats, scales: Floats, *, c: float) -> Floats:
+    """Take rows to the disc, standardised by the statistics of the site they belong to."""
+    return np.asarray(exp0((X - scales[0]) / scales[1] @ matrix / np.sqrt(c), c=c))
+
+
+def as_vector(values: Floats, sites: int) -> Vector:
+    """Encode a site's scatter for the secure sum."""
+    from fedgeom.protocols.fixed_point import to_fixed
+
+    return to_fixed(values, fraction_bits=FRACTION_BITS, sites=sites)

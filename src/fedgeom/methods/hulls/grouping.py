@@ -1,0 +1,262 @@
+"""Grouping of anonymous hulls: which of the sites' hulls belong to the same class (Section 5.6).
+
+The coordinator sees hulls, not labels. It also sees which hulls came from one site, though not from which
+one: these belong to different classes. Every function here is pure, and no answer depends on the order in
+which the hulls are listed, except in the names of the groups; `group` gives these a canonical order too.
+
+``group_constrained`` is ours and the default. It gives a site's hulls to distinct groups by construction,
+where the published way, a graph cut, only makes it likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import SpectralClustering
+
+from fedgeom.errors import InputError
+from fedgeom.geometry.poincare import lorentz_centroid, pairwise_distance
+from fedgeom.geometry.reference import with_start_twice
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+How = Literal["constrained", "spectral", "kernighan-lin", "published"]
+
+# Point pairs whose distances are held at once (32 MB).
+BLOCK = 1 << 22
+# Beyond this many corners in all (about half a minute of distances) hulls are compared by their centroids.
+MAX_POINTS = 50_000
+# How many sites' hulls are tried as the first members of the groups, and how often all sites are revisited.
+STARTS = 8
+SWEEPS = 50
+
+
+def hull_distances(hulls: Sequence[Floats], *, c: float = 1.0, duplicate_start: bool = False) -> Floats:
+    """Give the mean distance between the points of every two hulls, d_G(u, v) of Eq. 8; zero on the diagonal.
+
+    ``duplicate_start`` counts the point farthest from the origin twice in hulls of more than three points,
+    as the reference code does.
+    """
+    if duplicate_start:
+        hulls = [with_start_twice(hull) for hull in hulls]
+    sizes = np.array([len(hull) for hull in hulls])
+    if len(sizes) == 0 or sizes.min() == 0:
+        raise InputError("there must be at least one hull, and every hull needs at least one point")
+    points = np.vstack(hulls)
+    starts = np.r_[0, np.cumsum(sizes)]
+    sums = np.zeros((len(hulls), len(hulls)))
+    first = 0
+    while first < len(hulls):
+        # As many hulls as fit a block, against themselves and all later ones: the matrix is symmetric.
+        width = int(starts[-1] - starts[first])
+        last = int(np.searchsorted(starts, starts[first] + max(1, BLOCK // width), side="right")) - 1
+        last = max(last, first + 1)
+        block = pairwise_distance(points[starts[first] : starts[last]], points[starts[first] :], c=c)
+        by_row = np.add.reduceat(block, starts[first:last] - starts[first], axis=0)
+        sums[first:last, first:] = np.add.reduceat(by_row, starts[first:-1] - starts[first], axis=1)
+        first = last
+    upper = np.triu(sums / np.outer(sizes, sizes), k=1)
+    return np.asarray(upper + upper.T)
+
+
+def hull_affinity(
+    hulls: Sequence[Floats],
+    owners: ArrayLike | None = None,
+    *,
+    c: float = 1.0,
+    duplicate_start: bool = False,
+    same_site: float = 0.01,
+) -> Floats:
+    """Give the edge weights 1/d_G of the graph of hulls (Section 5.6), with zeros on the diagonal.
+
+    Hulls that coincide get the weight 10/d, d being the smallest distance above zero. Hulls of one site get
+    ``same_site`` times the smallest weight, which all but rules out that they share a group (Appendix I.2).
+    """
+    return affinity_from_distances(
+        hull_distances(hulls, c=c, duplicate_start=duplicate_start), owners, same_site=same_site
+    )
+
+
+def affinity_from_distances(
+    distances: Floats, owners: ArrayLike | None = None, *, same_site: float = 0.01
+) -> Floats:
+    """Turn the distances of Eq. 8 into the weights of `hull_affinity`."""
+    off_diagonal = ~np.eye(len(distances), dtype=bool)
+    positive = distances[off_diagonal & (distances > 0)]
+    nearest = float(positive.min()) if positive.size else 10.0
+    with np.errstate(divide="ignore"):
+        weights = np.where(distances > 0, 1.0 / distances, 10.0 / nearest)
+    if owners is not None and len(distances) > 1:
+        owner = np.asarray(owners)
+        weights = np.where(owner[:, None] == owner[None, :], same_site * weights[off_diagonal].min(), weights)
+    return np.where(off_diagonal, weights, 0.0)
+
+
+def group_kernighan_lin(weights: Floats, seed: int = 0, *, slack: int = 0) -> Ints:
+    """Cut the graph into two halves of least weight between them, Eq. 14, by the Kernighan–Lin heuristic.
+
+    The halves have equal sizes. ``slack`` lets the sizes differ by up to that number, which is needed when
+    sites lack a class: it adds nodes that are tied to nothing. An odd number of hulls has a slack of one.
+    """
+    n = len(weights)
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n + slack + (n + slack) % 2))
+    graph.add_weighted_edges_from(
+        (u, v, float(weights[u, v])) for u in range(n) for v in range(u) if weights[u, v] > 0
+    )
+    _, other = nx.community.kernighan_lin_bisection(graph, weight="weight", seed=seed)
+    return np.isin(np.arange(n), sorted(other)).astype(np.intp)
+
+
+def group_spectral(weights: Floats, n_groups: int, seed: int | np.random.RandomState = 0) -> Ints:
+    """Cut the graph into J groups by spectral clustering, as Appendices H and I.2 do; groups may be unequal."""
+    n = len(weights)
+    if n <= n_groups:
+        return np.arange(n, dtype=np.intp)
+    clustering = SpectralClustering(
+        n_clusters=n_groups,
+        affinity="precomputed",
+        n_init=100,
+        assign_labels="discretize",
+        random_state=seed,
+    )
+    return np.asarray(clustering.fit_predict(weights), dtype=np.intp)
+
+
+def group_constrained(distances: Floats, owners: ArrayLike, n_groups: int) -> Ints:
+    """Assign hulls to J groups such that the hulls of one site are always in distinct groups.
+
+    Beginning with the hulls of one site as the first members, every site in turn gives its hulls to the groups
+    so that the sum of mean distances to the groups' other members is least (an assignment problem, solved
+    exactly), until no site changes its mind. This is done from several sites, the ones with the most hulls first;
+    the grouping with the least total spread wins. Sites may hold fewer than J hulls.
+    """
+    owner = np.asarray(owners)
+    sites = [np.flatnonzero(owner == name) for name in dict.fromkeys(owner.tolist())]
+    largest = max(len(site) for site in sites)
+    if largest > n_groups:
+        raise InputError(f"a site sent {largest} hulls, but there are only {n_groups} groups to tell apart")
+    order = sorted(range(len(sites)), key=lambda s: -len(sites[s]))  # stable: listed order on ties
+    best: tuple[float, Ints] | None = None
+    for site in order[:STARTS]:
+        seeds = _first_members(distances, sites[site], n_groups)
+        member = _settle(distances, sites, distances[:, seeds], n_groups)
+        spread = _spread(distances, member, n_groups)
+        # A later start must be better by more than rounding, or equal groupings would compete.
+        if best is None or spread < best[0] * (1 - 1e-12):
+            best = (spread, member)
+    assert best is not None
+    return best[1]
+
+
+def _first_members(distances: Floats, site: Ints, n_groups: int) -> list[int]:
+    """Take a site's hulls, and if they are fewer than J, the hulls farthest from all taken so far."""
+    seeds = [int(hull) for hull in site]
+    while len(seeds) < min(n_groups, len(distances)):
+        away = distances[:, seeds].min(axis=1)
+        away[seeds] = -1.0
+        seeds.append(int(np.argmax(away)))
+    return seeds
+
+
+def _settle(distances: Floats, sites: list[Ints], first_costs: Floats, n_groups: int) -> Ints:
+    """Let sites reassign their hulls in turn until none changes, or the sweeps are used up."""
+    member = np.empty(len(distances), dtype=np.intp)
+    for site in sites:
+        member[site] = linear_sum_assignment(first_costs[site])[1]
+    one_hot = np.eye(n_groups)[member]
+    totals, counts = distances @ one_hot, one_hot.sum(axis=0)
+    for _ in range(SWEEPS):
+        changed = False
+        for site in sites:
+            own = np.eye(n_groups)[member[site]]
+            others = counts - own.sum(axis=0)
+            cost = (totals[site] - distances[np.ix_(site, site)] @ own) / np.maximum(others, 1)
+            # A group with no other member takes any hull at no cost: some class may live at one site only.
+            target = linear_sum_assignment(cost)[1].astype(np.intp)
+            kept = cost[np.arange(len(site)), member[site]].sum()
+            if cost[np.arange(len(site)), target].sum() >= kept * (1 - 1e-12):
+                continue
+            new = np.eye(n_groups)[target]
+            totals += distances[:, site] @ (new - own)
+            counts = others + new.sum(axis=0)
+            member[site] = target
+            changed = True
+        if not changed:
+            break
+    return member
+
+
+def _spread(distances: Floats, member: Ints, n_groups: int) -> float:
+    """Sum, over the groups, the distances between members divided by the number of members."""
+    one_hot = np.eye(n_groups)[member]
+    within = np.einsum("ig,ij,jg->g", one_hot, distances, one_hot, optimize=True)
+    return float(np.sum(within / np.maximum(one_hot.sum(axis=0), 1)))
+
+
+def canonical_order(hulls: Sequence[Floats], owners: ArrayLike) -> Ints:
+    """Sort hulls by their points, site by site, so that equal sets of sites are always listed alike."""
+    keys = [tuple(map(tuple, np.unique(hull, axis=0).tolist())) for hull in hulls]
+    owner = np.asarray(owners).tolist()
+    by_site: dict[object, list[int]] = {}
+    for index in sorted(range(len(hulls)), key=keys.__getitem__):
+        by_site.setdefault(owner[index], []).append(index)
+    sites = sorted(by_site.values(), key=lambda site: [keys[index] for index in site])
+    return np.array([index for site in sites for index in site], dtype=np.intp)
+
+
+def group(
+    hulls: Sequence[Floats],
+    owners: ArrayLike | None,
+    n_groups: int,
+    how: How = "constrained",
+    seed: int | np.random.RandomState = 0,
+    *,
+    c: float = 1.0,
+) -> Ints:
+    """Group hulls into J classes; groups are numbered in the canonical order of their first hulls.
+
+    ``owners`` tells which hulls are from one site (any labels; None when nothing is known). ``"published"`` is
+    Kernighan–Lin for two classes and spectral clustering for more, with the reference code's doubled start
+    points; with very many hulls it is slow. ``"constrained"`` compares hulls of more than MAX_POINTS corners in
+    all by their Lorentz centroids.
+    """
+    if n_groups < 1:
+        raise InputError(f"the number of groups must be positive, not {n_groups}")
+    owner = np.arange(len(hulls)) if owners is None else np.asarray(owners)
+    if owner.shape != (len(hulls),):
+        raise InputError(f"there must be one owner per hull: {len(hulls)} hulls, owners of shape {owner.shape}")
+    order = canonical_order(hulls, owner)
+    owner = owner[order]
+    published = how == "published"
+    if published:
+        how = "kernighan-lin" if n_groups == 2 else "spectral"
+    listed = [hulls[i] for i in order]
+    if how == "constrained" and sum(map(len, listed)) > MAX_POINTS:
+        listed = [lorentz_centroid(hull, c=c)[None, :] for hull in listed]
+    distances = hull_distances(listed, c=c, duplicate_start=published)
+    if how == "constrained":
+        member = group_constrained(distances, owner, n_groups)
+    elif how == "spectral":
+        member = group_spectral(affinity_from_distances(distances, owner), n_groups, seed)
+    elif how == "kernighan-lin":
+        if n_groups != 2:
+            raise InputError(f"Kernighan–Lin cuts a graph in two; for {n_groups} groups use 'spectral'")
+        missing = 2 * len(np.unique(owner)) - len(hulls)
+        slack = missing if owners is not None else 0
+        member = group_kernighan_lin(affinity_from_distances(distances, owner), _int_seed(seed), slack=slack)
+    else:
+        raise InputError(f"how must be constrained, spectral, kernighan-lin or published, not {how!r}")
+    _, first, names = np.unique(member, return_index=True, return_inverse=True)
+    result = np.empty(len(hulls), dtype=np.intp)
+    result[order] = np.argsort(np.argsort(first))[names]
+    return result
+
+
+def _int_seed(seed: int | np.random.RandomState) -> int:
+    return seed if isinstance(seed, int) else int(seed.randint(2**31 - 1))

@@ -1,0 +1,136 @@
+"""What sites and coordinator must agree on before hulls travel: grid, labels, field and word length.
+
+Both ends build the same objects from the same few numbers, so only the numbers are sent.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from fedgeom.errors import DecodeError, InputError
+
+if TYPE_CHECKING:
+    from fedgeom.codes.scma import ScmaCode
+    from fedgeom.codes.sidon import CountedLabels
+    from fedgeom.geometry.grid import PolarGrid
+
+FIELD_BITS = 63
+"""The agreed bound: a symbol must fit into 63 bits."""
+
+SPLITTING = 8
+"""q ≡ 1 modulo 2^8: decoding then splits polynomials by high power residues, several times faster."""
+
+MOST_MEETING = 6
+"""The largest h chosen without being asked; more hulls than this meet in a bin only on coarse grids."""
+
+
+class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
+    """The agreed numbers of one run."""
+
+    epsilon: Annotated[float, msgspec.Meta(gt=0)]
+    """ε, Definition 2."""
+    radius: Annotated[float, msgspec.Meta(gt=0)]
+    """R, the Euclidean radius of the region that holds all points (Section 5.2)."""
+    curvature: Annotated[float, msgspec.Meta(gt=0)]
+    """k; the disc has curvature -k."""
+    classes: Annotated[int, msgspec.Meta(ge=2, le=4096)]
+    """J, the number of global classes; each site owns a block of J labels (Appendix H)."""
+    blocks: Annotated[int, msgspec.Meta(ge=2, le=100_000)]
+    """L, the number of sites that joined."""
+    capacity: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+    """K_max: no site sends more non-empty bins (Section 5.5)."""
+    h: Annotated[int, msgspec.Meta(ge=1, le=32)]
+    """The order of the B_h labels: how many hulls may meet in one bin (Section 5.4)."""
+
+    @cached_property
+    def grid(self) -> PolarGrid:
+        """The bins of Section 5.2."""
+        from fedgeom.geometry.grid import PolarGrid
+
+        return PolarGrid(self.epsilon, self.radius, c=self.curvature)
+
+    @cached_property
+    def labels(self) -> CountedLabels:
+        """One label per hull; each hull has a bin at most once, so at most J·L labels meet."""
+        from fedgeom.codes.sidon import bose_chowla
+
+        hulls = self.classes * self.blocks
+        return bose_chowla(hulls, self.h).counted(hulls)
+
+    @cached_property
+    def code(self) -> ScmaCode:
+        """The sparse power-sum code that carries all bins of all sites."""
+        from fedgeom.codes.scma import ScmaCode
+
+        modulus = field_above(max(self.grid.size, self.labels.largest_total))
+        return ScmaCode(modulus, min(self.capacity * self.blocks, self.grid.size), self.grid.size)
+
+
+def field_above(lower: int) -> int:
+    """Return a prime above ``lower``, just below a power of two.
+
+    The notes' correction to Section 5.4: q must exceed the bin count and the largest possible *sum* of
+    labels, of which there are J·L. Just below a power of two, because then almost no random word has to
+    be skipped when masks are drawn.
+    """
+    from fedgeom.codes.fields import is_prime
+
+    step = 1 << SPLITTING
+    for bits in range(max(lower.bit_length(), SPLITTING + 4), FIELD_BITS + 1):
+        candidate = (1 << bits) - step + 1
+        while candidate > lower and candidate > 1 << (bits - 1):
+            if is_prime(candidate):
+                return candidate
+            candidate -= step
+    raise InputError(
+        f"q must exceed {lower:,} ({lower.bit_length()} bits), the agreed bound is {FIELD_BITS} bits: "
+        "use a larger epsilon, a smaller h or fewer classes"
+    )
+
+
+def largest_order(classes: int, blocks: int, bins: int) -> int:
+    """Return the largest useful h whose labels fit into the field."""
+    from fedgeom.codes.sidon import bose_chowla
+
+    hulls = classes * blocks
+    for h in range(min(MOST_MEETING, hulls), 0, -1):
+        if hulls ** (h + 2) >= 2**FIELD_BITS:  # a cheap lower bound spares building labels that cannot fit
+            continue
+        try:
+            field_above(max(bins, bose_chowla(hulls, h).counted(hulls).largest_total))
+        except InputError:
+            continue
+        return h
+    raise InputError(f"no B_h labels for {classes} classes at {blocks} sites fit into {FIELD_BITS} bits")
+
+
+class Hull(msgspec.Struct, frozen=True):
+    """A decoded hull: its label's index and its bins, sorted."""
+
+    label: int
+    bins: tuple[int, ...]
+
+
+def decode_hulls(plan: HullPlan, symbols: object) -> tuple[list[Hull], int]:
+    """Turn the sum of all words into hulls, and count bins in which more than h hulls met.
+
+    A bin with too many hulls is left out, which is noticed, not guessed (`CountedLabels`).
+    """
+    bins, totals = plan.code.decode(symbols)  # type: ignore[arg-type]
+    found: dict[int, list[int]] = {}
+    crowded = 0
+    values = totals.tolist()
+    for place, total, indices in zip(bins.tolist(), values, plan.labels.attempt_many(values), strict=True):
+        if indices is None:
+            if total % (plan.labels.max_terms + 1) <= plan.h:
+                raise DecodeError(
+                    f"bin {place} holds {total}, which is no sum of labels; a site sent a wrong word"
+                )
+            crowded += 1
+            continue
+        for label in indices:
+            found.setdefault(label, []).append(place)
+    return [Hull(label, tuple(sorted(places))) for label, places in sorted(found.items())], crowded

@@ -1,0 +1,196 @@
+"""The hulls method where the data is: hull, quantize, label, encode, mask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
+from fedgeom.federation import modelfile
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import Memory, answers
+from fedgeom.methods.hulls import embedding as joint_map
+from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
+from fedgeom.methods.hulls.model import HullModel
+from fedgeom.protocols.cohort import SecureMemory
+from fedgeom.protocols.maximum import write_levels
+from fedgeom.protocols.secure_sum import MaskedVector, SummingSite
+from fedgeom.secure.keys import fingerprint
+
+MOST_CLASSES = 256
+RADIUS_STEP = 0.05
+RADIUS_LEVELS = 640
+"""Hyperbolic radii up to 32 (for curvature -1): beyond what float64 can tell from the edge."""
+GROWTH = 1.1
+COUNT_LEVELS = 170
+"""Hull point counts up to 1.1^169, about ten million."""
+
+LEVELS = (MOST_CLASSES, COUNT_LEVELS, RADIUS_LEVELS)
+
+
+def count_of_level(level: int) -> int:
+    """Return the number of hull points that a level stands for, rounded up."""
+    return math.ceil(GROWTH ** (level - 1))
+
+
+def level_of_count(count: int) -> int:
+    """Return the lowest level that stands for at least ``count`` hull points."""
+    level = max(1, math.floor(math.log(max(count, 1), GROWTH)))
+    while count_of_level(level) < count:
+        level += 1
+    return level
+
+
+class HullMemory(SecureMemory, kw_only=True):
+    """What the site remembers beside its keys: its slots, and in the end the model."""
+
+    slots: dict[str, int] = {}
+    classes: int = 0
+    groups: dict[str, int] = {}
+    model: bytes = b""
+
+
+class HullSite(SummingSite[HullMemory]):
+    """Answers the questions of `Hulls`."""
+
+    memory_type: ClassVar[type[Memory]] = HullMemory
+
+    def check(self, terms: Mapping[str, Any]) -> None:
+        """Refuse data that the method cannot use, naming the site."""
+        try:
+            self._check_rows(terms)
+        except InputError as error:
+            raise InputError(f"site {self.badge.name!r}: {error}") from error
+
+    def _check_rows(self, terms: Mapping[str, Any]) -> None:
+        X, y = self.data.X, self.data.y
+        if len(X) == 0:
+            raise InputError("it has no rows; leave it out of the federation")
+        bad = np.argwhere(~np.isfinite(X))
+        if bad.size:
+            row, column = bad[0]
+            raise InputError(
+                f"row {row}, column {column} is {X[row, column]}; finite numbers are wanted: impute, or drop it"
+            )
+        labels, counts = np.unique(y.astype(str), return_counts=True)
+        few = [f"{label!r} ({n})" for label, n in zip(labels, counts, strict=True) if n < terms["least_points"]]
+        if few:
+            raise InputError(
+                f"classes with fewer than {terms['least_points']} rows: {', '.join(few)}; a hull of so few points "
+                "is the patients themselves: merge or drop these classes (or lower least_points knowingly)"
+            )
+        most = terms["n_classes"]
+        if most is not None and len(labels) > most:
+            raise InputError(f"it has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}")
+        if terms["embedding"] == "none":
+            self._check_disc(X, float(terms["curvature"]), terms["radius"])
+
+    def _check_disc(self, X: npt.NDArray[np.float64], c: float, radius: float | None) -> None:
+        from fedgeom.geometry.poincare import check_points
+
+        if X.shape[1] != 2:
+            raise InputError(
+                f"rows have {X.shape[1]} columns; the disc has 2. Give a 2-D Poincaré embedding, or use "
+                'Hulls(embedding="discriminant") to make a joint one'
+            )
+        check_points(X, c=c, name="X", dim=2)
+        norms = np.linalg.norm(X, axis=1)
+        if radius is not None and norms.max() > radius:
+            at = int(norms.argmax())
+            raise InputError(f"row {at} has norm {norms[at]:.6g}, outside the agreed radius {radius:.6g}")
+
+    def result(self) -> dict[str, Any]:
+        """Return which of the site's names means which global class, and how well the model fits its rows."""
+        if not self.memory.model:
+            return {}
+        model = self.model()
+        right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
+        return {"names": dict(self.memory.groups), "fits": float(right), "rows": len(self.data)}
+
+    def model(self) -> HullModel:
+        """Return the joint model in the site's own words."""
+        _, arrays, facts = modelfile.from_bytes(self.memory.model)
+        return HullModel.from_tensors(arrays, facts).named(self.memory.groups, self.data.X)
+
+    @answers(SumScatter)
+    def scatter(self, ask: SumScatter) -> MaskedVector:
+        """Add this site's scatter matrices to the secure sum."""
+        self.admit(ask.ticket)
+        values = joint_map.site_scatter(self.data.X, self.data.y.astype(str))
+        return self.mask(ask.ticket, joint_map.as_vector(values, len(ask.ticket.participants)))
+
+    @answers(Reach)
+    def reach(self, ask: Reach) -> MaskedVector:
+        """Say, masked, how many classes and hull points there are here and how far out the points lie."""
+        from fedgeom.geometry.hull import trimmed_hull
+        from fedgeom.geometry.poincare import hyperbolic_radius
+
+        self.admit(ask.ticket)
+        points = self._points(ask.embedding, ask.curvature)
+        labels = self.data.y.astype(str)
+        names = np.unique(labels)
+        count = sum(len(trimmed_hull(points[labels == n], trim=ask.trim, c=ask.curvature)) for n in names)
+        farthest = float(np.linalg.norm(points, axis=1).max())
+        distance = float(hyperbolic_radius(farthest, c=ask.curvature)) * math.sqrt(ask.curvature)
+        radius_level = min(RADIUS_LEVELS, math.floor(distance / RADIUS_STEP) + 1)
+        key = fingerprint(b"levels", self.memory.private, str(ask.ticket.round).encode())
+        reached = (len(names), min(level_of_count(count), COUNT_LEVELS), radius_level)
+        return self.mask(ask.ticket, write_levels(list(zip(reached, LEVELS, strict=True)), key))
+
+    @answers(EncodeHulls)
+    def encode(self, ask: EncodeHulls) -> MaskedVector:
+        """Send the quantized hulls, under this site's labels, encoded and masked."""
+        from fedgeom.methods.hulls.plain import local_hulls
+
+        self.admit(ask.ticket)
+        plan = ask.plan
+        if plan.blocks != len(self.memory.order) or int(ask.ticket.modulus) != plan.code.modulus:
+            raise ProtocolError("the plan does not fit the sites that joined")
+        points = self._points(ask.embedding, plan.curvature)
+        hulls = local_hulls(points, self.data.y.astype(str), plan.grid, ask.trim)
+        self._choose_slots(list(hulls), plan.classes)
+        word: dict[int, int] = {}
+        for label, bins in hulls.items():
+            value = plan.labels.labels[plan.classes * self.block + self.memory.slots[label]]
+            for place in bins.tolist():
+                word[place] = word.get(place, 0) + value
+        if len(word) > plan.capacity:
+            raise ProtocolError(f"the hulls have {len(word)} bins, more than the agreed {plan.capacity}")
+        return self.mask(ask.ticket, plan.code.encode(list(word), list(word.values())))
+
+    @answers(Learn)
+    def learn(self, ask: Learn) -> Learnt:
+        """Keep the model, and find out which global class each local name means."""
+        memory = self.memory
+        first = memory.classes * self.block
+        mine = ask.groups[first : first + memory.classes]
+        if len(mine) != memory.classes:
+            raise ProtocolError("the result does not cover this site's labels")
+        memory.groups = {label: mine[slot] for label, slot in memory.slots.items()}
+        lost = [label for label, group in memory.groups.items() if group < 0]
+        if lost:
+            raise ProtocolError(f"no group was given for {', '.join(lost)}")
+        memory.model = ask.model
+        try:
+            self.model()
+        except FedgeomError as error:
+            raise ProtocolError(f"the model that came cannot be used: {error}") from error
+        return Learnt()
+
+    def _points(self, matrix: Array | None, c: float) -> npt.NDArray[np.float64]:
+        if matrix is None:
+            return self.data.X
+        return joint_map.embed(self.data.X, matrix.numpy(), joint_map.column_scales(self.data.X), c=c)
+
+    def _choose_slots(self, labels: list[str], classes: int) -> None:
+        """Shuffle the site's classes over its J labels, so that their order tells nothing either."""
+        if len(labels) > classes:
+            raise ProtocolError(f"{len(labels)} classes at the site, {classes} in the plan")
+        key = self.memory.private
+        order = sorted(range(classes), key=lambda slot: fingerprint(b"slot", key, str(slot).encode()))
+        self.memory.slots = dict(zip(labels, order, strict=False))
+        self.memory.classes = classes

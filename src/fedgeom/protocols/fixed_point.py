@@ -1,0 +1,29 @@
+"""Real numbers in Z_2^64, so that secure sums of them are exact up to one rounding per site."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+from fedgeom.secure.rings import Ring, Vector
+
+RING = Ring(2**64)
+
+
+def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Vector:
+    """Round to multiples of 2^-fraction_bits; refuse what could overflow in a sum over ``sites`` sites."""
+    numbers = np.asarray(values, np.float64).ravel()
+    bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
+    bad = np.flatnonzero(~(np.abs(numbers) < bound))
+    if bad.size:
+        raise InputError(
+            f"entry {bad[0]} is {numbers[bad[0]]:.6g}; sums over {sites} sites with {fraction_bits} binary digits "
+            f"hold numbers below {bound:.6g}: rescale the columns"
+        )
+    return np.rint(numbers * 2.0**fraction_bits).astype(np.int64).view(np.uint64)
+
+
+def from_fixed(vector: Vector, *, fraction_bits: int) -> npt.NDArray[np.float64]:
+    """Read a sum back as real numbers."""
+    return vector.view(np.int64).astype(np.float64) / 2.0**fraction_bits
