@@ -195,7 +195,11 @@ def _primitive_polynomial(p: int, h: int, prime_divisors: Sequence[int]) -> Elem
 
 
 def factor_order(p: int, h: int) -> dict[int, int]:
-    """Factor p**h − 1, split first into its cyclotomic parts Φ_d(p), d | h."""
+    """Factor p**h − 1, split first into its cyclotomic parts Φ_d(p), d | h.
+
+    Parts above 2**160 are left whole: factoring takes too long, and logarithms there would even if it did
+    not. Smaller parts are factored completely, so that the result depends on no library's luck or version.
+    """
     from flint import fmpz
 
     part: dict[int, int] = {}
@@ -204,7 +208,7 @@ def factor_order(p: int, h: int) -> dict[int, int]:
             part[d] = (p**d - 1) // prod(value for e, value in part.items() if d % e == 0)
     factors: dict[int, int] = {}
     for value in part.values():
-        for r, e in fmpz(value).factor() if value > 1 else []:
+        for r, e in fmpz(value).factor() if value < 1 << 160 else [(value, 1)]:
             factors[int(r)] = factors.get(int(r), 0) + int(e)
     return factors
 

@@ -118,8 +118,8 @@ class Sites:
         answers: Answers[A] = Answers({})
         began = time.perf_counter()
         for name, reply in self._engine.deliver(requests):
-            kind = asked[name].kind
-            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, len(requests[name]), asked[name], expect)
+            kind, size = asked[name].kind, len(requests[name])
+            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, size, asked[name], expect)
             if isinstance(outcome, Lost):
                 answers.missing[name] = self.lost[name] = outcome.reason
                 self._tell(kind, name, "lost", outcome.reason)
@@ -141,12 +141,17 @@ class Sites:
             answer = read_answer(frame, expect)
         except DecodeError as error:
             return Lost(str(error))
+        shown = answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals
         self.ledger.add(
             Entry(
-                step=self._step, site=name, kind=answer.kind, bytes=len(reply), received=received,
-                reveals=answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals,
+                step=self._step,
+                site=name,
+                kind=answer.kind,
+                bytes=len(reply),
+                received=received,
+                reveals=shown,
             )
-        )  # fmt: skip
+        )
         return Lost(answer.reason) if isinstance(answer, Refusal) else answer
 
     def _tell(self, kind: str, site: str, state: str, detail: str = "") -> None:

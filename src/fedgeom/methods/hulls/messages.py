@@ -16,7 +16,7 @@ class SumScatter(Question, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "hulls.scatter"
     answer: ClassVar[type[Message]] = MaskedVector
-    answer_reveals: ClassVar[str] = "masked; with all others: the sum of the sites' scatter matrices and row counts"
+    answer_reveals: ClassVar[str] = "masked; with all others: the sites' scatter matrices and row counts, added up"
     ticket: Ticket
 
 
