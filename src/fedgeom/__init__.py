@@ -21,6 +21,7 @@ _HOMES = {
     "Ledger": "fedgeom.federation.ledger",
     "Policy": "fedgeom.federation.policy",
     "Hulls": "fedgeom.methods.hulls.method",
+    "Moments": "fedgeom.methods.moments.method",
     "load_model": "fedgeom.methods",
     "PoincareSVC": "fedgeom.geometry.svm",
     "EuclideanSVC": "fedgeom.geometry.svm",
@@ -34,6 +35,7 @@ __all__ = [
     "Hulls",
     "InputError",
     "Ledger",
+    "Moments",
     "PoincareSVC",
     "Policy",
     "Run",
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
     from fedgeom.methods import load_model
     from fedgeom.methods.hulls.method import Hulls
+    from fedgeom.methods.moments.method import Moments
 
 
 def __getattr__(name: str) -> Any:

@@ -42,17 +42,16 @@ def test_agrees_with_the_scan_on_random_points(n, radius, c):
 
 @pytest.mark.parametrize("c", CURVATURES)
 def test_agrees_with_the_scan_behind_the_filter(c):
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        same(uniform_disc(4000, 0.95 / math.sqrt(c), rng, c=c), c)
-        blob = pb.exp_map(np.array([0.5, 0.3]) / math.sqrt(c), rng.normal(size=(4000, 2)) * 0.1 / math.sqrt(c), c=c)
-        same(blob, c)
+    rng = np.random.default_rng(int(1000 * c))
+    scale = 1 / math.sqrt(c)
+    same(uniform_disc(2000, 0.95 * scale, rng, c=c), c)
+    same(pb.exp_map(np.array([0.5, 0.3]) * scale, 0.1 * scale * rng.normal(size=(2000, 2)), c=c), c)
 
 
 @pytest.mark.parametrize("c", CURVATURES)
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 4.0])
 def test_agrees_with_the_scan_on_quantized_points(epsilon, c):
-    for seed, n in product(range(3), (5, 60, 3000)):
+    for seed, n in product(range(3), (5, 60, 800)):
         rng = np.random.default_rng(seed)
         points = uniform_disc(n, 0.95 / math.sqrt(c), rng, c=c)
         same(PolarGrid(epsilon / math.sqrt(c), 0.95 / math.sqrt(c), c=c).quantize(points), c)
@@ -107,7 +106,7 @@ def test_of_equal_points_the_first_is_named():
     assert convex_hull(many).tolist() == hull.tolist()
 
 
-@pytest.mark.parametrize("n", [30, 5000])
+@pytest.mark.parametrize("n", [30, 2000])
 def test_order_is_counter_clockwise_from_the_smallest(n):
     X = uniform_disc(n, 0.9, np.random.default_rng(1))
     ring = pb.to_klein(X[convex_hull(X)])
@@ -124,8 +123,8 @@ def test_hull_contains_every_point_and_no_vertex_is_spare():
     hull = convex_hull(X)
     K = pb.to_klein(X)
     ring, after = K[hull], np.roll(K[hull], -1, axis=0)
-    side = np.cross(np.c_[after - ring, np.zeros(len(hull))][:, None], np.c_[K, np.zeros(300)] - np.c_[ring, np.zeros(len(hull))][:, None])
-    assert side[..., 2].min() > -1e-15
+    along, toward = (after - ring)[:, None], K - ring[:, None]
+    assert (along[..., 0] * toward[..., 1] - along[..., 1] * toward[..., 0]).min() > -1e-15
     for vertex in hull:
         rest = np.delete(np.arange(300), vertex)
         assert set(rest[convex_hull(X[rest])]) >= set(hull) - {vertex}
@@ -283,7 +282,7 @@ def test_trimming_is_deterministic_and_counts_exactly():
 
 
 def test_default_trim_grows_with_the_class():
-    shares = [default_trim(n) for n in range(0, 3000)]
+    shares = [default_trim(n) for n in range(3000)]
     assert shares == sorted(shares)
     assert shares[99] == 0.0
     assert shares[100] == 0.0

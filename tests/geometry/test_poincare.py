@@ -90,7 +90,8 @@ def test_forms_equal_the_papers_equations(dim, c):
     z = naive_mobius(-p, x, c)
     w = np.random.default_rng(3).normal(size=(60, dim))
     flat = 2 * math.sqrt(c) * (z * w).sum(-1) / ((1 - c * (z * z).sum(-1)) * np.linalg.norm(w, axis=-1))
-    np.testing.assert_allclose(pb.hyperplane_distance(x, p, w, c=c), np.arcsinh(flat) * scale, rtol=0, atol=1e-11 * scale)
+    offset = pb.hyperplane_distance(x, p, w, c=c)
+    np.testing.assert_allclose(offset, np.arcsinh(flat) * scale, rtol=0, atol=1e-11 * scale)
 
 
 @sweep
@@ -168,7 +169,7 @@ def test_tiny_distances_keep_their_digits():
     x = np.array([0.9, 0.0])
     for step in (1e-6, 1e-10, 1e-14):
         exact = 2.0 * ((0.9 + step) - 0.9) / (1 - 0.81)
-        assert pb.distance(x, x + [step, 0.0]) == pytest.approx(exact, rel=1e-4)
+        assert pb.distance(x, x + np.array([step, 0.0])) == pytest.approx(exact, rel=1e-4)
     tiny = np.array([1e-12, 2e-12])
     np.testing.assert_allclose(pb.exp_map(np.zeros(2), tiny), tiny, rtol=1e-14)
     np.testing.assert_allclose(pb.exp0(pb.log0(tiny)), tiny, rtol=1e-14)
@@ -220,7 +221,8 @@ def test_geodesics_have_constant_speed(dim, c, gap, seed):
         np.testing.assert_allclose(pb.distance(x, point, c=c), t * total, rtol=0, atol=allowed(c, gap))
         np.testing.assert_allclose(pb.distance(point, y, c=c), (1 - t) * total, rtol=0, atol=allowed(c, gap))
         np.testing.assert_allclose(pb.geodesic(y, x, 1 - t, c=c), point, rtol=0, atol=1e-14 / math.sqrt(c))
-    np.testing.assert_allclose(pb.geodesic(x, y, 0.5, c=c), pb.midpoint(x, y, c=c), rtol=0, atol=1e-14 / math.sqrt(c))
+    half = pb.geodesic(x, y, 0.5, c=c)
+    np.testing.assert_allclose(half, pb.midpoint(x, y, c=c), rtol=0, atol=1e-14 / math.sqrt(c))
 
 
 def test_geodesic_broadcasts_its_parameter():

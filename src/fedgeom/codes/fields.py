@@ -23,6 +23,7 @@ MODULUS_BITS = 63
 """Moduli stay below 2**63: two residues add without overflow in a 64-bit word."""
 
 _TABLE_LIMIT = 1 << 19  # baby steps kept in memory at most
+_CALL = 500  # multiplications that cost as much as calling into NumPy for one batch of them
 _CHUNK = 1 << 24  # small prime powers are merged into one subgroup of about this order
 
 
@@ -226,12 +227,12 @@ def _subgroups(factors: dict[int, int]) -> list[int]:
 
 def _baby_steps(p: int, order: int) -> int:
     """Balance one shared table against p walks through a group of this order."""
-    return min(_TABLE_LIMIT, order, isqrt(p * order) + 1)
+    return min(_TABLE_LIMIT, order, isqrt((p + _CALL) * order) + 1)
 
 
 def logarithm_work(p: int, factors: dict[int, int]) -> int:
-    """Estimate the giant steps that all p logarithms take: small if p**h − 1 has no large prime factor."""
-    return sum(p * order // _baby_steps(p, order) for order in _subgroups(factors))
+    """Estimate the multiplications for all p logarithms: few if p**h − 1 has no large prime factor."""
+    return sum((p + _CALL) * order // _baby_steps(p, order) for order in _subgroups(factors))
 
 
 def logarithms_of_linear(space: ExtensionField, factors: dict[int, int]) -> list[int]:

@@ -30,7 +30,7 @@ from fedgeom.codes.fields import (
 from fedgeom.errors import DecodeError, InputError
 
 _FILLER, _UNUSED = -1, -2  # field points that carry no label: the dropped zero, and those not kept
-_WORK_LIMIT = 10**7  # multiplications we are willing to spend on logarithms: about two seconds
+_WORK_LIMIT = 2 * 10**7  # multiplications we are willing to spend on logarithms: about two seconds
 _PRIMES_TRIED = 128  # how many primes above count are looked at
 
 

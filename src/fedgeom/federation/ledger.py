@@ -71,7 +71,7 @@ class Ledger:
         for at, line in enumerate(lines):
             try:
                 entries.append(msgspec.json.decode(line, type=Entry))
-            except msgspec.DecodeError as error:
+            except ValueError as error:  # broken JSON, or broken UTF-8
                 if at == len(lines) - 1:
                     break
                 raise InputError(f"{path}, line {at + 1} is not a ledger entry: {error}") from error

@@ -45,6 +45,8 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             size *= extent
         if size != len(self.data):
             raise ValueError(f"an array of shape {self.shape} needs {size} bytes, {len(self.data)} came")
+        if not size and max(self.shape) >= 2**20:
+            raise ValueError(f"an empty array of shape {self.shape} came; numpy cannot hold all of these")
 
     @classmethod
     def of(cls, array: npt.ArrayLike) -> Array:

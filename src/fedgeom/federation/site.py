@@ -6,6 +6,7 @@ its ``memory``, a struct that survives as bytes. A `Host` wraps it for an engine
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -13,14 +14,21 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import DecodeError, FedgeomError, ProtocolError
+from fedgeom.errors import DecodeError, FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.secure.keys import Identity, Roster
 
+log = logging.getLogger(__name__)
+
 
 class Memory(msgspec.Struct, kw_only=True):
     """What a site remembers; subclasses add fields with defaults."""
+
+    run: bytes = b""
+    """The only run this memory serves."""
+    left: bool = False
+    """Whether the site has left the run: it answers nothing more."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +103,23 @@ class Host:
         self.site, self.method, self.badge, self._data = site, method, badge, data
 
     def answer(self, request: bytes, memory: bytes | None) -> tuple[bytes, bytes]:
-        """Return the answer and the memory to keep; a refusal leaves the memory as it was."""
+        """Return the answer and the memory to keep, which must be stored before the answer leaves.
+
+        A refusal leaves the memory as it was, with one exception. When the *data* do not fit a question
+        (`InputError`), the reason may quote them: it goes to the site's own log, not to the coordinator,
+        and the site leaves the run, or else a coordinator could ask on until the refusals told the data.
+        """
         frame = unpack(request, limit=self.badge.policy.largest_message)
+        reply: Message
         try:
             site = self.wake(frame.run, memory)
             question = self._read(frame.method, frame.kind, frame.body)
             reply = site.answer(question)
             kept = msgspec.msgpack.encode(site.memory)
+        except InputError as error:
+            log.warning("site %r leaves run %s: %s", self.badge.name, frame.run.hex()[:8], error)
+            reply = Refusal(reason="the site's data do not fit this question; its own log says why")
+            kept = msgspec.msgpack.encode(self.site.memory_type(run=frame.run, left=True))
         except FedgeomError as error:
             reply, kept = Refusal(reason=str(error)[:2000]), memory or b""
         return pack(frame.run, self.method, reply), kept
@@ -109,7 +127,14 @@ class Host:
     def wake(self, run: bytes, memory: bytes | None) -> Site[Any]:
         """Build the site as it was after its last answer."""
         kind = self.site.memory_type
-        remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind()
+        try:
+            remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run)
+        except ValueError as error:
+            raise ProtocolError(f"the stored memory of {self.badge.name!r} cannot be read; start anew") from error
+        if remembered.run != run:
+            raise ProtocolError(f"the stored memory of {self.badge.name!r} belongs to another run")
+        if remembered.left:
+            raise ProtocolError(f"site {self.badge.name!r} has left this run")
         return self.site(self._data(), self.badge, run, remembered)
 
     def _read(self, method: str, kind: str, body: bytes) -> Question:

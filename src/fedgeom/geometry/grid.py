@@ -58,8 +58,8 @@ class Grid(ABC):
         if beyond.any():
             index = int(np.argmax(beyond))
             raise InputError(
-                f"points[{index}] has norm {float(norms[index])!r}, but the grid covers norms up to {self.radius!r}"
-                f" ({int(beyond.sum())} points are beyond); make the grid with a larger radius."
+                f"points[{index}] has norm {float(norms[index])!r}, but the grid covers norms up to "
+                f"{self.radius!r} ({int(beyond.sum())} points are beyond); make the grid with a larger radius."
             )
         turns = np.arctan2(X[:, 1], X[:, 0]) / (2.0 * np.pi)
         turns = np.where(turns < 0.0, turns + 1.0, turns)

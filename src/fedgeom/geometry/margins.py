@@ -65,12 +65,10 @@ def squared_hinge(
 def _exact_step(w: Floats, direction: Floats, slack: Floats, change: Floats, costs: Floats) -> float:
     """Minimise the squared-hinge objective along a line, where its slope is piecewise linear and grows."""
 
-    def slope(t: float) -> tuple[float, float]:
-        left = slack - t * change
-        on = left > 0
-        pull = 2 * costs[on] * change[on]
-        return w_d + t * d_d - float(pull @ left[on]), d_d + float(pull @ change[on])
+    def slope(t: float) -> float:
+        return w_d + t * d_d - float(pull @ np.maximum(slack - t * change, 0.0))
 
+    pull = 2 * costs * change
     w_d, d_d = float(w @ direction), float(direction @ direction)
     moving = change != 0
     kinks = slack[moving] / change[moving]
@@ -78,15 +76,16 @@ def _exact_step(w: Floats, direction: Floats, slack: Floats, change: Floats, cos
     low, high = 0, len(kinks)
     while low < high:  # the first kink at which the slope is no longer negative
         middle = (low + high) // 2
-        if slope(float(kinks[middle]))[0] >= 0:
+        if slope(float(kinks[middle])) >= 0:
             high = middle
         else:
             low = middle + 1
     start = float(kinks[low - 1]) if low > 0 else 0.0
     stop = float(kinks[low]) if low < len(kinks) else np.inf
     inside = (start + stop) / 2 if np.isfinite(stop) else start + 1.0
-    value, growth = slope(inside)
-    return float(np.clip(inside - value / growth, start, stop))
+    on = slack - inside * change > 0
+    growth = d_d + float(pull[on] @ change[on])
+    return float(np.clip(inside - slope(inside) / growth, start, stop))
 
 
 def hinge(

@@ -12,6 +12,7 @@ from fedgeom.federation.method import Method
 
 METHODS = {
     "hulls": ("fedgeom.methods.hulls.method", "Hulls", "fedgeom.methods.hulls.model", "HullModel"),
+    "moments": ("fedgeom.methods.moments.method", "Moments", "fedgeom.methods.moments.model", "MomentsModel"),
 }
 """For each method: where its class is, and where the class of its models is."""
 

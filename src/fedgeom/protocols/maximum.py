@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedgeom.errors import InputError
 from fedgeom.secure.masks import expand
 from fedgeom.secure.rings import Ring, Vector
 
@@ -32,7 +33,7 @@ def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Vector:
     at = 0
     for level, levels in reached:
         if not 0 <= level <= levels:
-            raise ValueError(f"level {level} of {levels}")
+            raise InputError(f"level {level} of {levels} was given; wanted 0 … {levels}")
         vector[at + level : at + levels] = 0
         at += levels
     return vector

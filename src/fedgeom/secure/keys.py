@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -61,10 +62,14 @@ class Identity:
 def verify(public: bytes, signature: bytes, purpose: str, *parts: bytes, signer: str = "the signer") -> None:
     """Raise `ProtocolError` unless ``signature`` is ``signer``'s over this statement."""
     try:
-        key = Ed25519PublicKey.from_public_bytes(public)
-        key.verify(signature, fingerprint(b"fedgeom/1 " + purpose.encode(), *parts))
+        _verify(public, signature, fingerprint(b"fedgeom/1 " + purpose.encode(), *parts))
     except (InvalidSignature, ValueError) as error:
         raise ProtocolError(f"the signature of {signer!r} for {purpose!r} is not valid") from error
+
+
+@lru_cache(maxsize=1 << 14)  # failures are not kept; sites in one process check each signature once
+def _verify(public: bytes, signature: bytes, statement: bytes) -> None:
+    Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
 
 
 class Roster(Mapping[str, bytes]):
@@ -74,6 +79,8 @@ class Roster(Mapping[str, bytes]):
         for name, public in identities.items():
             if len(public) != KEY_BYTES:
                 raise InputError(f"roster entry {name!r} has a key of {len(public)} bytes; {KEY_BYTES} wanted")
+        if len(set(identities.values())) < len(identities):
+            raise InputError("two roster entries have the same key; each site needs an identity of its own")
         self._identities = dict(sorted(identities.items()))
 
     def __getitem__(self, name: str) -> bytes:

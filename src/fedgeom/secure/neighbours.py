@@ -19,9 +19,12 @@ COMPLETE_UP_TO = 48
 def degree(n: int) -> int:
     """Return how many neighbours each of ``n`` sites has.
 
-    A site's privacy needs one honest neighbour that stays, and recovery two thirds of the
-    neighbourhood. With 12·log2(n/4) peers both fail with probability below 2^-40 for a fifth of the
-    sites colluding, and below 2^-20 for recovery when a tenth of the sites vanish.
+    A site's privacy needs an honest neighbour that stays, and colluding neighbours too few to put its
+    secrets together. For up to a thousand sites, 12·log2(n/4) peers and two thirds as the threshold:
+    with a coordinator that follows the protocol, 3 in 10 sites colluding break a given site with
+    probability below 2^-45. A coordinator that lies about who is alive needs only a third of a
+    neighbourhood: below 2^-35 when a tenth of the sites collude with it, but about 2^-10 for a fifth.
+    Recovery fails with probability below 2^-35 when a tenth of the sites vanish.
     """
     if n <= COMPLETE_UP_TO:
         return n - 1

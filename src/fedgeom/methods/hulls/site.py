@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.checks import check_table
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation import modelfile
 from fedgeom.federation.messages import Array
@@ -61,33 +62,17 @@ class HullSite(SummingSite[HullMemory]):
 
     def check(self, terms: Mapping[str, Any]) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        try:
-            self._check_rows(terms)
-        except InputError as error:
-            raise InputError(f"site {self.badge.name!r}: {error}") from error
-
-    def _check_rows(self, terms: Mapping[str, Any]) -> None:
-        X, y = self.data.X, self.data.y
-        if len(X) == 0:
-            raise InputError("it has no rows; leave it out of the federation")
-        bad = np.argwhere(~np.isfinite(X))
-        if bad.size:
-            row, column = bad[0]
-            raise InputError(
-                f"row {row}, column {column} is {X[row, column]}; finite numbers are wanted: impute, or drop it"
-            )
-        labels, counts = np.unique(y.astype(str), return_counts=True)
-        few = [f"{label!r} ({n})" for label, n in zip(labels, counts, strict=True) if n < terms["least_points"]]
-        if few:
-            raise InputError(
-                f"classes with fewer than {terms['least_points']} rows: {', '.join(few)}; a hull of so few points "
-                "is the patients themselves: merge or drop these classes (or lower least_points knowingly)"
-            )
+        labels, me = check_table(self.data, least_points=terms["least_points"]), self.badge.name
         most = terms["n_classes"]
         if most is not None and len(labels) > most:
-            raise InputError(f"it has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}")
+            raise InputError(
+                f"site {me!r} has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}"
+            )
         if terms["embedding"] == "none":
-            self._check_disc(X, float(terms["curvature"]), terms["radius"])
+            try:
+                self._check_disc(self.data.X, float(terms["curvature"]), terms["radius"])
+            except InputError as error:
+                raise InputError(f"site {me!r}: {error}") from error
 
     def _check_disc(self, X: npt.NDArray[np.float64], c: float, radius: float | None) -> None:
         from fedgeom.geometry.poincare import check_points

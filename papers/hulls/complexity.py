@@ -1,0 +1,165 @@
+"""How many points does a hull have? Theorem 5.2, measured.
+
+N points are drawn uniformly from the disc of radius R = 0.95, quantized with ε = a N^-c (Section 5.2), and the
+vertices of their minimal hull are counted. The theorem bounds the expected count, for large N, by
+
+    O(N^c) for c < 1/2,   O(N^(1-c)) for 1/2 ≤ c ≤ 2/3,   O(N^(1/3)) for c > 2/3.
+
+"Large" depends on the constant a. The outer ring has about 244/ε bins and holds about εN/2 of the points; only
+when every bin is taken is the count the number of bins, which grows like N^c. With a = 1 and c = 0.3 that takes
+N ≈ 1e8, and below it the count may grow like N^(1-c); with a = 10 the theorem's regime is within reach. Both are
+measured.
+
+    python papers/hulls/complexity.py            # about a minute; writes results/complexity.{json,png}
+    python papers/hulls/complexity.py --quick    # seconds; writes nothing unless --out is given
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedgeom.geometry import PolarGrid, convex_hull, uniform_disc
+
+RADIUS = 0.95
+RATES: tuple[float | None, ...] = (0.3, 0.5, 0.6, 0.67, 0.8, None)  # c; None leaves the points as they are
+CONSTANTS = (1.0, 10.0)  # a
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+QUICK_SIZES = SIZES[:4]
+SEEDS = 10
+QUICK_SEEDS = 3
+RESULTS = Path(__file__).parent / "results"
+
+
+def bound_exponent(rate: float | None) -> float:
+    """Return the exponent of N in Theorem 5.2's bound."""
+    if rate is None or rate > 2 / 3:
+        return 1 / 3
+    return rate if rate < 1 / 2 else 1 - rate
+
+
+def count_vertices(n: int, rate: float | None, constant: float, seed: int) -> int:
+    """Draw, quantize and count."""
+    points = uniform_disc(n, RADIUS, np.random.default_rng([seed, n]))
+    if rate is not None:
+        points = PolarGrid(constant * n**-rate, RADIUS).quantize(points)
+    return len(convex_hull(points))
+
+
+def fit_exponent(sizes: list[int], means: list[float]) -> float:
+    """Return the least-squares slope of log count over log N, on the larger half of the sizes."""
+    start = len(sizes) // 2
+    return float(np.polyfit(np.log(sizes[start:]), np.log(means[start:]), 1)[0])
+
+
+def measure(sizes: tuple[int, ...], seeds: int) -> dict[str, Any]:
+    """Run every setting and return the counts with their growth exponents."""
+    curves = []
+    for constant in CONSTANTS:
+        for rate in RATES:
+            counts = [[count_vertices(n, rate, constant, seed) for seed in range(seeds)] for n in sizes]
+            means = [float(np.mean(row)) for row in counts]
+            curves.append(
+                {
+                    "a": constant,
+                    "c": rate,
+                    "mean": [round(m, 2) for m in means],
+                    "standard_error": [round(float(np.std(r, ddof=1)) / math.sqrt(seeds), 2) for r in counts],
+                    "exponent": round(fit_exponent(list(sizes), means), 3),
+                    "bound": round(bound_exponent(rate), 3),
+                }
+            )
+    return {
+        "experiment": "hull complexity, Theorem 5.2",
+        "radius": RADIUS,
+        "seeds": seeds,
+        "sizes": list(sizes),
+        "fitted_on": list(sizes[len(sizes) // 2 :]),
+        "curves": curves,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """Lay the result out for reading."""
+    lines = [f"{'a':>4} {'c':>5} " + " ".join(f"{n:>9,}" for n in result["sizes"]) + "  exponent  bound"]
+    for curve in result["curves"]:
+        rate = "none" if curve["c"] is None else f"{curve['c']:g}"
+        means = " ".join(f"{m:>9.1f}" for m in curve["mean"])
+        lines.append(f"{curve['a']:>4g} {rate:>5} {means}  {curve['exponent']:>8.3f}  {curve['bound']:>5.3f}")
+    return "\n".join(lines)
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Plot counts over N, one panel per constant, with the fitted and the theorem's exponents."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    colours = dict(zip(RATES, ["#a6192e", "#e07b39", "#c9a227", "#3a9188", "#2f6db5", "#222222"], strict=True))
+    markers = dict(zip(RATES, "osD^v.", strict=True))
+    fig, axes = plt.subplots(1, len(CONSTANTS), figsize=(11, 4.8), sharey=True, layout="constrained")
+    sizes = np.array(result["sizes"], dtype=float)
+    for ax, constant in zip(axes, CONSTANTS, strict=True):
+        for curve in (k for k in result["curves"] if k["a"] == constant):
+            rate = curve["c"]
+            name = "not quantized" if rate is None else f"c = {rate:g}"
+            label = f"{name:<13} {curve['exponent']:.2f}   {curve['bound']:.2f}"
+            ax.plot(
+                sizes,
+                curve["mean"],
+                color=colours[rate],
+                marker=markers[rate],
+                markersize=5,
+                linestyle="--" if rate is None else "-",
+                linewidth=1.4,
+                label=label,
+            )
+        ax.set(xscale="log", yscale="log", xlabel="points drawn, N")
+        ax.set_title(r"$\varepsilon = N^{-c}$" if constant == 1 else rf"$\varepsilon = {constant:g}\,N^{{-c}}$")
+        ax.grid(alpha=0.25, which="major", lw=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        legend = ax.legend(
+            title=f"{'growth exponent':<18} fit   bound",
+            alignment="left",
+            frameon=False,
+            loc="upper left",
+            prop={"family": "monospace", "size": 8.5},
+        )
+        legend.get_title().set(family="monospace", size=8.5)
+    axes[0].set_ylabel("vertices of the quantized hull (mean)")
+    axes[0].set_ylim(top=40_000)
+    fig.suptitle(f"Hull complexity on the disc of radius {RADIUS} (Theorem 5.2), {result['seeds']} seeds")
+    fig.savefig(path, dpi=150)
+    plt.close(fig)
+
+
+def main() -> None:
+    """Parse, run, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="sizes up to 30,000 and three seeds")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    parser.add_argument("--out", type=Path, help="folder for complexity.json and complexity.png")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    result = measure(*((QUICK_SIZES, QUICK_SEEDS) if options.quick else (SIZES, SEEDS)))
+    result["seconds"] = round(time.perf_counter() - start, 1)
+    print(table(result))
+    out = options.out or (None if options.quick else RESULTS)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "complexity.json").write_text(json.dumps(result, indent=1) + "\n")
+        draw(result, out / "complexity.png")
+        print(f"written: {out / 'complexity.json'}, {out / 'complexity.png'}")
+    if options.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

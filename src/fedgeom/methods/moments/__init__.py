@@ -1,0 +1,1 @@
+"""Per-class moments by secure sum: nearest Lorentz centroid and Gaussian discriminant."""
