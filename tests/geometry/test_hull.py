@@ -83,6 +83,18 @@ def test_points_on_the_sides_of_a_polygon_are_dropped(c):
         assert sorted(order[hull]) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("c", CURVATURES)
+def test_twins_one_rounding_error_apart_count_once(c):
+    """The midpoint of x and x is x up to its last digit; either twin may be named, but only one of them."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = uniform_disc(40, 0.95 / math.sqrt(c), rng, c=c)
+        both = np.vstack([X, pb.midpoint(X, X, c=c), pb.midpoint(X, X[::-1], c=c)])
+        hull = set(convex_hull(X, c=c).tolist())
+        for algorithm in (convex_hull, graham_scan):
+            assert sorted(int(i) % 40 for i in algorithm(both, c=c)) == sorted(hull)
+
+
 def test_sets_of_zero_to_three_points():
     assert same(np.empty((0, 2))).tolist() == []
     assert convex_hull([]).tolist() == []
@@ -228,6 +240,20 @@ def test_flat_sets_in_more_dimensions(dim, rank):
         warnings.simplefilter("ignore", UserWarning)
         hull = convex_hull(X)
     assert sorted(hull) == list(range(2**rank))
+
+
+@pytest.mark.parametrize("thickness", [1e-16, 1e-15, 3e-15, 1e-14, 1e-13, 1e-10])
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_almost_flat_sets_have_a_hull(dim, thickness):
+    rng = np.random.default_rng(dim)
+    box = rng.uniform(-0.3, 0.3, size=(60, dim))
+    box[:, -1] *= thickness
+    turn = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
+    X = pb.from_klein(box @ turn)
+    hull = convex_hull(X)
+    if not 1e-15 < thickness < 1e-13:  # between them the breadth is a few rounding errors, neither some nor none
+        assert set(hull[convex_hull(X[hull])]) == set(hull)
+    assert {int(np.argmin(box[:, 0])), int(np.argmax(box[:, 0]))} <= set(hull.tolist())
 
 
 def test_dimension_limits():

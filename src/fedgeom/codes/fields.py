@@ -50,7 +50,7 @@ def modulus_for(lower: int, *, bits: int = MODULUS_BITS, two_power: int = 0) -> 
     ``lower`` is the larger of the number of bins B and the largest sum of labels that can meet in one
     bin; Section 5.5 adds modulo q and both have to survive it. With ``two_power`` = t only primes with
     q ≡ 1 mod 2**t are considered: q grows by a few thousand for t = 8, and decoding large words becomes
-    about three times as fast (see ``scma.roots_of_split_polynomial``).
+    about twice as fast (see ``scma.roots_of_split_polynomial``).
     """
     if lower < 1 or not 2 <= bits <= MODULUS_BITS or not 0 <= two_power < bits:
         raise InputError(
@@ -188,8 +188,10 @@ def _primitive_polynomial(p: int, h: int, prime_divisors: Sequence[int]) -> Elem
     for number in range(1, p**h):
         low = [number // p**i % p for i in range(h)]
         m = nmod_poly([*low, 1], p)
-        if low[0] and x.pow_mod(order, m).is_one() and not any(
-            x.pow_mod(order // r, m).is_one() for r in prime_divisors
+        if (
+            low[0]
+            and x.pow_mod(order, m).is_one()
+            and not any(x.pow_mod(order // r, m).is_one() for r in prime_divisors)
         ):
             return np.array(low, dtype=np.int64)
     raise InputError(f"no primitive polynomial of degree {h} over F_{p}; is {p} prime, and h ≥ 2?")

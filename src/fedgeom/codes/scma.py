@@ -88,9 +88,7 @@ class ScmaCode:
         """Expand P/Q to the word's length."""
         q = self.modulus
         word = np.zeros(self.length, dtype=np.uint64)
-        level = [
-            (nmod_poly([v % q], q), nmod_poly([1, -b], q)) for b, v in zip(positions, weights, strict=True)
-        ]
+        level = [(nmod_poly([v % q], q), nmod_poly([1, -b], q)) for b, v in zip(positions, weights, strict=True)]
         while len(level) > 1:
             pairs = zip(level[::2], level[1::2], strict=False)
             odd = level[len(level) - len(level) % 2 :]
@@ -143,7 +141,7 @@ def roots_of_split_polynomial(f: Poly, modulus: int) -> list[int]:
 
     Equal-degree splitting: for a random shift a and 2**j | q − 1 the power y = (x + a)**((q−1)/2**j) takes
     only 2**j values on the roots. Its squares tell the roots apart j times, one gcd per split, before the
-    next power has to be computed; a prime q ≡ 1 mod 2**8 makes large polynomials about three times as
+    next power has to be computed; a prime q ≡ 1 mod 2**8 makes large polynomials about twice as
     fast as j = 1. Anything but a product of distinct linear factors raises DecodeError.
     """
     q = modulus

@@ -30,7 +30,7 @@ from fedgeom.codes.fields import (
 from fedgeom.errors import DecodeError, InputError
 
 _FILLER, _UNUSED = -1, -2  # field points that carry no label: the dropped zero, and those not kept
-_WORK_LIMIT = 2 * 10**7  # multiplications we are willing to spend on logarithms: about two seconds
+_WORK_LIMIT = 2 * 10**7  # multiplications we are willing to spend on logarithms: a few seconds
 _PRIMES_TRIED = 128  # how many primes above count are looked at
 
 
@@ -205,8 +205,8 @@ def bose_chowla(count: int, h: int) -> SidonLabels:
 
     The trade in choosing p: labels grow like count·p**(h−1), which asks for the smallest prime above
     ``count``; the logarithms take time that grows with the largest prime factor of n, which may ask for
-    another one. We take the first prime whose logarithms cost about two seconds at most, and give up
-    with InputError if there is none nearby (prime h ≥ 13 with thousands of labels). For h = 1 the labels
+    another one. We take the first prime whose logarithms take a few seconds at most, and give up
+    with InputError if there is none nearby (prime h ≥ 11 with thousands of labels). For h = 1 the labels
     are 1 … count.
     """
     if count < 1 or h < 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,8 @@ class SiteData:
     X: npt.NDArray[np.float64]
     y: npt.NDArray[Any]
     extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    """The names of X's columns, where they are known; empty otherwise."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -33,6 +35,8 @@ class SiteData:
         for key, value in extra.items():
             if len(value) != len(X):
                 raise InputError(f"site {self.name!r}: extra {key!r} has {len(value)} rows, X has {len(X)}")
+        if self.columns and len(self.columns) != X.shape[1]:
+            raise InputError(f"site {self.name!r}: {len(self.columns)} column names for {X.shape[1]} columns")
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "extra", extra)
@@ -48,7 +52,7 @@ class SiteData:
     def take(self, rows: npt.ArrayLike) -> SiteData:
         """Return the site with only these rows (indices or a mask)."""
         at = np.asarray(rows)
-        return SiteData(self.name, self.X[at], self.y[at], {k: v[at] for k, v in self.extra.items()})
+        return replace(self, X=self.X[at], y=self.y[at], extra={k: v[at] for k, v in self.extra.items()})
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
@@ -56,7 +60,7 @@ class SiteData:
         if unknown:
             raise InputError(f"site {self.name!r}: no new name for the labels {unknown}")
         y = np.array([names[label] for label in self.y.tolist()])
-        return SiteData(self.name, self.X, y, self.extra)
+        return replace(self, y=y)
 
     def __repr__(self) -> str:
         return f"SiteData({self.name!r}, {self.X.shape[0]} rows × {self.X.shape[1]}, {len(self.classes)} classes)"
@@ -70,6 +74,23 @@ def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
     if rows.ndim != 2:
         raise InputError(f"site {name!r}: X must be a table of rows and columns, {rows.ndim}-D was given")
     return rows
+
+
+def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, SiteData]:
+    """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
+
+    >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
+    >>> len(kept), len(aside)
+    (3, 1)
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"a holdout share of {share} was given; wanted at least 0 and less than 1")
+    rng = np.random.default_rng(seed)
+    aside = np.zeros(len(site), bool)
+    for label in site.classes:
+        members = rng.permutation(np.flatnonzero(site.y == label))
+        aside[members[: min(round(share * len(members)), max(len(members) - 2, 0))]] = True
+    return site.take(~aside), site.take(aside)
 
 
 def split(

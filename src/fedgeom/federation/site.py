@@ -113,6 +113,8 @@ class Host:
         reply: Message
         try:
             site = self.wake(frame.run, memory)
+            if site.memory.left:
+                raise ProtocolError(f"site {self.badge.name!r} has left this run")
             question = self._read(frame.method, frame.kind, frame.body)
             reply = site.answer(question)
             kept = msgspec.msgpack.encode(site.memory)
@@ -133,8 +135,6 @@ class Host:
             raise ProtocolError(f"the stored memory of {self.badge.name!r} cannot be read; start anew") from error
         if remembered.run != run:
             raise ProtocolError(f"the stored memory of {self.badge.name!r} belongs to another run")
-        if remembered.left:
-            raise ProtocolError(f"site {self.badge.name!r} has left this run")
         return self.site(self._data(), self.badge, run, remembered)
 
     def _read(self, method: str, kind: str, body: bytes) -> Question:

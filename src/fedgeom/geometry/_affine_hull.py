@@ -76,8 +76,8 @@ def _first_of_each(klein: FloatArray) -> IndexArray:
     return order[fresh]
 
 
-def _own_dimension(points: FloatArray) -> FloatArray:
-    """Return coordinates in the points' affine hull: unchanged if that is the whole space, else projected.
+def _own_dimension(points: FloatArray, at_most: int | None = None) -> FloatArray:
+    """Return coordinates in the points' affine hull: only shifted if that is the whole space, else projected.
 
     The singular values of the centred points tell the extents; an extent within rounding is none.
     """
@@ -85,17 +85,31 @@ def _own_dimension(points: FloatArray) -> FloatArray:
     _, extents, axes = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)
     # A set at most ROUNDING thick has root-mean-square thickness at most that, whence the √n.
     rank = int(np.sum(extents > ROUNDING * np.sqrt(len(points))))
+    if at_most is not None:
+        rank = min(rank, at_most)
     if rank == points.shape[1]:
         return np.asarray(centred)
     return np.asarray(centred @ axes[:rank].T)
 
 
 def _qhull(points: FloatArray):  # type: ignore[no-untyped-def]
-    """Run Qhull on the points stretched to the unit cube, so that its tolerances are relative to the set."""
+    """Run Qhull on the points stretched to unit breadth, so that its tolerances are relative to the set.
+
+    Stretching the axes is enough unless the set is thin in a slanting direction; then its own axes are taken.
+    Affine maps that keep the orientation change neither the vertices nor their order.
+    """
     from scipy.spatial import ConvexHull
 
     low, high = points.min(axis=0), points.max(axis=0)
-    return ConvexHull((points - 0.5 * (low + high)) / np.where(high > low, high - low, 1.0))
+    stretched = (points - 0.5 * (low + high)) / np.where(high > low, high - low, 1.0)
+    spread = np.linalg.eigvalsh(stretched.T @ stretched)
+    if spread[0] < 1e-6 * spread[-1]:
+        stretched = stretched - stretched.mean(axis=0)
+        _, extents, axes = np.linalg.svd(stretched, full_matrices=False)
+        if extents[-1] > 0.0 and len(axes) == points.shape[1]:
+            axes[-1] *= np.sign(np.linalg.det(axes))
+            stretched = stretched @ (axes / extents[:, None]).T
+    return ConvexHull(stretched)
 
 
 def _planar(points: FloatArray) -> IndexArray:
@@ -141,9 +155,15 @@ def _solid(points: FloatArray) -> IndexArray:
     Qhull may report a point inside a face. At a true vertex the normals of the faces around it span the
     space; where they hardly do, a least-squares fit decides whether the other vertices can be mixed to it.
     """
-    hull = _qhull(points)
-    vertices: IndexArray = np.asarray(hull.vertices, dtype=np.intp)
+    from scipy.spatial import QhullError
+
     dim = points.shape[1]
+    try:
+        hull = _qhull(points)
+    except QhullError:  # thinner than Qhull can tell from flat: go on without the thinnest direction
+        thinner = _own_dimension(points, at_most=dim - 1)
+        return _planar(thinner) if dim == 3 else _solid(thinner)
+    vertices: IndexArray = np.asarray(hull.vertices, dtype=np.intp)
     normals = hull.equations[:, :dim]
     spans = np.zeros((len(points), dim, dim))
     for column in hull.simplices.T:

@@ -1,10 +1,12 @@
 """Joining: sites show signed keys, check each other against their rosters, and share recovery secrets.
 
-The steps follow Bonawitz et al. 2017 (rounds 0 and 1) with the neighbourhoods of SecAgg+. Beside them
-three *heralds* send everyone a random secret, end-to-end encrypted; all sites use the first one that
-arrived. From it follows what the sites must agree on behind the coordinator's back, for example the
-hidden order of Appendix B of the hulls paper: sorting by keyed hashes instead of exchanging n² random
-numbers, with the same trust (a site may know the order, the coordinator may not).
+The steps follow Bonawitz et al. 2017 (rounds 0 and 1) with the neighbourhoods of SecAgg+. Letters open
+only between sites that were told the same cohort, and signatures fit only if they were told the same
+terms. Beside the shares some *heralds* (when sites are few: everyone) send all sites a random secret,
+end-to-end encrypted; all sites use that of the first herald still there. From it follows what the
+sites must agree on behind the coordinator's back, for example the hidden order of Appendix B of the
+hulls paper: sorting by keyed hashes instead of exchanging n² random numbers, with the same trust (a
+site may know the order, the coordinator may not).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
@@ -25,11 +27,13 @@ from fedgeom.federation.sites import Sites
 from fedgeom.secure import shamir
 from fedgeom.secure.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.secure.letters import seal, unseal
-from fedgeom.secure.neighbours import neighbours, ring_order
+from fedgeom.secure.neighbours import COMPLETE_UP_TO, neighbours, ring_order
 
+SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Term = bool | int | float | Annotated[str, msgspec.Meta(max_length=1000)] | None
 
-HERALDS = 3
+HERALDS = 8
+"""How many sites write to all others when not everyone does."""
 MOST_ROUNDS = 64
 
 
@@ -45,9 +49,10 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     columns: Annotated[int, msgspec.Meta(ge=0)]
     signature: Signature
 
-    def statement(self, run: bytes, name: str) -> tuple[bytes, ...]:
-        """Return what the signature covers."""
-        return (run, name.encode(), self.letters, *self.masks, *self.seals, str(self.columns).encode())
+    def statement(self, run: bytes, name: str, terms: bytes) -> tuple[bytes, ...]:
+        """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
+        counts = f"{len(self.masks)} {len(self.seals)} {self.columns}".encode()
+        return (run, name.encode(), terms, counts, self.letters, *self.masks, *self.seals)
 
 
 class Hello(Question, frozen=True, kw_only=True):
@@ -81,8 +86,8 @@ class Share(Question, frozen=True, kw_only=True):
 class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a letter says: shares of the sender's mask keys and self masks, and a herald's secret."""
 
-    mask_shares: tuple[bytes, ...] = ()
-    self_shares: tuple[bytes, ...] = ()
+    mask_shares: tuple[SecretShare, ...] = ()
+    self_shares: tuple[SecretShare, ...] = ()
     secret: bytes = b""
 
 
@@ -95,6 +100,8 @@ class SecureMemory(Memory, kw_only=True):
     herald_secret: bytes = b""
     private: bytes = b""
     """The seed of randomness that is never shared, not even in shares."""
+    joined_on: bytes = b""
+    """A hash of the terms on which the site joined."""
     cohort: dict[str, PublicKeys] = {}
     peers: tuple[str, ...] = ()
     own_letter: Letter | None = None
@@ -114,14 +121,22 @@ def seal_of(seed: bytes) -> bytes:
 
 
 def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:
-    """Hash everybody's keys: it fixes the neighbourhoods, and nobody could choose it."""
-    parts = (part for name in sorted(cohort) for part in (name.encode(), cohort[name].letters))
-    return fingerprint(b"cohort", run, *parts)
+    """Hash everybody's keys: it fixes the neighbourhoods, and stands for the cohort in every letter."""
+    return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"))
 
 
 def holder_numbers(run: bytes, cohort: Mapping[str, PublicKeys]) -> dict[str, int]:
     """Number the sites from 1 in ring order."""
     return {name: at + 1 for at, name in enumerate(ring_order(sorted(cohort), cohort_seed(run, cohort)))}
+
+
+def heralds_of(order: Sequence[str]) -> Sequence[str]:
+    """Return the sites that send everyone a secret, given all in ring order.
+
+    As long as everyone writes to everyone anyway, all are heralds: then no loss that the sums survive
+    can take the secret away.
+    """
+    return order if len(order) <= COMPLETE_UP_TO else order[:HERALDS]
 
 
 def threshold(holders: int, share: float = 2 / 3) -> int:
@@ -189,8 +204,13 @@ class SecureSite(Site[Mem]):
     def show_keys(self, ask: Hello) -> PublicKeys:
         """Look at the data, make this run's keys, once, and sign them."""
         memory = self.memory
-        self.check(ask.terms)
+        try:
+            self.check(ask.terms)
+        except (KeyError, TypeError) as error:
+            raise ProtocolError("the terms are not those of this method") from error
+        terms = fingerprint(b"terms", msgspec.msgpack.encode(ask.terms, order="sorted"))
         if not memory.letter_secret:
+            memory.joined_on = terms
             memory.letter_secret = new_exchange_secret()
             memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
@@ -198,6 +218,12 @@ class SecureSite(Site[Mem]):
             memory.private = secrets.token_bytes(32)
         if len(memory.mask_secrets) != ask.rounds:
             raise ProtocolError(f"the run was announced with {len(memory.mask_secrets)} sums, now {ask.rounds}")
+        if memory.joined_on != terms:
+            raise ProtocolError("the run was announced on other terms before")
+        return self._own_keys()
+
+    def _own_keys(self) -> PublicKeys:
+        memory = self.memory
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
@@ -205,7 +231,7 @@ class SecureSite(Site[Mem]):
             columns=self.data.X.shape[1],
             signature=bytes(64),
         )
-        statement = unsigned.statement(self.run, self.badge.name)
+        statement = unsigned.statement(self.run, self.badge.name, memory.joined_on)
         return msgspec.structs.replace(unsigned, signature=self.badge.identity.sign("keys", *statement))
 
     @answers(Share)
@@ -215,15 +241,15 @@ class SecureSite(Site[Mem]):
         if memory.cohort and memory.cohort != ask.cohort:
             raise ProtocolError("another cohort was announced before; one run has one cohort")
         self._check_cohort(ask.cohort)
-        numbers = holder_numbers(self.run, ask.cohort)
-        heralds = list(numbers)[:HERALDS]
         memory.cohort = ask.cohort
+        numbers = holder_numbers(self.run, ask.cohort)
+        heralds = heralds_of(list(numbers))
         memory.peers = neighbours(list(numbers), cohort_seed(self.run, ask.cohort))[me]
-        self._verify_keys([*memory.peers, *heralds])
         needed = threshold(1 + len(memory.peers), self.badge.policy.threshold)
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
-        sealed = {name: self._seal(name, letter) for name, letter in letters.items()}
+        seed = cohort_seed(self.run, memory.cohort)
+        sealed = {name: self._seal(seed, name, letter) for name, letter in letters.items()}
         return Letters(letters=sealed, needed=needed)
 
     def _check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
@@ -233,23 +259,19 @@ class SecureSite(Site[Mem]):
                 f"the cohort has {len(cohort)} sites; the policy of {me!r} asks for at least "
                 f"{policy.smallest_cohort}"
             )
-        mine = cohort.get(me)
-        if mine is None or mine.letters != exchange_public(self.memory.letter_secret):
+        if not self.memory.letter_secret:
+            raise ProtocolError("a cohort was announced before the site was invited")
+        if cohort.get(me) != self._own_keys():
             raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
         strangers = sorted(set(cohort) - set(self.badge.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
-
-    def _verify_keys(self, names: list[str]) -> None:
-        """Check the signatures of those whose keys will be used; a thousand others need no check."""
-        for name in sorted(set(names) - {self.badge.name}):
-            keys = self.memory.cohort[name]
-            statement = keys.statement(self.run, name)
+        rounds = len(self.memory.mask_secrets)
+        for name, keys in cohort.items():
+            statement = keys.statement(self.run, name, self.memory.joined_on)
             verify(self.badge.roster[name], keys.signature, "keys", *statement, signer=name)
-            if len(keys.masks) != len(self.memory.mask_secrets):
-                raise ProtocolError(
-                    f"{name!r} was announced with {len(keys.masks)} mask keys, not as many as ours"
-                )
+            if not len(keys.masks) == len(keys.seals) == rounds:
+                raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
     def _write(self, numbers: Mapping[str, int], needed: int, *, herald: bool) -> dict[str, Letter]:
         memory, me = self.memory, self.badge.name
@@ -264,43 +286,59 @@ class SecureSite(Site[Mem]):
             letters[name] = Letter(tuple(s[x] for s in masks), tuple(s[x] for s in selves), secret)
         return letters
 
-    def _envelope(self, sender: str, recipient: str) -> tuple[bytes, bytes, bytes, bytes]:
-        return (b"letter", self.run, sender.encode(), recipient.encode())
+    def _envelope(self, seed: bytes, sender: str, recipient: str) -> tuple[bytes, ...]:
+        return (b"letter", self.run, seed, sender.encode(), recipient.encode())
 
-    def _seal(self, recipient: str, letter: Letter) -> bytes:
-        envelope = self._envelope(self.badge.name, recipient)
+    def _seal(self, seed: bytes, recipient: str, letter: Letter) -> bytes:
+        envelope = self._envelope(seed, self.badge.name, recipient)
         key = shared_key(self.memory.letter_secret, self.memory.cohort[recipient].letters, *envelope)
         return seal(key, msgspec.msgpack.encode(letter), fingerprint(*envelope))
 
-    def open_letters(self, participants: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
-        """Read the mail, once, and settle the secret and the hidden order that follow from it."""
+    def _unseal(self, seed: bytes, sender: str, sealed: bytes) -> Letter:
+        envelope = self._envelope(seed, sender, self.badge.name)
+        key = shared_key(self.memory.letter_secret, self.memory.cohort[sender].letters, *envelope)
+        text = unseal(key, sealed, fingerprint(*envelope), sender=sender)
+        try:
+            letter = msgspec.msgpack.decode(text, type=Letter)
+        except ValueError as error:
+            raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
+        rounds = len(self.memory.mask_secrets)
+        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == rounds:
+            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {rounds} sums")
+        return letter
+
+    def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
+        """Read the mail, once, and settle the secret and the hidden order that follow from it.
+
+        A name said twice would leave a gap in the hidden order, next to that site's place: the coordinator
+        could read off the sum where the gap is.
+        """
         memory, me = self.memory, self.badge.name
+        if list(members) != sorted(set(members)):
+            raise ProtocolError("the members must be named once each, in alphabetical order")
         if memory.secret:
+            if set(members) != set(memory.order):
+                raise ProtocolError("other members were announced before; one run has one hidden order")
             return
-        if me not in participants or not set(participants) <= set(memory.cohort):
-            raise ProtocolError("the announced participants are not a part of the cohort with this site in it")
-        for sender in sorted(set(letters) & set(participants)):
-            envelope = self._envelope(sender, me)
-            key = shared_key(memory.letter_secret, memory.cohort[sender].letters, *envelope)
-            text = unseal(key, letters[sender], fingerprint(*envelope), sender=sender)
-            try:
-                memory.opened[sender] = msgspec.msgpack.decode(text, type=Letter)
-            except msgspec.DecodeError as error:
-                raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
+        if me not in members or not set(members) <= set(memory.cohort):
+            raise ProtocolError("the announced members are not a part of the cohort with this site in it")
+        seed = cohort_seed(self.run, memory.cohort)
+        for sender in sorted(set(letters) & set(members) - {me}):
+            memory.opened[sender] = self._unseal(seed, sender, letters[sender])
         memory.opened[me] = memory.own_letter or Letter()
-        heralds = list(holder_numbers(self.run, memory.cohort))[:HERALDS]
-        missing = sorted((set(memory.peers) | set(heralds)) & set(participants) - set(memory.opened))
+        heralds = heralds_of(list(holder_numbers(self.run, memory.cohort)))
+        missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(memory.opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
         said = [memory.opened[name].secret for name in heralds if name in memory.opened]
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.secret = said[0]
-        memory.order = tuple(
-            sorted(participants, key=lambda name: fingerprint(b"order", memory.secret, name.encode()))
-        )
+        memory.order = tuple(sorted(members, key=lambda name: fingerprint(b"order", memory.secret, name.encode())))
 
     @property
     def block(self) -> int:
         """This site's place in the hidden order (Appendix B), counted from 0."""
+        if not self.memory.order:
+            raise ProtocolError("the hidden order is not settled yet")
         return self.memory.order.index(self.badge.name)

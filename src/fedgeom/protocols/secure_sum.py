@@ -5,20 +5,21 @@ and, for each peer, a mask both share, with opposite signs. When all masked vect
 confirm to each other who is still there, then help to remove the own masks of those that are (from
 shares of their seeds) and the pairwise masks of those that are not (from shares of their mask keys).
 Nobody ever helps with both for one site. Every round has keys of its own, so what is revealed in one
-round opens nothing in another.
+round opens nothing in another. The masks follow from these keys *and from the question*: sites that
+were asked different things have masks that do not cancel, and their sum stays random.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.messages import Array, Message, Name, Names, Question, Signature
+from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
 from fedgeom.federation.site import answers
 from fedgeom.protocols.cohort import Cohort, SecureMemory, SecureSite, seal_of, threshold
 from fedgeom.secure import shamir
@@ -30,12 +31,20 @@ Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)
 
 
 class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A site's admission to one sum: which round, among whom, and the mail that came for it."""
+    """A site's admission to one sum: which round, among whom, and the mail that came for it.
+
+    The question that carries it has it in a field called ``ticket``.
+    """
 
     round: Annotated[int, msgspec.Meta(ge=0)]
-    modulus: Annotated[str, msgspec.Meta(max_length=20)]
+    modulus: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,19}$")]
     """In decimal: 2^64 does not fit into the wire format's integers."""
+    members: Names
+    """All sites whose letters went out; the hidden order is theirs."""
     participants: Names
+    """Those among them whose vectors are summed."""
+    about: Key = bytes(32)
+    """A hash of the question, the same for all sites (see `about`)."""
     letters: dict[Name, bytes] = {}
 
     @property
@@ -43,10 +52,15 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Where the sum is taken."""
         return Ring(int(self.modulus))
 
-    def fingerprint(self) -> bytes:
-        """Identify what is masked for: the round, the ring and the participants."""
-        names = (name.encode() for name in self.participants)
-        return fingerprint(b"ticket", str(self.round).encode(), self.modulus.encode(), *names)
+
+def about(question: Any) -> bytes:
+    """Hash all that a question says, apart from the mail in its ticket.
+
+    The question is hashed as it is read, not as it was written: a receiver may find 0.0 where 0 was put.
+    """
+    blank = msgspec.structs.replace(question.ticket, about=bytes(32), letters={})
+    read = decode(encode(msgspec.structs.replace(question, ticket=blank)), type(question))
+    return fingerprint(b"about", read.kind.encode(), encode(read))
 
 
 class MaskedVector(Message, frozen=True, kw_only=True):
@@ -124,10 +138,9 @@ def secure_sum(
     """
     sites, ring = cohort.sites, Ring(modulus)
     participants = tuple(sorted(among))
-    questions = {
-        name: ask(Ticket(round=round, modulus=str(modulus), participants=participants, letters=cohort.mail[name]))
-        for name in participants
-    }
+    ticket = Ticket(round=round, modulus=str(modulus), members=cohort.names, participants=participants)
+    ticket = msgspec.structs.replace(ticket, about=about(ask(ticket)))
+    questions = {name: ask(msgspec.structs.replace(ticket, letters=cohort.mail[name])) for name in participants}
     masked = sites.ask(questions, expect=MaskedVector)
     vectors = {name: _vector(answer, ring, length) for name, answer in masked.items()}
     for name, problem in [(n, v) for n, v in vectors.items() if isinstance(v, str)]:
@@ -149,7 +162,7 @@ def secure_sum(
     total = np.zeros(length, np.uint64)
     for name in alive:
         total = ring.add(total, vectors[name])  # type: ignore[arg-type]
-    plus, minus = _keys_to_remove(cohort, round, alive, dropped, dict(shares))
+    plus, minus = _keys_to_remove(cohort, ticket, alive, dropped, dict(shares))
     return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
 
 
@@ -162,13 +175,13 @@ def _vector(answer: MaskedVector, ring: Ring, length: int) -> Vector | str:
 
 def _keys_to_remove(
     cohort: Cohort,
-    round: int,
+    ticket: Ticket,
     alive: Collection[str],
     dropped: Collection[str],
     shares: Mapping[str, UnmaskShares],
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the mask keys to add to the masked sum, and those to take away."""
-    numbers = cohort.numbers()
+    numbers, round = cohort.numbers(), ticket.round
     plus: list[bytes] = []
     minus: list[bytes] = []
     for name in alive:
@@ -176,7 +189,7 @@ def _keys_to_remove(
         seed = _recover(cohort, name, pieces)
         if seal_of(seed) != cohort.keys[name].seals[round]:
             raise ProtocolError(f"the shares of the own mask of {name!r} do not fit; a holder sent wrong ones")
-        minus.append(seed)
+        minus.append(own_key(seed, ticket.about))
     living = set(alive)
     for name in dropped:
         pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items() if name in s.mask_shares}
@@ -184,7 +197,7 @@ def _keys_to_remove(
         if exchange_public(secret) != cohort.keys[name].masks[round]:
             raise ProtocolError(f"the shares of the mask key of {name!r} do not fit; a holder sent wrong ones")
         for peer in living & set(cohort.peers[name]):
-            key = pair_key(secret, cohort.keys[peer].masks[round], cohort.sites.run, round, name, peer)
+            key = pair_key(secret, cohort.keys[peer].masks[round], cohort.sites.run, ticket.about, name, peer)
             (minus if peer < name else plus).append(key)  # the opposite of what the living peer did
     return plus, minus
 
@@ -199,10 +212,15 @@ def _recover(cohort: Cohort, name: str, pieces: Mapping[int, bytes]) -> bytes:
     return shamir.recover(pieces, needed)
 
 
-def pair_key(secret: bytes, peer_public: bytes, run: bytes, round: int, one: str, other: str) -> bytes:
-    """Derive the mask key of two sites for one round; both get the same."""
+def own_key(seed: bytes, asked: bytes) -> bytes:
+    """Derive the key of a site's own mask for one question (`about`)."""
+    return fingerprint(b"own mask", seed, asked)
+
+
+def pair_key(secret: bytes, peer_public: bytes, run: bytes, asked: bytes, one: str, other: str) -> bytes:
+    """Derive the mask key of two sites for one question (`about`); both get the same."""
     first, second = sorted((one, other))
-    return shared_key(secret, peer_public, b"mask", run, str(round).encode(), first.encode(), second.encode())
+    return shared_key(secret, peer_public, b"mask", run, asked, first.encode(), second.encode())
 
 
 Mem = TypeVar("Mem", bound=SecureMemory)
@@ -211,16 +229,25 @@ Mem = TypeVar("Mem", bound=SecureMemory)
 class SummingSite(SecureSite[Mem]):
     """A site that can mask vectors and help to unmask their sum."""
 
+    def answer(self, question: Question) -> Message:
+        """Answer one question; a ticket must be made out for the question that carries it."""
+        ticket = getattr(question, "ticket", None)
+        if isinstance(ticket, Ticket) and ticket.about != about(question):
+            raise ProtocolError("the ticket was made out for another question")
+        return super().answer(question)
+
     def admit(self, ticket: Ticket, *details: bytes) -> None:
         """Take a ticket: read the mail, and refuse a second, different sum in the same round."""
-        memory = self.memory
+        memory, participants = self.memory, ticket.participants
         if not memory.cohort:
             raise ProtocolError("a sum was asked for before the site joined")
         if not 0 <= ticket.round < len(memory.mask_secrets):
             raise ProtocolError(f"round {ticket.round} was not announced when joining")
-        self.open_letters(ticket.participants, ticket.letters)
-        self._check_many_enough(ticket.participants)
-        stamp = fingerprint(ticket.fingerprint(), *details)
+        self.open_letters(ticket.members, ticket.letters)
+        if self.badge.name not in participants or not set(participants) <= set(ticket.members):
+            raise ProtocolError("the announced participants are not a part of the members with this site in it")
+        self._check_many_enough(participants)
+        stamp = fingerprint(ticket.about, *details)
         if memory.asked.setdefault(f"mask {ticket.round}", stamp) != stamp:
             raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
 
@@ -236,14 +263,14 @@ class SummingSite(SecureSite[Mem]):
         if memory.asked.setdefault(f"vector {ticket.round}", print_of_vector) != print_of_vector:
             raise ProtocolError(f"the vector of round {ticket.round} has changed since it was first sent")
         among = set(ticket.participants)
-        plus: list[bytes] = [memory.self_seeds[ticket.round]]
+        plus: list[bytes] = [own_key(memory.self_seeds[ticket.round], ticket.about)]
         minus: list[bytes] = []
         for peer in memory.peers:
             if peer in among:
                 public = memory.cohort[peer].masks[ticket.round]
-                key = pair_key(memory.mask_secrets[ticket.round], public, self.run, ticket.round, me, peer)
+                key = pair_key(memory.mask_secrets[ticket.round], public, self.run, ticket.about, me, peer)
                 (plus if me < peer else minus).append(key)
-        memory.asked[f"among {ticket.round}"] = ticket.fingerprint()
+        memory.asked[f"among {ticket.round}"] = ticket.about
         memory.participants[ticket.round] = ticket.participants
         return MaskedVector(vector=Array.of(add_masks(values, ring, plus=plus, minus=minus)))
 
@@ -267,7 +294,7 @@ class SummingSite(SecureSite[Mem]):
         holders = {*memory.peers, me}
         agreeing = sorted(holders & set(ask.signatures) & set(ask.alive))
         for name in agreeing:
-            verify(self.badge.roster[name], ask.signatures[name], "alive", statement, signer=name)
+            verify(self.badge.roster.get(name, b""), ask.signatures[name], "alive", statement, signer=name)
         needed = threshold(len(holders), policy.threshold)
         if len(agreeing) < needed:
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {me!r} needs {needed}")

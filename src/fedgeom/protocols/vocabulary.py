@@ -91,13 +91,20 @@ class NamingSite(SummingSite[SecureMemory]):
 
     @answers(OpenNames)
     def open_names(self, ask: OpenNames) -> Vocabulary:
-        """Open all lists and merge them."""
+        """Open all lists and merge them, once: the unions of a few would tell whose names are whose."""
+        memory, key = self.memory, self._names_key()
+        if self.badge.name not in ask.sealed or not set(ask.sealed) <= set(memory.order):
+            raise ProtocolError("the lists of names are not those of members with this site among them")
+        self._check_many_enough(ask.sealed)
+        stamp = fingerprint(*(part for name in sorted(ask.sealed) for part in (name.encode(), ask.sealed[name])))
+        if memory.asked.setdefault("names", stamp) != stamp:
+            raise ProtocolError("other lists of names were opened before; one run has one vocabulary")
         union: set[str] = set()
         for name, sealed in sorted(ask.sealed.items()):
-            text = unseal(self._names_key(), sealed, fingerprint(self.run, name.encode()), sender=name)
+            text = unseal(key, sealed, fingerprint(self.run, name.encode()), sender=name)
             try:
                 union |= set(msgspec.json.decode(text, type=list[Name]))
-            except msgspec.DecodeError as error:
+            except ValueError as error:
                 raise ProtocolError(f"the label names of {name!r} cannot be read: {error}") from error
         return Vocabulary(names=tuple(sorted(union)))
 
