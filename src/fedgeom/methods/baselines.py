@@ -87,15 +87,15 @@ def compare(
 ) -> Comparison:
     """Score a finished hulls run beside pooled and local training.
 
-    ``truth`` brings the sites' words together. Without it they count as the same vocabulary if every pair of
-    sites shares a word, and otherwise the columns that need one are left out.
+    ``truth`` brings the sites' words together. Without it they count as one vocabulary if there are no more
+    words than classes; otherwise the columns that need one are left out.
     """
     if [site.name for site in train_sites] != [site.name for site in test_sites]:
         raise InputError("the test parts must be of the same sites as the train parts, in the same order")
     pairs = [(a, b) for a, b in zip(train_sites, test_sites, strict=True) if a.name in run.local and len(b)]
     if not pairs:
         raise InputError("no site has both a result and test rows; nothing can be compared")
-    common = _common([a for a, _ in pairs], truth)
+    common = _common([a for a, _ in pairs], truth, run.model.classes)
     in_disc = run.model.embedding is None
     options: dict[str, Any] = {"in_disc": in_disc, "C": C, "curvature": run.model.curvature}
     federated = [
@@ -129,13 +129,13 @@ def _train_alone(site: SiteData, options: Mapping[str, Any]) -> Any:
     return train([site], **options).predict
 
 
-def _common(sites: Sequence[SiteData], truth: Truth | None) -> Truth | None:
+def _common(sites: Sequence[SiteData], truth: Truth | None, classes: int) -> Truth | None:
     if truth is not None:
         return truth
-    words = [set(site.y.astype(str).tolist()) for site in sites]
-    if all(a & b for a in words for b in words):
-        return {site.name: {word: word for word in mine} for site, mine in zip(sites, words, strict=True)}
-    return None
+    words = {site.name: np.unique(site.y.astype(str)).tolist() for site in sites}
+    if len({word for mine in words.values() for word in mine}) > classes:
+        return None
+    return {site: {word: word for word in mine} for site, mine in words.items()}
 
 
 def _translate(site: SiteData, words: Truth) -> SiteData:

@@ -1,0 +1,43 @@
+# Everything below works on a fresh machine with Python >= 3.11, make and a package index.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+JOBS ?= 2
+
+# One core per test process: numerical libraries would otherwise fight for the same two.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test lint docs clean
+
+demo: $(VENV)/.core  ## set up, then run the main job: hospitals learn one classifier
+	$(BIN)/fedgeom demo
+
+test: $(VENV)/.all lint  ## set up, then run all checks and tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+lint: $(VENV)/.all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.core  ## write the reference of the public names to docs/reference.md
+	$(BIN)/python docs/make_reference.py
+
+clean:
+	rm -rf $(VENV) build dist
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "fedgeom needs Python 3.11 or newer"'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade pip
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.all: $(VENV)/.core
+	$(PIP) install -c constraints.txt -e ".[bio,dev]"
+	touch $@

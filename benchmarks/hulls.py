@@ -1,0 +1,176 @@
+"""Ratios for the hulls method, all taken in one run: ours ÷ the reference or the limit.
+
+    python benchmarks/hulls.py            # everything, about five minutes
+    python benchmarks/hulls.py --quick    # small sizes
+    python benchmarks/hulls.py --json     # the last line is one JSON object
+    python benchmarks/hulls.py --only hull|run|scma|sum|many
+
+Times are CPU seconds of this process, the smaller of a few repetitions; ratios below 1 mean that ours is
+faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def cpu_seconds(work: Callable[[], Any], repeat: int = 3) -> float:
+    """Return the least CPU time of a few repetitions."""
+    best = float("inf")
+    for _ in range(repeat):
+        began = time.process_time()
+        work()
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def hull(quick: bool) -> dict[str, Any]:
+    """Compare our hull, Klein map and checks included, with Qhull alone on Klein points."""
+    from scipy.spatial import ConvexHull
+
+    from fedgeom.geometry.hull import convex_hull
+    from fedgeom.geometry.poincare import to_klein
+    from fedgeom.geometry.sampling import uniform_disc
+
+    ratios = {}
+    for n in (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000):
+        points = uniform_disc(n, 0.95, np.random.default_rng(n))
+        klein = to_klein(points)
+        ours = cpu_seconds(lambda points=points: convex_hull(points), 7)
+        qhull = cpu_seconds(lambda klein=klein: ConvexHull(klein), 7)
+        ratios[str(n)] = {"ours_s": ours, "qhull_s": qhull, "ratio": ours / qhull}
+    return ratios
+
+
+def whole_run(quick: bool) -> dict[str, Any]:
+    """Compare the whole secure run with its plain twin, on Olsson when found, else on a drawn set."""
+    import fedgeom
+    from fedgeom.data.sets import load_set
+    from fedgeom.errors import FedgeomError
+    from fedgeom.geometry.sampling import labelled_disc
+    from fedgeom.methods.hulls.plain import plain
+
+    try:
+        name, sites = "olsson", load_set("olsson").train
+    except FedgeomError:
+        drawn = labelled_disc(2000, 0.95, 0.1, np.random.default_rng(0), reference_norm=0.4)
+        name, sites = "synthetic", fedgeom.split(drawn.X, drawn.y, 3)
+    method = fedgeom.Hulls(least_points=1)
+    pairs = [(site.X, site.y) for site in sites]
+    fedgeom.run(method, sites)  # imports and label tables are not part of either
+    secure = cpu_seconds(lambda: fedgeom.run(method, sites))
+    bare = cpu_seconds(lambda: plain(pairs, classifier=fedgeom.PoincareSVC(C=method.C)))
+    return {"data": name, "secure_s": secure, "plain_s": bare, "ratio": secure / bare}
+
+
+def scma(quick: bool) -> dict[str, Any]:
+    """Compare decoding with FLINT's own root finder, and decode a large word at all."""
+    from flint import nmod_poly
+
+    from fedgeom.codes.scma import ScmaCode
+    from fedgeom.methods.hulls.plan import field_above
+
+    bins = 2**40
+    modulus = field_above(bins)
+    result: dict[str, Any] = {"field_bits": modulus.bit_length()}
+    for count in (200, 2000) if quick else (200, 2000, 20_000):
+        rng = np.random.default_rng(count)
+        places = np.unique(rng.integers(1, bins, count))
+        code = ScmaCode(modulus, count, bins)
+        word = code.encode(places, rng.integers(1, 2**30, len(places)))
+        found, _ = code.decode(word)
+        assert np.array_equal(found, places)
+        ours = cpu_seconds(lambda code=code, word=word: code.decode(word), 1 if count > 2000 else 3)
+        result[str(count)] = {"decode_s": ours}
+        if count <= 2000:
+            locator = nmod_poly([1], modulus)
+            for place in places.tolist():
+                locator *= nmod_poly([-place % modulus, 1], modulus)
+            flint = cpu_seconds(lambda locator=locator: locator.roots(), 1)
+            result[str(count)] |= {"flint_roots_s": flint, "ratio": ours / flint}
+    return result
+
+
+def secure_sum(quick: bool) -> dict[str, Any]:
+    """Compare one site's masking of a vector among 100 sites with the bare cipher on as many bytes."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    from fedgeom.methods.hulls.plan import field_above
+    from fedgeom.secure.masks import add_masks
+    from fedgeom.secure.rings import Ring
+
+    entries, peers = 10_000 if quick else 100_000, 99
+    keys = [os.urandom(32) for _ in range(peers + 1)]
+    zeros = bytes(1 << 16)
+
+    def cipher() -> None:
+        for key in keys:
+            encryptor = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+            buffer = bytearray(len(zeros))
+            for start in range(0, 8 * entries, len(zeros)):
+                encryptor.update_into(zeros[: 8 * entries - start], buffer)
+
+    size = 8 * entries * len(keys) / 1e6
+    bare = cpu_seconds(cipher)
+    result: dict[str, Any] = {"sites": 100, "entries": entries, "cipher_MB_per_s": size / bare}
+    for name, modulus in (("2^64", 2**64), ("prime of 50 bits", field_above(2**49))):
+        ring, vector = Ring(modulus), np.zeros(entries, np.uint64)
+        ours = cpu_seconds(
+            lambda ring=ring, vector=vector: add_masks(vector, ring, plus=keys[:50], minus=keys[50:])
+        )
+        result[name] = {"MB_per_s": size / ours, "ratio": ours / bare}
+    return result
+
+
+def many_sites(quick: bool) -> dict[str, Any]:
+    """Run the one-shot protocol with very many sites in this process."""
+    import fedgeom
+    from fedgeom.geometry.sampling import labelled_disc
+
+    n = 100 if quick else 1000
+    drawn = labelled_disc(60 * n, 0.95, 0.1, np.random.default_rng(0), reference_norm=0.3)
+    sites = fedgeom.split(drawn.X, drawn.y, n)
+    began, wall = time.process_time(), time.perf_counter()
+    run = fedgeom.run(fedgeom.Hulls(epsilon=0.1), sites)
+    model = run.model.named(run.local[sites[0].name]["names"])
+    return {
+        "sites": n,
+        "wall_s": time.perf_counter() - wall,
+        "cpu_s": time.process_time() - began,
+        "peak_GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "kB_sent_per_site": run.ledger.sent() / n / 1e3,
+        "hull_points": run.metrics["hull_points"],
+        "accuracy": float(np.mean(model.predict(drawn.X) == drawn.y.astype(str))),
+    }
+
+
+PARTS = {"hull": hull, "run": whole_run, "scma": scma, "sum": secure_sum, "many": many_sites}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=sorted(PARTS))
+    options = parser.parse_args()
+    result = {}
+    for name, part in PARTS.items():
+        if options.only in (None, name):
+            result[name] = part(options.quick)
+            if not options.json:
+                print(f"{name}\n{json.dumps(result[name], indent=2)}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

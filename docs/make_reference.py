@@ -1,0 +1,60 @@
+"""Write docs/reference.md: every public name, its signature and its docstring."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+
+MODULES = {
+    "fedgeom": None,
+    "fedgeom.geometry.poincare": None,
+    "fedgeom.geometry.hull": ("convex_hull", "graham_scan", "trimmed_hull", "default_trim"),
+    "fedgeom.geometry.grid": ("PolarGrid", "EqualAreaGrid"),
+    "fedgeom.geometry.sampling": ("uniform_disc", "labelled_disc"),
+    "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
+    "fedgeom.codes.scma": ("ScmaCode",),
+    "fedgeom.protocols.secure_sum": ("secure_sum", "SummingSite", "Ticket", "Total"),
+    "fedgeom.protocols.cohort": ("join", "Cohort", "SecureSite"),
+}
+
+
+def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
+    """Return the names to document, in order."""
+    if wanted is not None:
+        return list(wanted)
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return [name for name in listed if not name.startswith("_")]
+    own = getattr(module, "__name__", "")
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and inspect.isfunction(value) and value.__module__ == own
+    ]
+
+
+def entry(name: str, value: object) -> str:
+    """Describe one name."""
+    try:
+        signature = str(inspect.signature(value)) if callable(value) else ""  # type: ignore[arg-type]
+    except ValueError:
+        signature = "(…)"
+    return f"### `{name}{signature}`\n\n{inspect.getdoc(value) or ''}\n"
+
+
+def reference() -> str:
+    """Return the whole page."""
+    parts = ["# Reference\n\nMade by `make docs` from the docstrings.\n"]
+    for path, wanted in MODULES.items():
+        module = importlib.import_module(path)
+        parts.append(f"## {path}\n")
+        parts += [entry(name, getattr(module, name)) for name in public_names(module, wanted)]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    target = Path(__file__).with_name("reference.md")
+    target.write_text(reference(), encoding="utf-8")
+    print(f"wrote {target.name}", file=sys.stderr)
