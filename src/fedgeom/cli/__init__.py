@@ -1,0 +1,59 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from fedgeom import __version__
+from fedgeom.cli.demo import demo
+from fedgeom.cli.look import data, ledger, methods
+from fedgeom.cli.predict import predict
+from fedgeom.cli.run import run
+from fedgeom.cli.screen import complain
+from fedgeom.errors import FedgeomError
+
+__all__ = ["app"]
+
+
+class _Commands(TyperGroup):
+    """Turns our errors into one message and code 2, and Ctrl-C into code 130, wherever they come from."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FedgeomError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Federated learning from the shape of data: rows stay at the site, geometry travels.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedgeom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Hold what all commands share."""
+
+
+for _command in (demo, run, ledger, predict, methods, data):
+    app.command()(_command)

@@ -23,10 +23,10 @@ def check_table(site: SiteData, *, least_points: int) -> list[str]:
             "impute, or drop the row"
         )
     names, counts = np.unique(site.y.astype(str), return_counts=True)
-    few = [f"{name!r} ({n})" for name, n in zip(names, counts, strict=True) if n < least_points]
+    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least_points]
     if few:
         raise InputError(
             f"site {site.name!r} has classes with fewer than {least_points} rows: {', '.join(few)}; what so few "
             "rows send is the patients themselves: merge or drop these classes (or lower least_points knowingly)"
         )
-    return [str(name) for name in names]
+    return list(names.tolist())

@@ -20,11 +20,8 @@ def to_bytes(method: str, tensors: Tensors, facts: dict[str, Any]) -> bytes:
     """Encode a model; the same model always gives the same bytes."""
     from safetensors.numpy import save
 
-    note = {
-        "format": FORMAT,
-        "method": method,
-        "facts": msgspec.json.encode(facts, order="sorted").decode(),
-    }
+    # One entry only: the library writes several in no particular order.
+    note = {"fedgeom": msgspec.json.encode([FORMAT, method, facts], order="sorted").decode()}
     ordered = {key: np.ascontiguousarray(tensors[key]) for key in sorted(tensors)}
     return bytes(save(ordered, metadata=note))
 
@@ -37,10 +34,11 @@ def from_bytes(data: bytes) -> tuple[str, Tensors, dict[str, Any]]:
     try:
         tensors = load(data)
         size = int.from_bytes(data[:8], "little")
-        note = msgspec.json.decode(data[8 : 8 + size])["__metadata__"]
-        if note["format"] != FORMAT:
-            raise InputError(f"the model file has format {note['format']!r}; this version reads {FORMAT!r}")
-        return str(note["method"]), tensors, msgspec.json.decode(note["facts"])
+        note = msgspec.json.decode(data[8 : 8 + size])["__metadata__"]["fedgeom"]
+        format, method, facts = msgspec.json.decode(note, type=tuple[str, str, dict[str, Any]])
+        if format != FORMAT:
+            raise InputError(f"the model file has format {format!r}; this version reads {FORMAT!r}")
+        return method, tensors, facts
     except (SafetensorError, KeyError, msgspec.DecodeError) as error:
         raise InputError(f"this is not a fedgeom model file ({error})") from error
 

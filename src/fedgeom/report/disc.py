@@ -103,9 +103,10 @@ def _thinned(n: int, most: int = MOST_POINTS) -> npt.NDArray[np.intp]:
 def _draw_site(axes: Any, one: SiteShapes, palette: list[str], s: float) -> None:
     _disc(axes, s)
     at = _thinned(len(one.points))
-    axes.scatter(
-        *one.points[at].T, s=2.2, c=[palette[g] for g in one.groups[at]], alpha=0.28, linewidths=0, zorder=1
-    )
+    few = len(at) < 400
+    shades = [palette[g] for g in one.groups[at]]
+    size, alpha = (6.0, 0.55) if few else (2.2, 0.28)
+    axes.scatter(*one.points[at].T, s=size, c=shades, alpha=alpha, linewidths=0, zorder=1)
     _draw_hulls(axes, one, palette, s)
     axes.set_title(one.name, fontsize=11.5, color=INK, pad=2)
     axes.text(
@@ -229,7 +230,9 @@ def _draw_tests(
     points, groups = np.vstack([p for p, _ in placed]), np.concatenate([g for _, g in placed])
     at = _thinned(len(points), 2 * MOST_POINTS)
     shades = [palette[g] if g >= 0 else INK for g in groups[at]]
-    axes.scatter(*points[at].T, s=7, c=shades, edgecolors="white", linewidths=0.25, zorder=4)
+    axes.scatter(
+        *points[at].T, s=7 if len(at) > 500 else 18, c=shades, edgecolors="white", linewidths=0.25, zorder=4
+    )
     kind = "training points" if tests is None else "test points"
     axes.text(0.99, 0.0, f"{len(at):,} {kind}", transform=axes.transAxes, fontsize=9, color="#6b7280", ha="right")
 
@@ -247,15 +250,14 @@ def _legend(figure: Any, naming: Naming, palette: list[str]) -> None:
         Line2D([], [], color="#6b7280", linewidth=1.8, label="what leaves, quantized"),
     ]
     handles = [*lines, *classes]
-    across = min(6, len(handles)) if max(map(len, naming.names)) <= 24 else 4
-    small = len(handles) > 12 or across < 6
+    wordy = max(map(len, naming.names)) > 24
     figure.legend(
         handles=handles,
         loc="lower center",
         bbox_to_anchor=(0.5, 0.0),
-        ncols=min(7, len(handles)) if len(handles) > 12 else across,
+        ncols=min(len(handles), 4 if wordy else 7 if len(handles) > 12 else 6),
         frameon=False,
-        fontsize=8.5 if small else 10,
+        fontsize=8.5 if len(handles) > 12 else 9.5 if wordy else 10 if len(handles) > 8 else 11.5,
         handlelength=1.4,
         columnspacing=1.3,
         labelcolor=INK,

@@ -20,6 +20,8 @@ from fedgeom.secure.rings import Vector
 Floats = npt.NDArray[np.float64]
 
 FRACTION_BITS = 20
+FAINT = 1e-3
+"""Below this share of the first ratio, a second discriminant direction is noise."""
 SPREAD = 1.0
 """The root mean square of tangent vectors: most points lie between radius 0.5 and 0.95."""
 
@@ -58,11 +60,27 @@ def projection(total: Floats, columns: int) -> Floats:
         raise InputError(f"a map to the disc needs at least 2 columns, the sites have {columns}")
     within, between = (_symmetric(total[1 + i * size :][:size] / n, columns) for i in (0, 1))
     ridge = 1e-6 * max(np.trace(within) / columns, 1e-12)
-    _, vectors = eigh(between, within + ridge * np.eye(columns))
-    P = vectors[:, ::-1][:, :2]
+    within += ridge * np.eye(columns)
+    ratios, vectors = eigh(between, within)
+    P = vectors[:, [-1, -2]]
+    if ratios[-2] < FAINT * ratios[-1]:  # two classes differ along one line only
+        P[:, 1] = _broadest_beside(P[:, 0], within, within + between)
     P = P * np.sign(P[np.abs(P).argmax(axis=0), [0, 1]])  # a sign nobody has to guess
     size_now = np.sqrt(np.trace(P.T @ (within + between) @ P))
     return np.asarray(P * (SPREAD / size_now))
+
+
+def _broadest_beside(first: Floats, within: Floats, total: Floats) -> Floats:
+    """Return the direction of most variance that is uncorrelated with the first one inside classes.
+
+    Discriminant analysis leaves a second direction open when there are two classes; the first principal
+    component of what is left shows most of the data, and does not hang on rounding.
+    """
+    from scipy.linalg import eigh, null_space
+
+    free = null_space((within @ first)[None, :])
+    direction = free @ eigh(free.T @ total @ free)[1][:, -1]
+    return np.asarray(direction / np.sqrt(direction @ within @ direction))
 
 
 def _symmetric(upper: Floats, columns: int) -> Floats:

@@ -130,7 +130,8 @@ class Hulls(Method):
         )
         hulls, crowded = decode_hulls(plan, total.vector)
         model, groups = self._learn(plan, hulls, matrix, sites)
-        sites.ask(Learn(groups=groups, model=model.to_bytes()), of=total.sites, expect=Learnt)
+        told = sites.ask(Learn(groups=groups, model=model.to_bytes()), of=total.sites, expect=Learnt)
+        told.need(self.smallest, "that they can use the model")
         sites.metrics |= {
             "sites": len(total.sites),
             "classes": plan.classes,

@@ -40,7 +40,7 @@ def count_of_level(level: int) -> int:
 
 def level_of_count(count: int) -> int:
     """Return the lowest level that stands for at least ``count`` hull points."""
-    level = max(1, math.floor(math.log(max(count, 1), GROWTH)))
+    level = max(1, math.floor(math.log(max(count - 1, 1), GROWTH)))
     while count_of_level(level) < count:
         level += 1
     return level
@@ -158,7 +158,10 @@ class HullSite(SummingSite[HullMemory]):
         memory.groups = {label: mine[slot] for label, slot in memory.slots.items()}
         lost = [label for label, group in memory.groups.items() if group < 0]
         if lost:
-            raise ProtocolError(f"no group was given for {', '.join(lost)}")
+            raise ProtocolError(
+                f"no group was given for {', '.join(lost)}: all its points lie in bins where too many hulls met; "
+                "use a finer epsilon or a larger h"
+            )
         memory.model = ask.model
         try:
             self.model()

@@ -1,0 +1,117 @@
+"""The federation file: a method, its parameters, and the sites' files. See docs/federation-file.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.method import Method
+from fedgeom.federation.policy import Policy
+from fedgeom.methods import METHODS, method_class
+
+T = TypeVar("T")
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+
+class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ``[[sites]]`` block."""
+
+    file: str
+    name: str = ""
+    label: str = ""
+    columns: str | list[str] | None = None
+    drop_unlabelled: bool = False
+
+
+class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file; ``label`` and ``columns`` hold for every site that does not say otherwise."""
+
+    sites: Annotated[list[SiteEntry], msgspec.Meta(min_length=1)]
+    method: str = "hulls"
+    seed: int = 0
+    holdout: Share = 0.0
+    label: str = ""
+    columns: str | list[str] | None = None
+    parameters: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+
+
+def read_federation(path: str | Path) -> FederationFile:
+    """Read and check a federation file, without touching the sites' data."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file} does not exist; wanted a federation file (docs/federation-file.md)")
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from error
+    _only_known(file, "the file", content, FederationFile.__struct_fields__)
+    blocks = content.get("sites", [])
+    for at, block in enumerate(blocks if isinstance(blocks, list) else []):
+        if isinstance(block, dict):
+            _only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
+    return _convert(file, "the file", content, FederationFile)
+
+
+def build_method(path: str | Path, federation: FederationFile) -> Method:
+    """Return the method with the file's parameters."""
+    if federation.method not in METHODS:
+        raise InputError(f"{path}: there is no method {federation.method!r}; there are: {', '.join(METHODS)}")
+    cls = method_class(federation.method)
+    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    _only_known(path, "[parameters]", federation.parameters, known)
+    return _convert(path, "[parameters]", federation.parameters, cls)
+
+
+def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
+    """Return the policy that holds for every site, or None for the default one."""
+    _only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
+    return _convert(path, "[policy]", federation.policy, Policy) if federation.policy else None
+
+
+def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
+    """Read the sites' files; their paths are relative to the federation file."""
+    from fedgeom.data.files import read_site, same_columns
+
+    sites = []
+    for entry in federation.sites:
+        label = entry.label or federation.label
+        if not label:
+            raise InputError(
+                f'{path}: no label column is named for {entry.file!r}; add label = "…" to its [[sites]] block, or '
+                "at the top of the file for all"
+            )
+        sites.append(
+            read_site(
+                Path(path).parent / entry.file,
+                label=label,
+                name=entry.name or None,
+                columns=entry.columns if entry.columns is not None else federation.columns,
+                drop_unlabelled=entry.drop_unlabelled,
+            )
+        )
+    return same_columns(sites)
+
+
+def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    names = list(known)
+    for key in given:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{file}: {where} has the unknown key {key!r}; known are {', '.join(names)}.{hint}")
+
+
+def _convert(file: str | Path, where: str, content: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{file}: {where} does not fit: {error}") from error

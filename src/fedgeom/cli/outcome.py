@@ -1,0 +1,111 @@
+"""What happens around a run on the command line: a folder of its own, and what is shown and kept after it."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.markup import escape
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedgeom.federation.run import Run
+    from fedgeom.report.naming import Truth
+
+
+def new_folder(base: str | Path) -> Path:
+    """Make the first folder of base-1, base-2, … that does not exist; nothing is ever overwritten."""
+    stem = Path(base)
+    for number in itertools.count(1):
+        folder = stem.with_name(f"{stem.name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise InputError(f"no folder can be made at {folder}: {error}") from error
+        return folder
+    raise AssertionError("numbers do not end")
+
+
+@contextmanager
+def kept(folder: Path, out: Console) -> Iterator[None]:
+    """See to it that an interrupted command leaves a folder that says so, and say where it is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (folder / "config.json").exists():
+            _write_status(folder, "interrupted", "stopped by the user")
+            out.print(f"\nInterrupted. What happened so far is in {escape(str(folder))}", soft_wrap=True)
+        else:
+            out.print("\nInterrupted before the run began; nothing was written.")
+        raise
+    finally:
+        if not any(folder.iterdir()):
+            folder.rmdir()  # refused before anything was written
+
+
+def _write_status(folder: Path, state: str, detail: str) -> None:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    text = msgspec.json.encode({"state": state, "detail": detail, "time": now})
+    (folder / "status.json").write_bytes(msgspec.json.format(text) + b"\n")
+
+
+def show(
+    run: Run,
+    train: Sequence[SiteData],
+    test: Sequence[SiteData],
+    out: Console,
+    *,
+    truth: Truth | None = None,
+    C: float = 5.0,
+) -> None:
+    """Print accuracy, ledger and names of a run with a folder, and add picture and page to the folder."""
+    from fedgeom.report import page, tables
+    from fedgeom.report.naming import read_naming
+
+    folder = run.folder
+    assert folder is not None, "the commands always record their runs"
+    in_disc = hasattr(run.model, "to_disc")
+    for site, reason in run.lost.items():
+        out.print(f"[yellow]{escape(site)} was lost: {escape(reason)}[/yellow]")
+    if in_disc and any(len(part) for part in test):
+        from fedgeom.methods.baselines import compare
+
+        with out.status("training on pooled rows, and at each site alone, to compare"):
+            comparison = compare(run, train, test, truth=truth, C=C)
+        _keep(folder / page.COMPARISON, comparison)
+        out.print(tables.comparison_table(comparison))
+        out.print()
+    out.print(tables.ledger_table(run.ledger))
+    out.print()
+    out.print(tables.sites_table(run.ledger))
+    out.print()
+    if any("names" in result for result in run.local.values()):
+        naming = read_naming(run.local, truth)
+        _keep(folder / page.NAMES, naming)
+        out.print(tables.naming_table(naming))
+        out.print(tables.naming_verdict(naming))
+        out.print()
+    if in_disc:
+        from fedgeom.report.disc import draw_disc
+
+        with out.status("drawing"):
+            tests = test if any(len(part) for part in test) else None
+            picture = draw_disc(run, train, folder / page.PICTURE, test_sites=tests, truth=truth)
+        out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
+    out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
+    out.print(f"record   {escape(str(folder))}", soft_wrap=True)
+
+
+def _keep(file: Path, content: Any) -> None:
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")

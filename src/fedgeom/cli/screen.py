@@ -1,0 +1,91 @@
+"""What the commands print: progress, question by question and site by site, and complaints."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from fedgeom.federation.sites import Event
+
+MOST_LINES = 14
+"""Methods with hundreds of rounds show the last ones."""
+
+WORDS = {
+    "join.hello": "invite the sites, collect signed keys",
+    "join.share": "exchange sealed shares of keys",
+    "hulls.scatter": "masked scatter, for a joint map",
+    "hulls.reach": "masked sizes",
+    "hulls.encode": "masked hulls",
+    "hulls.learn": "give every site the model",
+    "sum.confirm": "  agree on who is in the sum",
+    "sum.unmask": "  unmask the sum, and only the sum",
+}
+"""Questions in plain words; others are shown by their kind."""
+
+
+def console() -> Console:
+    """Return the console for results."""
+    from rich.console import Console
+
+    # A pipe has no width; 80 columns would fold tables that a file has room for.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 132)
+
+
+def complain(text: str, style: str = "red") -> None:
+    """Print one message, red unless said otherwise, to the error stream."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style=style))
+
+
+class Questions:
+    """A progress display: one line per question, filled as the sites answer."""
+
+    def __init__(self, out: Console):
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._step = 0
+        self._lines: list[TaskID] = []
+        self._progress = Progress(
+            SpinnerColumn(finished_text="[green]✓[/green]"),
+            TextColumn("{task.fields[step]:>3}"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("[dim]{task.fields[last]}[/dim]"),
+            TimeElapsedColumn(),
+            console=out,
+        )
+
+    def __enter__(self) -> Questions:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Take note of a question or an answer; this is what `fedgeom.run` calls as ``watch``."""
+        if event.step != self._step:
+            self._step = event.step
+            words = WORDS.get(event.kind, event.kind)
+            self._lines.append(self._progress.add_task(words, total=0, step=event.step, last=""))
+            if len(self._lines) > MOST_LINES:
+                self._progress.update(self._lines[-MOST_LINES - 1], visible=False)
+        line = self._lines[-1]
+        task = next(task for task in self._progress.tasks if task.id == line)
+        if event.state == "asked":
+            self._progress.update(line, total=(task.total or 0) + 1)
+            return
+        note = event.site if event.state == "answered" else f"{event.site} is lost"
+        self._progress.update(line, advance=1, last=note)
+        if task.completed >= (task.total or 0):
+            self._progress.update(line, last="")

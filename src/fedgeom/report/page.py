@@ -1,0 +1,161 @@
+"""One self-contained page about a run: no scripts, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from fedgeom.federation.record import read_folder
+from fedgeom.methods.baselines import Comparison
+from fedgeom.report.naming import Naming
+from fedgeom.report.tables import comparison_rows, ledger_rows, naming_rows, naming_verdict, site_rows, size
+
+T = TypeVar("T")
+
+PICTURE, COMPARISON, NAMES, PAGE = "picture.png", "comparison.json", "names.json", "report.html"
+"""The files of a run folder that reports add or read."""
+
+_STYLE = """
+:root { color-scheme: light; --ink: #22262b; --dim: #6b7280; --line: #e5e7eb; }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); margin: 0 auto; max-width: 68rem }
+body { padding: 2rem 1rem }
+h1 { font-size: 1.6rem; margin: 0 0 .2rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem }
+p { margin: .3rem 0 } .dim { color: var(--dim) } img { width: 100%; height: auto }
+.facts { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; margin: 1.2rem 0 }
+.facts div { min-width: 6rem } .facts b { display: block; font-size: 1.5rem; line-height: 1.2 }
+.wide { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-size: .92rem }
+th { text-align: left; color: var(--dim); font-weight: 500 }
+th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+tr.last td { font-weight: 600 }
+td.bad { color: #b42318 }
+"""
+
+
+def write_page(folder: str | Path) -> Path:
+    """Write ``report.html`` into a run's folder from what lies there, and return its path."""
+    path = Path(folder)
+    content = read_folder(path)
+    comparison = _read(path / COMPARISON, Comparison)
+    naming = _read(path / NAMES, Naming)
+    body = [
+        _summary(content, comparison),
+        _picture(path / PICTURE),
+        _accuracy(comparison),
+        _ledger(content),
+        _names(naming),
+        _origin(content),
+    ]
+    title = escape(f"{content['config']['method']}: {path.name}")
+    page = (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head>\n<body>\n{''.join(body)}</body></html>\n"
+    )
+    target = path / PAGE
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _read(file: Path, kind: type[T]) -> T | None:
+    return msgspec.json.decode(file.read_bytes(), type=kind) if file.is_file() else None
+
+
+def _summary(content: dict[str, Any], comparison: Comparison | None) -> str:
+    config, status, ledger = content["config"], content["status"], content["ledger"]
+    sites = config["sites"]
+    rows = sum(site["rows"] for site in sites.values())
+    facts = [(f"{len(sites)}", "sites"), (f"{rows:,}", "rows, which stayed there")]
+    if comparison is not None:
+        facts.append((f"{comparison.means()['federated']:.3f}", "mean accuracy"))
+    if ledger.sites:
+        facts.append((size(round(ledger.sent() / len(ledger.sites))), "left each site, on average"))
+    if "seconds" in content["metrics"]:
+        facts.append((f"{content['metrics']['seconds']:.1f} s", "the conversation took"))
+    boxes = "".join(f"<div><b>{escape(value)}</b>{escape(what)}</div>" for value, what in facts)
+    detail = f": {status['detail']}" if status["detail"] else ""
+    return (
+        f"<h1>Method {escape(config['method'])} over {len(sites)} sites</h1>"
+        f'<p class="dim">{escape(status["state"] + detail)}, {escape(status["time"])}</p>'
+        f'<div class="facts">{boxes}</div>'
+    )
+
+
+def _picture(file: Path) -> str:
+    if not file.is_file():
+        return ""
+    data = base64.b64encode(file.read_bytes()).decode()
+    text = "The sites' hulls in the disc, before and after quantization, and the regions of the joint classifier"
+    return f'<img alt="{text}" src="data:image/png;base64,{data}">'
+
+
+def _accuracy(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    head, rows = comparison_rows(comparison)
+    return (
+        "<h2>Accuracy on each site's test rows</h2>"
+        '<p class="dim">The same classifier three times: learnt from shapes, from everybody\'s rows in one place, '
+        "and from each site's rows alone. The last column is a site's own model used at the other sites.</p>"
+        + _table(head, rows, numbers=range(1, len(head)), last=True)
+    )
+
+
+def _ledger(content: dict[str, Any]) -> str:
+    ledger = content["ledger"]
+    if not len(ledger):
+        return "<h2>What left each site</h2><p>Nothing.</p>"
+    head = ["step", "message", "sites", "bytes each", "what it reveals to the coordinator"]
+    return (
+        "<h2>What left each site</h2>"
+        + _table(["site", "messages", "sent", "received"], site_rows(ledger), numbers=(1, 2, 3))
+        + "<h2>Step by step</h2>"
+        + _table(head, ledger_rows(ledger), numbers=(0, 2, 3))
+    )
+
+
+def _names(naming: Naming | None) -> str:
+    if naming is None:
+        return ""
+    head = ["class", "meaning" if naming.known else "called", *naming.by_site]
+    return (
+        "<h2>Which local name means which class</h2>"
+        f"<p>{escape(naming_verdict(naming))} "
+        "Names never left their sites; each site learnt the numbers of its own.</p>"
+        + _table(head, naming_rows(naming), numbers=(0,))
+    )
+
+
+def _origin(content: dict[str, Any]) -> str:
+    config = content["config"]
+    settings = ", ".join(f"{key} = {value}" for key, value in config.get("parameters", {}).items())
+    versions = ", ".join(f"{key} {value}" for key, value in content["versions"].items())
+    return (
+        f'<h2>How to repeat it</h2><p class="dim">seed {config["seed"]}; {escape(settings)}</p>'
+        f'<p class="dim">{escape(versions)}</p>'
+    )
+
+
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = (), last: bool = False
+) -> str:
+    right = set(numbers)
+    lines = list(rows)
+
+    def cell(tag: str, at: int, text: str) -> str:
+        kind = "n" if at in right else "bad" if text.startswith("✗") else ""
+        return f'<{tag} class="{kind}">{escape(text)}</{tag}>' if kind else f"<{tag}>{escape(text)}</{tag}>"
+
+    top = "".join(cell("th", at, name) for at, name in enumerate(head))
+    body = "".join(
+        f"<tr{' class=last' if last and line is lines[-1] else ''}>"
+        + "".join(cell("td", at, text) for at, text in enumerate(line))
+        + "</tr>"
+        for line in lines
+    )
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'

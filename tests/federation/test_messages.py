@@ -1,0 +1,240 @@
+"""What travels: only what is allowed, and nothing but `DecodeError` for what is not."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fedgeom.errors import DecodeError
+from fedgeom.federation.messages import (
+    DTYPES,
+    VERSION,
+    Array,
+    Frame,
+    Message,
+    Question,
+    Refusal,
+    decode,
+    encode,
+    pack,
+    read_answer,
+    unpack,
+)
+from fedgeom.protocols.cohort import Hello, Letters, PublicKeys, Share
+from fedgeom.protocols.secure_sum import Confirm, MaskedVector, Ticket, Unmask, UnmaskShares
+
+RUN = bytes(range(32))
+
+
+class Carry(Message, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "test.carry"
+    array: Array
+    names: tuple[str, ...] = ()
+
+
+def keys() -> PublicKeys:
+    return PublicKeys(letters=bytes(32), masks=(bytes(32),), seals=(bytes(32),), columns=2, signature=bytes(64))
+
+
+def samples() -> list[Message]:
+    return [
+        Carry(array=Array.of(np.arange(6.0).reshape(2, 3)), names=("a", "b")),
+        Refusal(reason="no"),
+        Hello(rounds=2, terms={"a": 1, "b": None, "c": "x", "d": 0.5, "e": True}),
+        keys(),
+        Share(cohort={"a": keys(), "b": keys()}),
+        Letters(letters={"a": b"123"}, needed=2),
+        MaskedVector(vector=Array.of(np.arange(3, dtype=np.uint64))),
+        Confirm(round=0, alive=("a",), dropped=("b",)),
+        Unmask(round=0, alive=("a",), dropped=("b",), signatures={"a": bytes(64)}),
+        UnmaskShares(self_shares={"a": bytes(33)}, mask_shares={}),
+    ]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(sorted(DTYPES)).flatmap(
+        lambda d: hnp.arrays(np.dtype(DTYPES[d]), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
+    )
+)
+def test_arrays_survive_the_journey(array: np.ndarray) -> None:
+    back = decode(encode(Carry(array=Array.of(array))), Carry).array.numpy()
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    assert back.tobytes() == array.tobytes()
+    assert back.flags.writeable
+
+
+def test_byte_order_and_strides_do_not_travel() -> None:
+    array = np.arange(12, dtype=">u4").reshape(3, 4)[:, ::2]
+    assert (Array.of(array).numpy() == array).all()
+    assert Array.of(array) == Array.of(np.ascontiguousarray(array.astype("<u4")))
+
+
+@pytest.mark.parametrize(
+    "array", [np.array(["a"]), np.array([None]), np.zeros(2, complex), np.zeros(2, bool), np.zeros(2, np.float16)]
+)
+def test_other_dtypes_do_not_travel(array: np.ndarray) -> None:
+    with pytest.raises(TypeError, match="do not travel"):
+        Array.of(array)
+
+
+def wire(dtype: object, shape: object, data: object) -> bytes:
+    return msgspec.msgpack.encode({"array": {"dtype": dtype, "shape": shape, "data": data}})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "data"),
+    [
+        ("O", [1], bytes(8)),
+        ("O8", [1], bytes(8)),
+        ("<u8", [1], bytes(8)),
+        ("V8", [1], bytes(8)),
+        ("", [1], bytes(8)),
+        ("u8", [2], bytes(8)),
+        ("u8", [1], bytes(9)),
+        ("u8", [], b""),
+        ("u8", [-1], b""),
+        ("u8", [1.5], bytes(8)),
+        ("u8", [2**40], bytes(8)),
+        ("u8", [2**39, 2**39, 2**39, 2**39], bytes(8)),
+        ("u8", [2**32, 2**32], bytes(8)),
+        ("u8", [0, 2**39, 2**39, 2**39], b""),
+        ("u8", [0, 2**39], b""),
+        ("u8", [1, 1, 1, 1, 1], bytes(8)),
+        ("u8", "1", bytes(8)),
+        ("u8", [1], "12345678"),
+        (None, [1], bytes(8)),
+    ],
+)  # fmt: skip
+def test_arrays_that_lie_about_themselves_are_refused(dtype: object, shape: object, data: object) -> None:
+    with pytest.raises(DecodeError, match="not a valid"):
+        decode(wire(dtype, shape, data), Carry)
+
+
+def test_empty_arrays_travel() -> None:
+    assert decode(wire("f8", [0, 3], b""), Carry).array.numpy().shape == (0, 3)
+
+
+def test_unknown_and_missing_fields_are_refused() -> None:
+    with pytest.raises(DecodeError, match="unknown field"):
+        decode(msgspec.msgpack.encode({"reason": "x", "more": 1}), Refusal)
+    with pytest.raises(DecodeError, match="missing required field"):
+        decode(msgspec.msgpack.encode({}), Refusal)
+    with pytest.raises(DecodeError):
+        decode(encode(Refusal(reason="x")) + b"\x00", Refusal)
+
+
+@pytest.mark.parametrize("message", samples(), ids=lambda m: m.kind)
+def test_every_message_survives_its_frame(message: Message) -> None:
+    frame = unpack(pack(RUN, "method", message))
+    assert (frame.version, frame.run, frame.method, frame.kind) == (VERSION, RUN, "method", message.kind)
+    assert decode(frame.body, type(message)) == message
+
+
+def test_a_frame_above_the_limit_is_not_read() -> None:
+    data = pack(RUN, "method", Refusal(reason="x"))
+    unpack(data, limit=len(data))
+    with pytest.raises(DecodeError, match="the limit is"):
+        unpack(data, limit=len(data) - 1)
+
+
+def test_another_version_is_named_and_refused() -> None:
+    with pytest.raises(DecodeError, match=f"version 99; this end speaks {VERSION}"):
+        unpack(msgspec.msgpack.encode(Frame(99, RUN, "m", "k", b"")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"run": bytes(31)}, {"method": ""}, {"kind": "k" * 201}, {"body": "text"}, {"version": "1"}, {"extra": 1}],
+)
+def test_a_frame_with_a_wrong_field_is_refused(change: dict[str, object]) -> None:
+    good = {"version": VERSION, "run": RUN, "method": "m", "kind": "k", "body": b""}
+    unpack(msgspec.msgpack.encode(good))
+    with pytest.raises(DecodeError, match="not a fedgeom frame"):
+        unpack(msgspec.msgpack.encode(good | change))
+
+
+def test_an_answer_is_what_was_asked_for_or_a_refusal() -> None:
+    carry = Carry(array=Array.of([1]))
+    assert read_answer(unpack(pack(RUN, "m", carry)), Carry) == carry
+    assert read_answer(unpack(pack(RUN, "m", Refusal(reason="x"))), Carry) == Refusal(reason="x")
+    with pytest.raises(DecodeError, match=r"answered with 'test.carry' where 'sum.masked'"):
+        read_answer(unpack(pack(RUN, "m", carry)), MaskedVector)
+
+
+def test_a_message_must_state_its_kind() -> None:
+    with pytest.raises(TypeError, match="must state its `kind`"):
+
+        class Nameless(Question, frozen=True, kw_only=True):
+            pass
+
+
+@pytest.mark.parametrize("modulus", ["", "0", "-5", "abc", "1e3", " 7", "7_0", "٣", "9" * 21, "0x10"])
+def test_a_ticket_takes_decimal_moduli_only(modulus: str) -> None:
+    good = {"round": 0, "modulus": "7", "members": ["a"], "participants": ["a"]}
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(good), type=Ticket).ring.modulus == 7
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(good | {"modulus": modulus}), type=Ticket)
+
+
+HUGE = [b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff"]
+DEEP = b"\x91" * 100_000
+
+
+@pytest.mark.parametrize("data", [*HUGE, DEEP, b"\x81\xa6reason" + DEEP, b"", b"\xc1"])
+def test_bombs_end_in_decode_errors(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        unpack(data)
+    for message in samples():
+        with pytest.raises(DecodeError):
+            decode(data, type(message))
+
+
+def survives(data: bytes) -> None:
+    """Open bytes as everything we know; only `DecodeError` may come out."""
+    with contextlib.suppress(DecodeError):
+        unpack(data)
+    for kind in {type(message) for message in samples()}:
+        try:
+            message = decode(data, kind)
+        except DecodeError:
+            continue
+        for value in (getattr(message, "array", None), getattr(message, "vector", None)):
+            if isinstance(value, Array):
+                value.numpy()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300))
+def test_random_bytes_raise_nothing_but_decode_errors(data: bytes) -> None:
+    survives(data)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    which=st.integers(0, len(samples()) - 1),
+    framed=st.booleans(),
+    edits=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255), st.sampled_from("scd")), max_size=4),
+)
+def test_mutated_messages_raise_nothing_but_decode_errors(
+    which: int, framed: bool, edits: list[tuple[int, int, str]]
+) -> None:
+    message = samples()[which]
+    data = bytearray(pack(RUN, "m", message) if framed else encode(message))
+    for at, value, how in edits:
+        at %= max(len(data), 1)
+        if how == "s" and data:
+            data[at] = value
+        elif how == "c":
+            del data[at:]
+        else:
+            data.insert(at, value)
+    survives(bytes(data))
