@@ -78,11 +78,11 @@ def show(
     in_disc = hasattr(run.model, "to_disc")
     for site, reason in run.lost.items():
         out.print(f"[yellow]{escape(site)} was lost: {escape(reason)}[/yellow]")
-    if in_disc and any(len(part) for part in test):
-        from fedgeom.methods.baselines import compare
+    if any(len(part) for part in test):
+        from fedgeom.methods.baselines import compare, score
 
         with out.status("training on pooled rows, and at each site alone, to compare"):
-            comparison = compare(run, train, test, truth=truth, C=C)
+            comparison = compare(run, train, test, truth=truth, C=C) if in_disc else score(run, test)
         _keep(folder / page.COMPARISON, comparison)
         out.print(tables.comparison_table(comparison))
         out.print()

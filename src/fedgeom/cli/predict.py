@@ -43,16 +43,15 @@ def predict(
     if site is not None:
         joint = joint.named(_names(model, site))
     found = joint.predict(X)
-    surest = joint.predict_proba(X).max(axis=1)
+    sure = joint.predict_proba(X).max(axis=1).tolist() if hasattr(joint, "predict_proba") else [""] * len(X)
     if out is not None and out.exists():
         raise InputError(f"{out} exists; choose another file or remove it")
     target = sys.stdout if out is None else out.open("w", newline="", encoding="utf-8")
     try:
         writer = csv.writer(target)
         writer.writerow(["row", "class", "probability"])
-        writer.writerows(
-            [i, name, f"{p:.4f}"] for i, (name, p) in enumerate(zip(found.tolist(), surest.tolist(), strict=True))
-        )
+        for i, (name, p) in enumerate(zip(found.tolist(), sure, strict=True)):
+            writer.writerow([i, name, f"{p:.4f}" if p else p])
     finally:
         if out is not None:
             target.close()

@@ -98,10 +98,13 @@ def _accuracy(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
     head, rows = comparison_rows(comparison)
-    return (
-        "<h2>Accuracy on each site's test rows</h2>"
+    note = (
         '<p class="dim">The same classifier three times: learnt from shapes, from everybody\'s rows in one place, '
         "and from each site's rows alone. The last column is a site's own model used at the other sites.</p>"
+    )
+    return (
+        "<h2>Accuracy on each site's test rows</h2>"
+        + (note if comparison.elsewhere else "")
         + _table(head, rows, numbers=range(1, len(head)), last=True)
     )
 

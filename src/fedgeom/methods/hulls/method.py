@@ -93,6 +93,8 @@ class Hulls(Method):
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.X.shape[1] for site in sites})
+        if self.embedding == "none":
+            self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         most = max(len(site.classes) for site in sites)
         if most < 2 and self.n_classes is None:
             only = ", ".join(f"{site.name!r} ({site.classes[0]})" for site in sites[:5])
@@ -103,6 +105,14 @@ class Hulls(Method):
             raise InputError(
                 f"n_classes={self.n_classes}, but there are fewer hulls in all: a label is missing everywhere"
             )
+
+    def _check_grid(self, farthest: float) -> None:
+        from fedgeom.geometry.grid import PolarGrid
+
+        try:
+            PolarGrid(self.epsilon, self.radius or farthest or 0.1, c=self.curvature)
+        except InputError as error:
+            raise InputError(f"epsilon={self.epsilon} is too fine: {error}") from error
 
     def conduct(self, sites: Sites) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""

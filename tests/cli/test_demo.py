@@ -1,0 +1,86 @@
+"""The demonstration, as a user starts it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fedgeom.data.sets import find_file
+from fedgeom.federation.record import read_folder
+
+COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
+
+
+def start(folder, *words, **env):
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        cwd=folder,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def finish(process, code=0):
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == code, output
+    return output
+
+
+def test_demo_without_any_data(tmp_path):
+    output = finish(start(tmp_path, "demo", FEDGEOM_DATA=str(tmp_path)))
+    for piece in ("were not found", "bösartig", "masked hulls", "own rows only", "8 of 8 local names", "demo-1"):
+        assert piece in output
+    folder = tmp_path / "runs" / "demo-1"
+    assert (folder / "picture.png").is_file()
+    assert (folder / "report.html").is_file()
+    assert json.loads((folder / "comparison.json").read_text())["elsewhere"]
+
+
+def test_demo_over_five_hospitals(tmp_path):
+    file = find_file("hipc")
+    if file is None:
+        pytest.skip("hipc_tcell_5hospitals.npz is not here; FEDGEOM_DATA may name its folder")
+    began = time.monotonic()
+    output = finish(start(tmp_path, "demo", "--out", "here/d", FEDGEOM_DATA=str(file.parent)))
+    assert time.monotonic() - began < 60
+    for piece in ("Stanford", "T4 virgen", "P-801", "of 50 local names"):
+        assert piece in output
+    means = json.loads((tmp_path / "here" / "d-1" / "comparison.json").read_text())["federated"]
+    assert sum(means) / 5 > 0.7
+
+
+def test_ctrl_c_leaves_a_folder_one_can_read(tmp_path):
+    process = start(tmp_path, "demo", "--sites-data", "digits")
+    folder = tmp_path / "runs" / "demo-1"
+    deadline = time.monotonic() + 60
+    while not ((folder / "ledger.jsonl").exists() and (folder / "ledger.jsonl").stat().st_size):
+        assert process.poll() is None, "the demonstration ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    output = finish(process, code=130)
+    assert "Interrupted. What happened so far is in runs/demo-1" in output
+    assert "Traceback" not in output
+    content = read_folder(folder)
+    assert content["status"]["state"] == "interrupted"
+    assert len(content["ledger"])
+    assert "interrupted" in finish(start(tmp_path, "ledger", folder))
+
+
+def test_start_is_quick(tmp_path):
+    """Neither the package nor its help loads what only some commands need."""
+    code = (
+        "import sys, fedgeom, fedgeom.cli; heavy = {'matplotlib', 'pandas', 'anndata', 'sklearn', 'scipy', 'torch', 'numpy'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,74 @@
+"""The federation file says what it wants, and refuses the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedgeom.cli.federation_file import build_method, build_policy, read_federation, read_sites
+from fedgeom.errors import InputError
+
+SITE = '[[sites]]\nfile = "a.csv"\n'
+
+
+def written(tmp_path, text):
+    file = tmp_path / "f.toml"
+    file.write_text(text)
+    return file
+
+
+def test_defaults_and_values(tmp_path):
+    file = written(
+        tmp_path,
+        'seed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n[policy]\nsmallest_cohort = 4\n'
+        + SITE
+        + 'columns = ["u"]\n',
+    )
+    (tmp_path / "a.csv").write_text("u,v,y\n1,2,p\n3,4,q\n")
+    plan = read_federation(file)
+    method = build_method(file, plan)
+    assert (plan.method, plan.seed, plan.holdout) == ("hulls", 3, 0.0)
+    assert (method.epsilon, method.trim, method.n_classes) == (1.0, 0.1, 3)
+    assert build_policy(file, plan).smallest_cohort == 4
+    (site,) = read_sites(file, plan)
+    assert (site.name, site.columns) == ("a", ("u",))
+
+
+def test_no_policy_is_the_default(tmp_path):
+    file = written(tmp_path, SITE)
+    assert build_policy(file, read_federation(file)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = ", "not valid TOML"),
+        ("sead = 1\n" + SITE, "unknown key 'sead'; known are sites, method, seed.*Did you mean 'seed'"),
+        (
+            SITE + 'lable = "y"\n',
+            r"\[\[sites\]\] number 1 has the unknown key 'lable'; known are file, name, label",
+        ),
+        ("seed = 1\n", "missing required field `sites`"),
+        ("sites = []\n", "length >= 1"),
+        ('[[sites]]\nname = "x"\n', "missing required field `file`"),
+        ("holdout = 1.5\n" + SITE, "< 1"),
+        ('seed = "one"\n' + SITE, "Expected `int`"),
+        ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
+        ("[parameters]\nepsilom = 1\n" + SITE, r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'"),
+        ('[parameters]\nepsilon = "small"\n' + SITE, "Expected `float`"),
+        ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1"),
+        (
+            "[policy]\nsmallest = 3\n" + SITE,
+            r"\[policy\] has the unknown key 'smallest'; known are smallest_cohort",
+        ),
+        ("[policy]\nsmallest_cohort = 1\n" + SITE, "use ≥ 2"),
+        (SITE, "no label column is named for 'a.csv'"),
+        ('label = "y"\n' + SITE, "does not exist"),
+    ],
+)
+def test_refusals(tmp_path, text, message):
+    file = written(tmp_path, text)
+    with pytest.raises(InputError, match=message):
+        plan = read_federation(file)
+        build_method(file, plan)
+        build_policy(file, plan)
+        read_sites(file, plan)

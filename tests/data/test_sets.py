@@ -1,0 +1,123 @@
+"""The built-in sets fall into sites as they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.data.loading import sample
+from fedgeom.data.sets import SETS, available, data_folder, find_file, load_set
+from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.vocabularies import WORDS, in_own_words
+from fedgeom.errors import InputError
+
+SHAPES = {  # sites, classes, columns, all rows
+    "hipc": (5, 10, 7, None),
+    "heart": (4, 2, 13, 920),
+    "olsson": (3, 8, 2, 319),
+    "paul15": (3, 19, 2, 2730),
+    "poincare-cifar10": (5, 10, 2, 60_000),
+    "poincare-fashion": (5, 10, 2, 70_000),
+    "breast-cancer": (4, 2, 30, 569),
+    "digits": (4, 10, 52, 1797),
+    "wine": (3, 3, 13, 178),
+    "synthetic": (3, 2, 2, None),
+}
+
+
+def loaded(name, **options):
+    if name not in available():
+        pytest.skip(f"{SETS[name].file} is not here: {SETS[name].how_to_get}")
+    return load_set(name, **options)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_shape(name):
+    data = loaded(name)
+    n_sites, n_classes, columns, rows = SHAPES[name]
+    assert data.name == name
+    assert len(data.train) == len(data.test) == n_sites
+    assert len(data.classes) == n_classes
+    assert {site.X.shape[1] for site in data.train + data.test} == {columns}
+    assert rows in (None, sum(map(len, data.train + data.test)))
+    assert [site.name for site in data.train] == [site.name for site in data.test]
+    for site in data.train + data.test:
+        assert np.isfinite(site.X).all()
+        assert {str(label) for label in site.classes} <= set(data.classes)
+        if data.in_disc:
+            assert (np.linalg.norm(site.X, axis=1) < 1).all()
+    for site in data.train:
+        assert np.unique(site.y, return_counts=True)[1].min() >= 2
+
+
+def test_seeds_and_options():
+    a, b, c = (load_set("wine", seed=seed).train[0].X for seed in (1, 1, 2))
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, c)
+    assert len(load_set("wine", n_sites=5).train) == 5
+    with pytest.raises(InputError, match="does not take these options"):
+        load_set("wine", rows=3)
+    with pytest.raises(InputError, match="there is no set 'iris'; there are: hipc"):
+        load_set("iris")
+
+
+def test_train_and_test_do_not_meet():
+    data = load_set("breast-cancer")
+    train, test = ({tuple(row) for site in part for row in site.X.tolist()} for part in (data.train, data.test))
+    assert not train & test
+
+
+def test_where_files_are_looked_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("FEDGEOM_DATA", raising=False)
+    deep = tmp_path / "project" / "inside"
+    deep.mkdir(parents=True)
+    (tmp_path / "shared" / "data").mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert data_folder() == tmp_path / "shared" / "data"
+    assert find_file("olsson") is None
+    monkeypatch.setenv("FEDGEOM_DATA", str(tmp_path))
+    assert data_folder() == tmp_path
+    assert available() == ["breast-cancer", "digits", "wine", "synthetic"]
+    with pytest.raises(InputError, match=r"needs olsson\.npz: it was looked for in .*set FEDGEOM_DATA"):
+        load_set("olsson")
+
+
+def test_holdout_keeps_two_of_each_class():
+    site = SiteData("s", np.arange(13.0)[:, None], ["a"] * 10 + ["b"] * 2 + ["c"])
+    kept, aside = holdout(site, 0.5)
+    assert np.unique(kept.y, return_counts=True)[1].tolist() == [5, 2, 1]
+    assert sorted([*kept.X[:, 0], *aside.X[:, 0]]) == site.X[:, 0].tolist()
+    assert len(holdout(site, 0)[1]) == 0
+    with pytest.raises(InputError, match="holdout share"):
+        holdout(site, 1.0)
+
+
+def test_sample_keeps_rare_classes():
+    site = SiteData("s", np.zeros((1030, 1)), ["a"] * 1000 + ["b"] * 30)
+    assert np.unique(sample(site, 100).y, return_counts=True)[1].tolist() == [97, 20]
+    assert sample(site, None) is site
+    with pytest.raises(InputError, match="rows=0"):
+        sample(site, 0)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_site_has_words_of_its_own(name):
+    words = WORDS[name]
+    commons = {frozenset(mine) for mine in words.values()}
+    assert len(commons) == 1
+    for mine in words.values():
+        assert len(set(mine.values())) == len(mine)
+    every = [word for mine in words.values() for word in mine.values()]
+    assert len(set(every)) == len(every)
+    data, truth = in_own_words(loaded(name))
+    for site in data.train:
+        assert {truth[site.name][word] for word in site.classes} == commons.copy().pop()
+
+
+def test_renaming():
+    data = load_set("wine")
+    assert [site.name for site in data.rename(["a", "b", "c"]).test] == ["a", "b", "c"]
+    with pytest.raises(InputError, match="2 names were given for the 3 sites"):
+        data.rename(["a", "b"])
+    with pytest.raises(InputError, match="no words were given for the sites site-1"):
+        data.relabel({})
