@@ -79,7 +79,8 @@ def test_ctrl_c_leaves_a_folder_one_can_read(tmp_path):
 def test_start_is_quick(tmp_path):
     """Neither the package nor its help loads what only some commands need."""
     code = (
-        "import sys, fedgeom, fedgeom.cli; heavy = {'matplotlib', 'pandas', 'anndata', 'sklearn', 'scipy', 'torch', 'numpy'};"
+        "import sys, fedgeom, fedgeom.cli;"
+        "heavy = {'matplotlib', 'pandas', 'anndata', 'sklearn', 'scipy', 'torch', 'numpy'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)

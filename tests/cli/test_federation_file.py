@@ -19,9 +19,8 @@ def written(tmp_path, text):
 def test_defaults_and_values(tmp_path):
     file = written(
         tmp_path,
-        'seed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n[policy]\nsmallest_cohort = 4\n'
-        + SITE
-        + 'columns = ["u"]\n',
+        'seed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n'
+        "[policy]\nsmallest_cohort = 4\n" + SITE + 'columns = ["u"]\n',
     )
     (tmp_path / "a.csv").write_text("u,v,y\n1,2,p\n3,4,q\n")
     plan = read_federation(file)
@@ -67,8 +66,12 @@ def test_no_policy_is_the_default(tmp_path):
 )
 def test_refusals(tmp_path, text, message):
     file = written(tmp_path, text)
-    with pytest.raises(InputError, match=message):
+
+    def read_all():
         plan = read_federation(file)
         build_method(file, plan)
         build_policy(file, plan)
         read_sites(file, plan)
+
+    with pytest.raises(InputError, match=message):
+        read_all()

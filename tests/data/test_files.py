@@ -65,7 +65,7 @@ def test_text_columns_are_named(tmp_path):
 def test_unlabelled_rows(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("x,y\n1,a\n2,\n3,NA\n4,None\n")
-    with pytest.raises(InputError, match="2 of 4 rows have no label.*drop_unlabelled=True"):
+    with pytest.raises(InputError, match=r"2 of 4 rows have no label.*drop_unlabelled=True"):
         read_site(file, label="y")
     assert read_site(file, label="y", drop_unlabelled=True).y.tolist() == ["a", "None"]
 
@@ -139,7 +139,7 @@ def test_rows_for_prediction(csv_file):
     X, y = read_rows(csv_file, label="diagnosis")
     assert X.shape == (3, 2)
     assert y is not None
-    with pytest.raises(InputError, match="hold text: wanted|hold text, wanted"):
+    with pytest.raises(InputError, match="hold text, wanted numbers: 'diagnosis'"):
         read_rows(csv_file)
 
 

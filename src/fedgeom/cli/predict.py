@@ -53,8 +53,7 @@ def predict(
         for i, (name, p) in enumerate(zip(found.tolist(), sure, strict=True)):
             writer.writerow([i, name, f"{p:.4f}" if p else p])
     finally:
-        if out is not None:
-            target.close()
+        target.flush() if out is None else target.close()
     if y is not None and site is not None:
         complain(f"{np.mean(found == y):.3f} of {len(y)} rows agree with {label!r}", style="green")
 
