@@ -64,11 +64,12 @@ class Federated:
 
     def predict(self, X: Floats) -> Labels:
         """FLP: the Poincaré SVM of the run."""
-        return np.array(self.names)[self.run.model.predict(X)]
+        return np.asarray(np.array(self.names)[self.run.model.predict(X)])
 
     def predict_flat(self, X: Floats) -> Labels:
         """FLE: a Euclidean SVM on the same decoded hull points."""
-        return np.array(self.names)[fit_groups(decoded_groups(self.run), EuclideanSVC(self.C)).predict(X)]
+        svc = fit_groups(decoded_groups(self.run), EuclideanSVC(self.C))
+        return np.asarray(np.array(self.names)[svc.predict(X)])
 
 
 def run_hulls(method: fedgeom.Hulls, sites: Sequence[fedgeom.SiteData], seed: int) -> Federated:

@@ -17,7 +17,8 @@ from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.cohort import Cohort, Hello, PublicKeys, SecureMemory, join, threshold
-from fedgeom.protocols.secure_sum import MaskedVector, UnmaskShares, secure_sum
+from fedgeom.protocols.secure_sum import MaskedVector, UnmaskShares, own_key, pair_key, secure_sum
+from fedgeom.secure.keys import exchange_public, new_exchange_secret
 from tests.protocols.summing import (
     ColumnSum,
     GiveColumn,
@@ -290,6 +291,24 @@ def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector() -> None:
     reply, _ = host.answer(request, memory)
     assert unpack(reply).kind == "refusal"
     assert b"has changed since it was first sent" in reply
+
+
+def test_mask_keys_belong_to_one_question_one_run_and_one_pair() -> None:
+    a, b = new_exchange_secret(), new_exchange_secret()
+    to_a, to_b = exchange_public(a), exchange_public(b)
+    run, asked, other = bytes(32), b"\x01" * 32, b"\x02" * 32
+    assert pair_key(a, to_b, run, asked, "x", "y") == pair_key(b, to_a, run, asked, "y", "x")
+    keys = {
+        own_key(a, asked),
+        own_key(a, other),
+        own_key(b, asked),
+        pair_key(a, to_b, run, asked, "x", "y"),
+        pair_key(a, to_b, run, other, "x", "y"),
+        pair_key(a, to_b, other, asked, "x", "y"),
+        pair_key(a, to_b, run, asked, "x", "z"),
+    }
+    assert len(keys) == 7
+    assert not keys & {a, b}
 
 
 def test_a_run_whose_memory_was_lost_has_other_keys() -> None:

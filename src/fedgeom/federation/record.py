@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.sites import Event
 
 FORMAT = "fedgeom-run/1"
 LIBRARIES = ("fedgeom", "numpy", "scipy", "scikit-learn", "python-flint", "cryptography", "msgspec")
@@ -36,14 +37,16 @@ def versions() -> dict[str, str]:
 class RunRecord:
     """Writes a run's folder."""
 
-    def __init__(self, folder: str | Path, config: dict[str, Any]):
+    def __init__(self, folder: str | Path, config: dict[str, Any], *, resume: bool = False):
         self.folder = Path(folder)
-        if (self.folder / "config.json").exists():
+        if (self.folder / "config.json").exists() and not resume:
             raise InputError(f"{self.folder} already holds a run; choose another folder or remove it")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write("config.json", {"format": FORMAT, **config})
         self._write("versions.json", versions())
         self.status("running")
+        # A resumed run replays its answers from the beginning, so the files are written anew.
+        self._events = (self.folder / "events.jsonl").open("wb", buffering=0)
         self._ledger = (self.folder / "ledger.jsonl").open("wb", buffering=0)
         self._metrics = (self.folder / "metrics.jsonl").open("wb", buffering=0)
 
@@ -55,6 +58,10 @@ class RunRecord:
     def enter(self, entry: Entry) -> None:
         """Append a ledger entry."""
         self._ledger.write(msgspec.json.encode(entry) + b"\n")
+
+    def event(self, event: Event) -> None:
+        """Append what happened, for those who watch the run from outside."""
+        self._events.write(msgspec.json.encode(event) + b"\n")
 
     def metric(self, name: str, value: Any) -> None:
         """Append a metric."""
@@ -77,10 +84,11 @@ class RunRecord:
             safe = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
             self._write(f"sites/{safe}.json", {"site": name, **result})
 
-    def close(self) -> None:
-        """Close the files."""
-        self._ledger.close()
-        self._metrics.close()
+    def finish(self, state: str = "finished", detail: str = "") -> None:
+        """Say how the run ended and close the files."""
+        self.status(state, detail)
+        for file in (self._ledger, self._metrics, self._events):
+            file.close()
 
     def _write(self, name: str, content: Any) -> None:
         text = msgspec.json.format(msgspec.json.encode(content, enc_hook=_plain, order="deterministic"))

@@ -62,35 +62,50 @@ def run(
     run_id = os.urandom(32)
     engine.check(run_id, method.parameters())
     method.check_together(data)
-    conversation = Sites(engine, run=run_id, method=method.name, seed=seed)
+    conversation = Sites(engine, run=run_id, method=method.name, seed=seed, roster=engine.roster)
     if watch is not None:
         conversation.listeners.append(watch)
     log = _open_record(record, method, data, seed)
+    model = converse(method, conversation, log)
+    local = engine.results(run_id)
     if log is not None:
-        conversation.ledger.listeners.append(log.enter)
-    try:
-        began = time.perf_counter()
-        model = method.conduct(conversation)
-        conversation.metrics["seconds"] = round(time.perf_counter() - began, 3)
-    except KeyboardInterrupt:
-        _end(log, "interrupted", "stopped by the user")
-        raise
-    except Exception as error:
-        _end(log, "failed", str(error))
-        raise
-    finished = Run(
+        log.sites(local)
+        log.finish()
+    return Run(
         model=model,
         ledger=conversation.ledger,
         metrics=conversation.metrics,
         sites=data,
-        local=engine.results(run_id),
+        local=local,
         lost=conversation.lost,
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
     )
+
+
+def converse(method: Method, sites: Sites, log: RunRecord | None) -> Model:
+    """Let a method hold its conversation, and write down what comes of it, also when it breaks off."""
     if log is not None:
-        _keep(log, method, model, finished)
-    return finished
+        sites.ledger.listeners.append(log.enter)
+        sites.listeners.append(log.event)
+    began = time.perf_counter()
+    try:
+        model = method.conduct(sites)
+    except KeyboardInterrupt:
+        if log is not None:
+            log.finish("interrupted", "stopped by the user")
+        raise
+    except Exception as error:
+        if log is not None:
+            log.finish("failed", str(error))
+        raise
+    sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
+    if log is not None:
+        log.model(modelfile.to_bytes(method.name, *model.tensors()))
+        for name, value in sites.metrics.items():
+            log.metric(name, value)
+        log.artifacts(sites.artifacts)
+    return model
 
 
 def _open_record(
@@ -106,19 +121,3 @@ def _open_record(
         "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
     }
     return RunRecord(record, config)
-
-
-def _keep(log: RunRecord, method: Method, model: Model, finished: Run) -> None:
-    tensors, facts = model.tensors()
-    log.model(modelfile.to_bytes(method.name, tensors, facts))
-    for name, value in finished.metrics.items():
-        log.metric(name, value)
-    log.artifacts(finished.artifacts)
-    log.sites(finished.local)
-    _end(log, "finished")
-
-
-def _end(log: RunRecord | None, state: str, detail: str = "") -> None:
-    if log is not None:
-        log.status(state, detail)
-        log.close()

@@ -72,7 +72,18 @@ class Event:
 class Sites:
     """All sites of a run. Every answer is entered into the ledger before a method sees it."""
 
-    def __init__(self, engine: Engine, *, run: bytes, method: str, seed: int = 0, ledger: Ledger | None = None):
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        run: bytes,
+        method: str,
+        seed: int = 0,
+        ledger: Ledger | None = None,
+        roster: Mapping[str, bytes] | None = None,
+    ):
+        self.roster = roster
+        """The identities of the sites, where the coordinator knows them."""
         self._engine = engine
         self.run, self.method, self.seed = run, method, seed
         self.ledger = ledger if ledger is not None else Ledger()
@@ -131,9 +142,7 @@ class Sites:
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}
         return answers
 
-    def _read(
-        self, name: str, reply: bytes, received: int, question: Question, expect: type[A]
-    ) -> A | Lost:
+    def _read(self, name: str, reply: bytes, received: int, question: Question, expect: type[A]) -> A | Lost:
         try:
             frame = unpack(reply)
             if frame.run != self.run or frame.method != self.method:

@@ -92,7 +92,8 @@ def compare(
     """
     if [site.name for site in train_sites] != [site.name for site in test_sites]:
         raise InputError("the test parts must be of the same sites as the train parts, in the same order")
-    pairs = [(a, b) for a, b in zip(train_sites, test_sites, strict=True) if a.name in run.local and len(b)]
+    both = zip(train_sites, test_sites, strict=True)
+    pairs = [(a, b) for a, b in both if "names" in run.local.get(a.name, {}) and len(b)]
     if not pairs:
         raise InputError("no site has both a result and test rows; nothing can be compared")
     common = _common([a for a, _ in pairs], truth, run.model.classes)

@@ -23,7 +23,7 @@ import msgspec
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Key, Message, Name, Question, Signature
 from fedgeom.federation.site import Memory, Site, answers
-from fedgeom.federation.sites import Sites
+from fedgeom.federation.sites import Answers, Sites
 from fedgeom.secure import shamir
 from fedgeom.secure.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.secure.letters import seal, unseal
@@ -120,6 +120,11 @@ def seal_of(seed: bytes) -> bytes:
     return fingerprint(b"self mask", seed)
 
 
+def print_of_terms(terms: Mapping[str, Term]) -> bytes:
+    """Hash the terms of a run, which every site signs with its keys."""
+    return fingerprint(b"terms", msgspec.msgpack.encode(dict(terms), order="sorted"))
+
+
 def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:
     """Hash everybody's keys: it fixes the neighbourhoods, and stands for the cohort in every letter."""
     return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"))
@@ -168,7 +173,10 @@ class Cohort:
 
 def join(sites: Sites, *, rounds: int, terms: Mapping[str, Term] | None = None, smallest: int = 2) -> Cohort:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside."""
-    shown = sites.ask(Hello(rounds=rounds, terms=dict(terms or {})), expect=PublicKeys)
+    hello = Hello(rounds=rounds, terms=dict(terms or {}))
+    shown = sites.ask(hello, expect=PublicKeys)
+    if sites.roster is not None:
+        _leave_out_strangers(shown, sites, hello)
     shown.need(smallest, "the invitation")
     check_columns({name: keys.columns for name, keys in shown.items()})
     sent = sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
@@ -181,6 +189,27 @@ def join(sites: Sites, *, rounds: int, terms: Mapping[str, Term] | None = None, 
     seed = cohort_seed(sites.run, shown)
     needed = {name: answer.needed for name, answer in sent.items()}
     return Cohort(sites, dict(shown), neighbours(sorted(shown), seed), mail, needed)
+
+
+def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello) -> None:
+    """Leave out sites that the others would refuse: one wrong key must not stop everybody."""
+    signed_on = print_of_terms(hello.terms)
+    for name, keys in list(shown.items()):
+        try:
+            if sites.roster is None or name not in sites.roster:
+                raise ProtocolError(f"{name!r} is not in the roster")
+            verify(
+                sites.roster[name],
+                keys.signature,
+                "keys",
+                *keys.statement(sites.run, name, signed_on),
+                signer=name,
+            )
+        except ProtocolError as error:
+            del shown.came[name]
+            shown.missing[name] = sites.lost[name] = (
+                f"refused: {error}; was it admitted with another key?"
+            )
 
 
 def check_columns(columns: Mapping[str, int]) -> None:
@@ -208,7 +237,7 @@ class SecureSite(Site[Mem]):
             self.check(ask.terms)
         except (KeyError, TypeError) as error:
             raise ProtocolError("the terms are not those of this method") from error
-        terms = fingerprint(b"terms", msgspec.msgpack.encode(ask.terms, order="sorted"))
+        terms = print_of_terms(ask.terms)
         if not memory.letter_secret:
             memory.joined_on = terms
             memory.letter_secret = new_exchange_secret()

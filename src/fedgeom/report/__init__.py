@@ -1,0 +1,1 @@
+"""Pictures, tables and pages from a run. No training here."""

@@ -34,7 +34,7 @@ class EmbeddedEngine:
             twice = sorted({name for name in names if names.count(name) > 1})
             raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
         identities = {name: Identity.generate() for name in names}
-        roster = Roster({name: identity.public for name, identity in identities.items()})
+        self.roster = roster = Roster({name: identity.public for name, identity in identities.items()})
         self.hosts = {
             site.name: Host(
                 method.site,

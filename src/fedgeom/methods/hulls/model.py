@@ -98,8 +98,16 @@ class HullModel:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the most probable class of each row: a number, or a name if the model is `named`."""
-        best: npt.NDArray[Any] = self.predict_proba(X).argmax(axis=1)
+        """Return the class of each row: a number, or a name if the model is `named`.
+
+        Of more than two classes it is the most probable one; of two it is the side of the hyperplane, as
+        `PoincareSVC` has it, which Platt's offset may put a little beside probability one half.
+        """
+        best: npt.NDArray[Any]
+        if self.classes == 2:
+            best = (self.decision_function(X)[:, 0] > 0).astype(int)
+        else:
+            best = self.predict_proba(X).argmax(axis=1)
         return np.array(self.names)[best] if self.names else best
 
     def tensors(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

@@ -1,0 +1,104 @@
+"""A transcript of all answers, so that a coordinator that died can go on where it stopped.
+
+A method's questions follow from the seed and the answers. So a new process that holds the same
+conversation asks the same questions; those that were answered are answered from the transcript, and only
+the rest goes to the sites. What a site did not answer before a step was over stays unanswered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from fedgeom.errors import InputError
+from fedgeom.federation.sites import Engine, Lost
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One outcome: the answer, or the reason why there is none; or, with no site, that a step is over."""
+
+    step: int
+    site: str = ""
+    request: bytes = b""
+    """A hash of the question, which must be the same when it is replayed."""
+    answer: bytes = b""
+    lost: str = ""
+
+
+class Transcript:
+    """An engine that writes every outcome down, and first answers from what was written before."""
+
+    def __init__(self, engine: Engine, path: str | Path):
+        self._engine, self._path = engine, Path(path)
+        self._known: dict[tuple[int, str], Line] = {}
+        self._over: set[int] = set()
+        for line in _read(self._path):
+            if line.site:
+                self._known[line.step, line.site] = line
+            else:
+                self._over.add(line.step)
+        self._file = self._path.open("ab", buffering=0)
+        self._step = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that can be asked; once the first question is over, those that were asked it."""
+        first = {site for step, site in self._known if step == 1}
+        return tuple(sorted(first if 1 in self._over else {*self._engine.names, *first}))
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        """Yield known outcomes, then new ones, each written down before it is used."""
+        self._step += 1
+        step, new = self._step, {}
+        for name, request in requests.items():
+            line = self._known.get((step, name))
+            if line is None:
+                if step in self._over:
+                    raise InputError(
+                        f"the transcript {self._path} does not fit this run: {name!r} was not asked then"
+                    )
+                new[name] = request
+            elif line.request != hashlib.sha256(request).digest():
+                raise InputError(f"the transcript {self._path} belongs to a run with other settings")
+            else:
+                yield name, Lost(line.lost) if line.lost else line.answer
+        for name, outcome in self._engine.deliver(new) if new else ():
+            lost = outcome.reason or "lost" if isinstance(outcome, Lost) else ""
+            self._write(
+                Line(
+                    step=step,
+                    site=name,
+                    request=hashlib.sha256(requests[name]).digest(),
+                    answer=b"" if isinstance(outcome, Lost) else outcome,
+                    lost=lost,
+                )
+            )
+            yield name, outcome
+        if step not in self._over:
+            self._write(Line(step=step))
+
+    def _write(self, line: Line) -> None:
+        body = msgspec.msgpack.encode(line)
+        self._file.write(len(body).to_bytes(8, "big") + body)
+
+
+def _read(path: Path) -> Iterator[Line]:
+    """Read what is complete; the entry that was being written when the process died is cut off."""
+    if not path.exists():
+        return
+    data, at = path.read_bytes(), 0
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 8], "big")
+        if at + 8 + size > len(data):
+            break
+        try:
+            yield msgspec.msgpack.decode(data[at + 8 : at + 8 + size], type=Line)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{path} is damaged at byte {at}: {error}") from error
+        at += 8 + size
+    if at < len(data):
+        with path.open("r+b") as file:
+            file.truncate(at)

@@ -1,0 +1,99 @@
+"""Every Flower program, flag and environment variable we use: Flower's flags change between releases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+CONNECTION = "fedgeom"
+"""The name of the coordinator in Flower's own configuration."""
+
+
+def environment(home: Path, *, guards: Path | None = None) -> dict[str, str]:
+    """Return the environment for Flower programs: our home for their files, no telemetry, quick polling.
+
+    ``guards`` is a folder with our replacements for the programs that would run code from the network; it
+    comes first on the path.
+    """
+    programs = Path(sys.executable).parent
+    path = [str(p) for p in (guards, programs) if p is not None]
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith("FLWR_")},
+        "PATH": os.pathsep.join([*path, os.environ.get("PATH", "")]),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str]:
+    """Return the command that starts the coordinator's SuperLink."""
+    command = [
+        "flower-superlink",
+        "--host",
+        host,
+        "--port",
+        str(port),
+        "--disable-runtime-dependency-installation",
+    ]
+    if insecure:
+        return [*command, "--insecure"]
+    return [
+        *command,
+        "--ssl-ca-certfile", str(folder / "ca.pem"),
+        "--ssl-certfile", str(folder / "server.pem"),
+        "--ssl-keyfile", str(folder / "server.key"),
+        "--enable-supernode-auth",
+        "--database", str(folder / "flower" / "state.db"),
+    ]  # fmt: skip
+
+
+def supernode(
+    address: str, *, port: int, config: Mapping[str, str], certificate: Path | None, key: Path | None
+) -> list[str]:
+    """Return the command that starts a site's SuperNode; without a certificate it is insecure."""
+    settings = " ".join(f'{name}="{value}"' for name, value in config.items())
+    command = ["flower-supernode", "--superlink", address, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--node-config", settings]
+    if certificate is None or key is None:
+        return [*command, "--insecure"]
+    return [*command, "--root-certificates", str(certificate), "--auth-supernode-private-key", str(key)]
+
+
+def write_connection(home: Path, *, address: str, certificate: Path | None) -> None:
+    """Tell Flower's own command line where the coordinator is."""
+    home.mkdir(parents=True, exist_ok=True)
+    security = "insecure = true" if certificate is None else f'root-certificates = "{certificate}"'
+    text = (
+        f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\naddress = "{address}"\n{security}\n'
+    )
+    (home / "config.toml").write_text(text, encoding="utf-8")
+
+
+def register(public_key: Path, name: str) -> list[str]:
+    """Return the command that lets a node with this key in, under this name."""
+    return ["flwr", "supernode", "register", str(public_key), CONNECTION, "--name", name]
+
+
+def list_nodes() -> list[str]:
+    """Return the command that lists the nodes, as JSON."""
+    return ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
+
+
+def start_run(app: Path, job: str) -> list[str]:
+    """Return the command that starts a job."""
+    return ["flwr", "run", str(app), CONNECTION, "--run-config", f'job="{job}"', "--format", "json"]
+
+
+def list_run(run_id: str) -> list[str]:
+    """Return the command that says how a run stands, as JSON."""
+    return ["flwr", "list", CONNECTION, "--run-id", run_id, "--format", "json"]
+
+
+def stop_run(run_id: str) -> list[str]:
+    """Return the command that stops a run."""
+    return ["flwr", "stop", run_id, CONNECTION]
