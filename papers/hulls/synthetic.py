@@ -10,7 +10,7 @@ the JSON has, as "authors", means of 5 trials of the authors' public code where 
 
 The federated figures are those of the plain twin. The first trial of every setting also goes through the secure
 protocol, and the script requires the same hulls, groups and hyperplanes, bit for bit. Only where more hulls meet
-in a bin than 63-bit labels can tell apart (the coarsest grid) this cannot be; "secure" then says so.
+in a bin than 63-bit labels can tell apart (the coarsest grids) this cannot be; "secure" then says so.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ SWEEPS: dict[str, list[Setting]] = {
     "epsilon": [(0.8, 1.0, epsilon) for epsilon in (0.01, 0.1, 1.0, 2.0, 4.0, 8.0, 20.0)],
 }
 AXES = {
-    "reference": r"reference point of the geodesic, $\|p\|$",
-    "margin": r"margin $\gamma$",
-    "epsilon": r"bin size $\varepsilon$",
+    "reference": r"place of the geodesic $\|p\|$   ($\gamma$ = 0.01, $\varepsilon$ = 0.1)",
+    "margin": r"margin $\gamma$   ($\|p\|$ = 0.76, $\varepsilon$ = 0.1)",
+    "epsilon": r"bin size $\varepsilon$   ($\|p\|$ = 0.76, $\gamma$ = 1)",
 }
 AUTHORS: dict[Setting, dict[str, float]] = {
     (0.2, 0.01, 0.1): {"CP": 100.00, "CE": 98.74, "FLP": 99.99, "FLE": 98.90},
@@ -176,10 +176,10 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     # Okabe and Ito's colours; federated curves are dashed with open markers, so that equal curves both show.
     looks: dict[str, dict[str, Any]] = {
-        "CP": {"color": "#0072B2", "marker": "o", "linestyle": "-"},
-        "CE": {"color": "#D55E00", "marker": "s", "linestyle": "-"},
-        "FLP": {"color": "#56B4E9", "marker": "o", "linestyle": "--", "mfc": "white", "markersize": 8},
-        "FLE": {"color": "#E69F00", "marker": "s", "linestyle": "--", "mfc": "white", "markersize": 8},
+        "CP": {"color": "#0072B2", "marker": "o", "linestyle": "-", "markersize": 3},
+        "CE": {"color": "#D55E00", "marker": "s", "linestyle": "-", "markersize": 6, "linewidth": 2.4},
+        "FLP": {"color": "#56B4E9", "marker": "o", "linestyle": "--", "mfc": "white", "markersize": 9},
+        "FLE": {"color": "#E69F00", "marker": "s", "linestyle": "--", "mfc": "white", "markersize": 9},
     }
     names = {
         "CP": "CP: Poincaré SVM, pooled",
@@ -196,10 +196,10 @@ def draw(result: dict[str, Any], path: Path) -> None:
         for ax, n in zip(axes[row], sizes, strict=True):
             here = [point for point in points if point["N"] == n]
             x = [point[fields[sweep]] for point in here]
-            for name in ("FLP", "FLE", "CP", "CE"):
+            for name in ("FLP", "FLE", "CE", "CP"):
                 mean = np.array([point[name]["mean"] for point in here])
                 half = np.array([point[name]["ci95"] for point in here])
-                look: dict[str, Any] = {"markersize": 4.5, "linewidth": 1.5} | looks[name]
+                look: dict[str, Any] = {"linewidth": 1.4} | looks[name]
                 ax.plot(x, mean, label=names[name], **look)
                 ax.fill_between(
                     x, mean - half, np.minimum(mean + half, 100), color=looks[name]["color"], alpha=0.15, lw=0
@@ -231,7 +231,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 def main() -> None:
     """Parse, run, print, write."""
     options = parser(__doc__).parse_args()
-    sizes, trials = ((2_000,), 2) if options.quick else ((20_000, 40_000, 80_000), 10)
+    sizes, trials = ((2_000,), 2) if options.quick else ((20_000, 40_000, 60_000, 80_000), 10)
     result = measure(sizes, trials)
     if not options.quick:
         write_json("synthetic.json", result)

@@ -16,6 +16,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "SiteData": "fedgeom.data.sites",
     "split": "fedgeom.data.sites",
+    "holdout": "fedgeom.data.sites",
+    "read_site": "fedgeom.data.files",
+    "load_set": "fedgeom.data.sets",
     "run": "fedgeom.federation.run",
     "Run": "fedgeom.federation.run",
     "Ledger": "fedgeom.federation.ledger",
@@ -41,13 +44,18 @@ __all__ = [
     "Run",
     "SiteData",
     "__version__",
+    "holdout",
     "load_model",
+    "load_set",
+    "read_site",
     "run",
     "split",
 ]
 
 if TYPE_CHECKING:
-    from fedgeom.data.sites import SiteData, split
+    from fedgeom.data.files import read_site
+    from fedgeom.data.sets import load_set
+    from fedgeom.data.sites import SiteData, holdout, split
     from fedgeom.errors import FedgeomError, InputError
     from fedgeom.federation.ledger import Ledger
     from fedgeom.federation.policy import Policy

@@ -167,9 +167,7 @@ def test_filter_never_changes_the_answer(shape):
         assert len(convex_hull(X)) == 4
 
 
-points_on_a_lattice = st.lists(
-    st.tuples(st.integers(-6, 6), st.integers(-6, 6)), min_size=0, max_size=25
-)
+points_on_a_lattice = st.lists(st.tuples(st.integers(-6, 6), st.integers(-6, 6)), min_size=0, max_size=25)
 
 
 @settings(max_examples=300, deadline=None)

@@ -251,7 +251,7 @@ def test_models_round_trip(dim, c, gap, seed):
     # Klein's gap is the square of Poincaré's, whence the larger loss.
     np.testing.assert_allclose(pb.from_klein(pb.to_klein(x, c=c), c=c), x, rtol=10 * EPS / gap + 1e-13, atol=1e-14)
     scale = (c * X[:, 0] ** 2).max()
-    lorentz = -X[:, 0] ** 2 + (X[:, 1:] ** 2).sum(1)
+    lorentz = -(X[:, 0] ** 2) + (X[:, 1:] ** 2).sum(1)
     np.testing.assert_allclose(c * lorentz, -1.0, rtol=0, atol=1e3 * EPS * scale + allowed(1.0, gap) * scale)
     if gap >= 1e-2:
         inner = X[:, 0] * Y[:, 0] - (X[:, 1:] * Y[:, 1:]).sum(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -187,7 +189,7 @@ def test_too_many_lost_sites_abort_with_their_names() -> None:
     def interfere(name: str, request: bytes) -> str | None:
         return "no power" if unpack(request).kind == "sum.confirm" and name in ("site-1", "site-2") else None
 
-    with pytest.raises(TooFewSitesError, match="site-1, site-2"):
+    with pytest.raises(TooFewSitesError, match="site-1: no power; site-2: no power"):
         fedgeom.run(fedgeom.Hulls(), sites, interfere=interfere)
 
 
@@ -221,7 +223,7 @@ def test_more_hulls_in_a_bin_than_h_are_noticed_not_guessed() -> None:
     crowded = fedgeom.run(fedgeom.Hulls(h=4, trim=0.0), sites)
     assert crowded.metrics["crowded_bins"] == 0
     assert max(len(set(hull)) for hull in hulls_of(crowded)) == 2
-    with pytest.raises(TooFewSitesError, match="too many hulls met; use a finer epsilon or a larger h"):
+    with pytest.raises(InputError, match=r"more than h=2 hulls met.*use a finer epsilon or a larger h"):
         fedgeom.run(fedgeom.Hulls(h=2, trim=0.0), sites)
 
 
@@ -336,3 +338,56 @@ def test_models_are_saved_and_loaded_without_change(tmp_path) -> None:
     path.write_bytes(b"no model")
     with pytest.raises(InputError, match="not a fedgeom model"):
         fedgeom.load_model(path)
+
+
+def asked_by_hand(sites: Sites, method: fedgeom.Hulls, spoil):
+    """Run with a coordinator that changes questions on their way, as a lying one could."""
+    from fedgeom.federation.engines.embedded import EmbeddedEngine
+    from fedgeom.federation.sites import Sites as Conversation
+
+    engine = EmbeddedEngine(method, sites)
+    honest = engine.deliver
+    engine.deliver = lambda requests: honest(spoil(requests))  # type: ignore[method-assign]
+    conversation = Conversation(engine, run=bytes(32), method=method.name, roster=engine.roster)
+    with contextlib.suppress(fedgeom.FedgeomError):
+        method.conduct(conversation)
+    return conversation
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_a_result_that_leaves_one_block_out_is_not_refused_by_its_owner(block: int) -> None:
+    """A refusal that only the owner of a block gives would tell the coordinator whose it is."""
+    from fedgeom.federation.messages import decode, pack
+    from fedgeom.methods.hulls.messages import Learn
+
+    def spoil(requests):
+        changed = {}
+        for name, request in requests.items():
+            frame = unpack(request)
+            if frame.kind == Learn.kind:
+                learn = decode(frame.body, Learn)
+                groups = tuple(-1 if at // 2 == block else g for at, g in enumerate(learn.groups))
+                request = pack(frame.run, frame.method, Learn(groups=groups, model=learn.model))
+            changed[name] = request
+        return changed
+
+    assert asked_by_hand(blobs(3, 2), fedgeom.Hulls(), spoil).lost == {}
+
+
+def test_a_coordinator_cannot_ask_for_more_sums_than_the_terms_need() -> None:
+    from fedgeom.federation.messages import decode, pack
+    from fedgeom.protocols.cohort import Hello
+
+    def spoil(requests):
+        changed = {}
+        for name, request in requests.items():
+            frame = unpack(request)
+            if frame.kind == Hello.kind:
+                hello = decode(frame.body, Hello)
+                request = pack(frame.run, frame.method, Hello(rounds=hello.rounds + 1, terms=hello.terms))
+            changed[name] = request
+        return changed
+
+    lost = asked_by_hand(blobs(3, 2), fedgeom.Hulls(), spoil).lost
+    assert len(lost) == 3
+    assert all("need 2 sums, not 3" in reason for reason in lost.values())

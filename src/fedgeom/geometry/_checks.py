@@ -43,9 +43,7 @@ def check_radius(radius: float, c: float) -> float:
     return value
 
 
-def check_points(
-    X: ArrayLike, *, c: float = 1.0, name: str = "points", dim: int | None = None
-) -> FloatArray:
+def check_points(X: ArrayLike, *, c: float = 1.0, name: str = "points", dim: int | None = None) -> FloatArray:
     """Return X as a float64 array of shape (n, d) whose rows all lie in the open ball of radius 1/√c.
 
     Arithmetic functions do not call this, so that they stay fast; estimators, hulls and grids do, once, at

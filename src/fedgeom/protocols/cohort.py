@@ -102,6 +102,8 @@ class SecureMemory(Memory, kw_only=True):
     """The seed of randomness that is never shared, not even in shares."""
     joined_on: bytes = b""
     """A hash of the terms on which the site joined."""
+    sums: tuple[str, ...] = ()
+    """The questions whose answers are summed, by round; empty: any."""
     cohort: dict[str, PublicKeys] = {}
     peers: tuple[str, ...] = ()
     own_letter: Letter | None = None
@@ -207,9 +209,7 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
             )
         except ProtocolError as error:
             del shown.came[name]
-            shown.missing[name] = sites.lost[name] = (
-                f"refused: {error}; was it admitted with another key?"
-            )
+            shown.missing[name] = sites.lost[name] = f"refused: {error}; was it admitted with another key?"
 
 
 def check_columns(columns: Mapping[str, int]) -> None:
@@ -229,14 +229,26 @@ class SecureSite(Site[Mem]):
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
 
+    @classmethod
+    def sums(cls, terms: Mapping[str, Term]) -> tuple[str, ...]:
+        """Return the kinds of the questions whose answers are summed, in order of their rounds.
+
+        A site answers no other sum: with a second sum of the same data over fewer sites, a coordinator
+        could take the difference. Empty means that the site does not mind.
+        """
+        return ()
+
     @answers(Hello)
     def show_keys(self, ask: Hello) -> PublicKeys:
         """Look at the data, make this run's keys, once, and sign them."""
         memory = self.memory
         try:
             self.check(ask.terms)
+            memory.sums = self.sums(ask.terms)
         except (KeyError, TypeError) as error:
             raise ProtocolError("the terms are not those of this method") from error
+        if memory.sums and len(memory.sums) != ask.rounds:
+            raise ProtocolError(f"these terms need {len(memory.sums)} sums, not {ask.rounds}")
         terms = print_of_terms(ask.terms)
         if not memory.letter_secret:
             memory.joined_on = terms

@@ -207,7 +207,8 @@ def _recover(cohort: Cohort, name: str, pieces: Mapping[int, bytes]) -> bytes:
     if len(pieces) < needed:
         raise TooFewSitesError(
             f"{len(pieces)} of the {needed} shares needed to unmask around {name!r} came; too many sites were "
-            f"lost ({', '.join(sorted(cohort.sites.lost)) or 'none'}). Nothing was revealed; run again"
+            f"lost ({'; '.join(f'{n}: {why}' for n, why in sorted(cohort.sites.lost.items())) or 'none'}). "
+            "Nothing was revealed; run again"
         )
     return shamir.recover(pieces, needed)
 
@@ -234,6 +235,10 @@ class SummingSite(SecureSite[Mem]):
         ticket = getattr(question, "ticket", None)
         if isinstance(ticket, Ticket) and ticket.about != about(question):
             raise ProtocolError("the ticket was made out for another question")
+        if isinstance(ticket, Ticket) and self.memory.sums:
+            planned = self.memory.sums[ticket.round] if ticket.round < len(self.memory.sums) else "nothing"
+            if planned != question.kind:
+                raise ProtocolError(f"round {ticket.round} of this run is for {planned!r}, not {question.kind!r}")
         return super().answer(question)
 
     def admit(self, ticket: Ticket, *details: bytes) -> None:

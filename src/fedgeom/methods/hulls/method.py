@@ -26,6 +26,9 @@ from fedgeom.protocols.cohort import Cohort, check_columns, join
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.secure_sum import secure_sum
 
+MOST_CROWDED = 0.05
+"""The largest share of bins that may be lost because too many hulls met in them."""
+
 Grouping = Literal["constrained", "spectral", "kernighan-lin", "published"]
 
 
@@ -116,16 +119,16 @@ class Hulls(Method):
 
     def conduct(self, sites: Sites) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""
-        settled = self.radius is not None and self.capacity is not None and self.n_classes is not None
-        rounds = 1 + (not settled) + (self.embedding != "none")
-        cohort = join(sites, rounds=rounds, terms=self.parameters(), smallest=self.smallest)
+        terms = self.parameters()
+        sums = HullSite.sums(terms)
+        cohort = join(sites, rounds=len(sums), terms=terms, smallest=self.smallest)
         among, done = cohort.names, 0
         matrix: npt.NDArray[np.float64] | None = None
-        if self.embedding != "none":
+        if SumScatter.kind in sums:
             matrix, among = self._joint_map(cohort, done, among)
             done += 1
         reach = [self.n_classes or 0, self.capacity or 0, 0]
-        if not settled:
+        if Reach.kind in sums:
             reach, among = self._reach(cohort, done, among, matrix)
             done += 1
         plan = self._plan(reach, len(cohort.names))
@@ -139,6 +142,11 @@ class Hulls(Method):
             smallest=self.smallest,
         )
         hulls, crowded = decode_hulls(plan, total.vector)
+        if crowded > MOST_CROWDED * (crowded + sum(len(hull.bins) for hull in hulls)):
+            raise InputError(
+                f"in {crowded} bins more than h={plan.h} hulls met, so that too much of them is lost: use a finer "
+                "epsilon or a larger h"
+            )
         model, groups = self._learn(plan, hulls, matrix, sites)
         told = sites.ask(Learn(groups=groups, model=model.to_bytes()), of=total.sites, expect=Learnt)
         told.need(self.smallest, "that they can use the model")

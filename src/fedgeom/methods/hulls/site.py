@@ -74,6 +74,13 @@ class HullSite(SummingSite[HullMemory]):
             except InputError as error:
                 raise InputError(f"site {me!r}: {error}") from error
 
+    @classmethod
+    def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the secure sums that follow from the terms, in order: no other is answered."""
+        settled = all(terms[name] is not None for name in ("radius", "capacity", "n_classes"))
+        mapped = [SumScatter.kind] if terms["embedding"] != "none" else []
+        return (*mapped, *([] if settled else [Reach.kind]), EncodeHulls.kind)
+
     def _check_disc(self, X: npt.NDArray[np.float64], c: float, radius: float | None) -> None:
         from fedgeom.geometry.poincare import check_points
 
@@ -89,17 +96,22 @@ class HullSite(SummingSite[HullMemory]):
             raise InputError(f"row {at} has norm {norms[at]:.6g}, outside the agreed radius {radius:.6g}")
 
     def result(self) -> dict[str, Any]:
-        """Return which of the site's names means which global class, and how well the model fits its rows."""
+        """Return which of the site's names means which global class, and how well the model fits its rows.
+
+        A name whose hull was lost (too many hulls met in its bins) is listed under "unknown".
+        """
         if not self.memory.model:
             return {}
-        model = self.model()
-        right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
-        return {"names": dict(self.memory.groups), "fits": float(right), "rows": len(self.data)}
+        names = {label: group for label, group in self.memory.groups.items() if group >= 0}
+        right = np.mean(self.model().predict(self.data.X) == self.data.y.astype(str))
+        unknown = sorted(set(self.memory.groups) - set(names))
+        return {"names": names, "unknown": unknown, "fits": float(right), "rows": len(self.data)}
 
     def model(self) -> HullModel:
         """Return the joint model in the site's own words."""
         _, arrays, facts = modelfile.from_bytes(self.memory.model)
-        return HullModel.from_tensors(arrays, facts).named(self.memory.groups, self.data.X)
+        names = {label: group for label, group in self.memory.groups.items() if group >= 0}
+        return HullModel.from_tensors(arrays, facts).named(names, self.data.X)
 
     @answers(SumScatter)
     def scatter(self, ask: SumScatter) -> MaskedVector:
@@ -144,40 +156,40 @@ class HullSite(SummingSite[HullMemory]):
             for place in bins.tolist():
                 word[place] = word.get(place, 0) + value
         if len(word) > plan.capacity:
-            raise ProtocolError(f"the hulls have {len(word)} bins, more than the agreed {plan.capacity}")
+            raise InputError(f"the hulls have {len(word)} bins, more than the agreed {plan.capacity}")
         return self.mask(ask.ticket, plan.code.encode(list(word), list(word.values())))
 
     @answers(Learn)
     def learn(self, ask: Learn) -> Learnt:
         """Keep the model, and find out which global class each local name means."""
         memory = self.memory
-        first = memory.classes * self.block
-        mine = ask.groups[first : first + memory.classes]
-        if len(mine) != memory.classes:
-            raise ProtocolError("the result does not cover this site's labels")
-        memory.groups = {label: mine[slot] for label, slot in memory.slots.items()}
-        lost = [label for label, group in memory.groups.items() if group < 0]
-        if lost:
-            raise ProtocolError(
-                f"no group was given for {', '.join(lost)}: all its points lie in bins where too many hulls met; "
-                "use a finer epsilon or a larger h"
-            )
-        memory.model = ask.model
+        wanted = memory.classes * len(memory.order)
+        # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
+        if len(ask.groups) != wanted or not all(-1 <= group < memory.classes for group in ask.groups):
+            raise ProtocolError(f"the result must give each of {wanted} labels a class or none")
         try:
-            self.model()
+            _, arrays, facts = modelfile.from_bytes(ask.model)
+            HullModel.from_tensors(arrays, facts)
         except FedgeomError as error:
             raise ProtocolError(f"the model that came cannot be used: {error}") from error
+        first = memory.classes * self.block
+        memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}
+        memory.model = ask.model
         return Learnt()
 
     def _points(self, matrix: Array | None, c: float) -> npt.NDArray[np.float64]:
+        X = self.data.X
         if matrix is None:
-            return self.data.X
-        return joint_map.embed(self.data.X, matrix.numpy(), joint_map.column_scales(self.data.X), c=c)
+            return X
+        P = matrix.numpy()
+        if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not np.isfinite(P).all():
+            raise ProtocolError(f"a joint map of shape {P.shape} came; wanted finite numbers, ({X.shape[1]}, 2)")
+        return joint_map.embed(X, P, joint_map.column_scales(X), c=c)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""
         if len(labels) > classes:
-            raise ProtocolError(f"{len(labels)} classes at the site, {classes} in the plan")
+            raise InputError(f"{len(labels)} classes at the site, {classes} in the plan")
         key = self.memory.private
         order = sorted(range(classes), key=lambda slot: fingerprint(b"slot", key, str(slot).encode()))
         self.memory.slots = dict(zip(labels, order, strict=False))
