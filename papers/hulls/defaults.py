@@ -4,7 +4,8 @@
     python papers/hulls/defaults.py --quick    # half a minute; writes nothing
 
 A trimming rule gives a class of n points at a site the share of points that its hull leaves out: nothing up to
-``low`` points, ``most`` from ``high`` on, in between growing with log n. The test rows of Table 1 are not used.
+``low`` points, ``most`` from ``high`` on, in between growing with log n. A split's own test rows are not used; for
+the sets without a fixed test part (Olsson, Paul, the hospitals) they may be training rows of another split.
 The JSON is {candidate: {data set: mean accuracy in percent on the rows held out}}.
 """
 
@@ -160,7 +161,8 @@ def markdown(result: dict[str, dict[str, float]]) -> str:
         "# Trimming and λ on held-out training rows: accuracy in percent",
         "",
         "Made by `python papers/hulls/defaults.py` with seeds from 0: 20 splits of Olsson, 10 of Paul, 3 of the",
-        "images, 5 of the hospitals. The test rows of Table 1 are not used. The paper has no such table.",
+        "images, 5 of the hospitals. A split's own test rows are not used; for Olsson, Paul and the hospitals they",
+        "may be training rows of another split. λ is the `C` of `fedgeom.Hulls`. The paper has no such table.",
         "",
         "| trimming of a class at a site | " + " | ".join(titles) + " |",
         "|---" * (len(titles) + 1) + "|",
@@ -169,7 +171,14 @@ def markdown(result: dict[str, dict[str, float]]) -> str:
     for name, row in result.items():
         cells = [f"**{row[t]:.2f}**" if row[t] == best[t] else f"{row[t]:.2f}" for t in titles]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", NOTES.strip(), ""])
+
+
+NOTES = """
+λ hardly matters from 5 on, and 0.1 is too small on every set. Trimming a tenth decides the outcome on the large
+Fashion-MNIST set and changes little elsewhere. Beginning it at 10 points per class and site, not at 100, gains two
+points on Paul and loses nothing that the other sets could show; that is a candidate for a later default.
+"""
 
 
 def main() -> None:

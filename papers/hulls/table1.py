@@ -305,7 +305,8 @@ def _paper_cell(row: Row, name: str) -> str:
 NOTES = """
 The paper's other rows (Lung-Human and UC-Stromal) rest on embeddings that are not among our data; we have no
 figures for them. Intervals over fixed train and test parts (the image rows) tell how much the deal to sites
-matters, not how much other data would.
+matters, not how much other data would. Random splits of one set overlap, so the intervals of `olsson-100` and
+`paul15` are somewhat too narrow.
 
 ## Which to pick when
 

@@ -19,11 +19,11 @@ def run(
     seed: Annotated[int | None, typer.Option(help="The seed, instead of the file's.")] = None,
 ) -> None:
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
-    from fedgeom.cli.federation_file import build_method, build_policy, read_federation, read_sites
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
     from fedgeom.data.sites import holdout
     from fedgeom.federation.run import run as conduct
+    from fedgeom.service.federation_file import build_method, build_policy, read_federation, read_sites
 
     screen = console()
     plan = read_federation(federation)

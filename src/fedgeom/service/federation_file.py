@@ -24,7 +24,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One ``[[sites]]`` block."""
 
-    file: str
+    file: str = ""
     name: str = ""
     label: str = ""
     columns: str | list[str] | None = None
@@ -34,7 +34,7 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file; ``label`` and ``columns`` hold for every site that does not say otherwise."""
 
-    sites: Annotated[list[SiteEntry], msgspec.Meta(min_length=1)]
+    sites: list[SiteEntry] = []
     method: str = "hulls"
     seed: int = 0
     holdout: Share = 0.0
@@ -42,6 +42,12 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     columns: str | list[str] | None = None
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
+    least: Annotated[int, msgspec.Meta(ge=2)] = 2
+    """Submitted jobs only: the fewest sites that make a run."""
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
+    """Submitted jobs only: how many seconds sites may come late."""
+    deadline: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    """Submitted jobs only: how many seconds a site may take for an answer."""
 
 
 def read_federation(path: str | Path) -> FederationFile:
@@ -81,8 +87,12 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
     """Read the sites' files; their paths are relative to the federation file."""
     from fedgeom.data.files import read_site, same_columns
 
+    if not federation.sites:
+        raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")
     sites = []
     for entry in federation.sites:
+        if not entry.file:
+            raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
         label = entry.label or federation.label
         if not label:
             raise InputError(

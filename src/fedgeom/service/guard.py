@@ -1,0 +1,75 @@
+"""Replacements for Flower's programs that would run code from the network.
+
+Flower ships the code of an app to every node, and whoever reaches the coordinator's port may submit a run.
+A site must not run a stranger's code. So SuperNode and SuperLink find, first on their path, programs that
+ignore the shipped bundle and load the app that is installed here. If Flower changes so that this cannot be
+ensured, they stop.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+APP = Path(__file__).with_name("app")
+GUARDED = {"flwr-clientapp": "clientapp", "flwr-serverapp": "serverapp"}
+REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
+
+
+def write_guards(folder: Path) -> Path:
+    """Write the replacing programs to a folder, which goes first on the path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for program in (*GUARDED, *REFUSED):
+        function = GUARDED.get(program, "refuse")
+        text = f"#!{sys.executable}\nfrom fedgeom.service.guard import {function}\n\n{function}()\n"
+        file = folder / program
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o700)
+    return folder
+
+
+def _replace(module: ModuleType, **replacements: Any) -> None:
+    """Replace names of a Flower module; stop when one is not there, because then nothing is sure."""
+    missing = [name for name in replacements if not hasattr(module, name)]
+    if missing:
+        sys.exit(
+            f"this version of Flower has no {', '.join(missing)}; fedgeom cannot keep foreign code out: stopping"
+        )
+    for name, value in replacements.items():
+        setattr(module, name, value)
+
+
+def _ignore_bundle(*_: Any, **__: Any) -> Path:
+    """Take the place of the function that unpacks a shipped app."""
+    return APP
+
+
+def clientapp() -> None:
+    """Run Flower's ClientApp process with the app that is installed here."""
+    from flwr.supernode.cli import flwr_clientapp
+
+    from fedgeom.service.site_app import make_app
+
+    def load(*_: Any, **__: Any) -> Any:
+        return lambda *_: make_app()
+
+    module = importlib.import_module("flwr.supernode.runtime.run_clientapp")
+    _replace(module, install_from_fab=_ignore_bundle, get_project_dir=_ignore_bundle, get_load_client_app_fn=load)
+    flwr_clientapp()
+
+
+def serverapp() -> None:
+    """Run Flower's ServerApp process with the app that is installed here."""
+    from flwr.superlink.cli import flwr_serverapp
+
+    module = importlib.import_module("flwr.superlink.runtime.run_serverapp")
+    _replace(module, install_from_fab=_ignore_bundle, get_project_dir=_ignore_bundle)
+    flwr_serverapp()
+
+
+def refuse() -> None:
+    """Take the place of programs that a federation does not need."""
+    sys.exit("fedgeom does not run this kind of Flower program")
