@@ -172,11 +172,11 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         "# Synthetic sets (Figure 5): accuracy in percent, mean ± half width of the 95 % interval",
         "",
-        f"Made by `{result['command']}`; {result['trials']} trials, seeds {result['seeds']}; R = {result['radius']}, "
-        f"L = {result['sites']}, λ = {result['C']:g}.",
-        "The paper prints no numbers; the rows of the authors are means of 5 trials of their public code, on other",
-        "random sets. The last column tells whether the first trial went through the secure protocol with the same",
-        "result, bit for bit, or how many hulls meet in one bin where that is too many to be told apart.",
+        f"Made by `{result['command']}`; {result['trials']} trials, seeds {result['seeds']}; "
+        f"R = {result['radius']}, L = {result['sites']}, λ = {result['C']:g}.",
+        "The paper prints no numbers; the rows of the authors are means of 5 trials of their public code, on",
+        "other random sets. The last column tells whether the first trial went through the secure protocol with",
+        "the same result, bit for bit, or how many hulls meet in one bin where these are too many to tell apart.",
         "",
         "| sweep | N | ‖p‖ | γ | ε | " + " | ".join(METHODS) + " | secure |",
         "|---" * (len(METHODS) + 6) + "|",

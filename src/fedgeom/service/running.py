@@ -26,10 +26,10 @@ from fedgeom.service.site_app import read_data
 Say = Callable[[str], None]
 
 HINTS = {
-    "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is foreign: it was not signed by {certificate}. Ask "
+    "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
     "the coordinator for its current ca.pem",
-    "code: 2004": "the coordinator does not know this site's node key: it was not admitted, or with another key. Send "
-    "{name}.pub to the coordinator for: fedgeom coordinator admit {name}.pub",
+    "code: 2004": "the coordinator does not know this site's node key: it was not admitted, or with another key. "
+    "Send {name}.pub to the coordinator for: fedgeom coordinator admit {name}.pub",
     "Connection refused": "nothing listens at {coordinator}: is the coordinator running?",
 }
 """What Flower's messages mean for a steward."""
@@ -152,7 +152,7 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     roster = folder.roster()
     if roster.get(config.name) != folder.identity().public:
         raise InputError(
-            f"the roster {folder.path / config.roster} does not hold {config.name!r} with this site's identity; send "
+            f"{folder.path / config.roster} does not hold {config.name!r} with this site's identity; send "
             f"{config.name}.pub to the coordinator and ask for the new roster.json"
         )
     certificate = folder.path / config.certificate
@@ -211,10 +211,9 @@ def follow(folder: SiteFolder, process: subprocess.Popen[bytes], say: Say) -> No
         time.sleep(0.5)
         entries = journal.entries()
         for entry in entries[seen:]:
-            say(
-                f"{time.strftime('%H:%M:%S', time.localtime(entry.time))} run {entry.run[:8]} asked {entry.question} "
-                f"({entry.received:,} B), answered {entry.answer} ({entry.sent:,} B)"
-            )
+            clock = time.strftime("%H:%M:%S", time.localtime(entry.time))
+            asked = f"asked {entry.question} ({entry.received:,} B)"
+            say(f"{clock} run {entry.run[:8]} {asked}, answered {entry.answer} ({entry.sent:,} B)")
         seen = len(entries)
 
 
