@@ -177,7 +177,7 @@ def markdown(result: dict[str, dict[str, float]]) -> str:
 NOTES = """
 λ hardly matters from 5 on, and 0.1 is too small on every set. Trimming a tenth decides the outcome on the large
 Fashion-MNIST set and changes little elsewhere. Beginning it at 10 points per class and site, not at 100, gains two
-points on Paul and loses nothing that the other sets could show; that is a candidate for a later default.
+points on Paul and loses nothing that the other sets could show: that is the default.
 """
 
 

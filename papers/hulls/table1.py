@@ -315,7 +315,7 @@ matters, not how much other data would. Random splits of one set overlap, so the
   pooled counts, means and covariances where the hulls show single points.
 - Pick `Hulls` when sites cannot agree on names, or do not want to: it finds out by itself which classes belong
   together, which moments cannot do, and needs no names from anybody.
-- Leave trimming on for classes of some hundred points and more: where classes overlap (Fashion-MNIST) it lifts the
+- Leave trimming on (by itself it spares small classes): where classes overlap (Fashion-MNIST) it lifts the
   hulls by five points or more, past every pooled SVM in the table, and it keeps the outlying rows at home.
 - With a few dozen points per class and site the hulls lose to the pooled SVM if classes overlap (Paul), and they
   hide little: on Olsson half of all training points are corners and travel.
