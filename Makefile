@@ -39,5 +39,5 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core
-	$(PIP) install -c constraints.txt -e ".[bio,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,flower,dev]"
 	touch $@
