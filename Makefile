@@ -38,6 +38,6 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e .
 	touch $@
 
-$(VENV)/.all: $(VENV)/.core
+$(VENV)/.all: $(VENV)/.core Makefile
 	$(PIP) install -c constraints.txt -e ".[bio,flower,dev]"
 	touch $@
