@@ -8,11 +8,13 @@ import typer
 from typer.core import TyperGroup
 
 from fedgeom import __version__
+from fedgeom.cli import coordinator, site
 from fedgeom.cli.demo import demo
 from fedgeom.cli.look import data, ledger, methods
 from fedgeom.cli.predict import predict
 from fedgeom.cli.run import run
 from fedgeom.cli.screen import complain
+from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
 
 __all__ = ["app"]
@@ -55,5 +57,7 @@ def _main(
     """Hold what all commands share."""
 
 
-for _command in (demo, run, ledger, predict, methods, data):
+for _command in (demo, run, submit, ledger, predict, methods, data):
     app.command()(_command)
+app.add_typer(site.app, name="site")
+app.add_typer(coordinator.app, name="coordinator")

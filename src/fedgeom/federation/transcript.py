@@ -8,6 +8,7 @@ the rest goes to the sites. What a site did not answer before a step was over st
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -80,9 +81,34 @@ class Transcript:
         if step not in self._over:
             self._write(Line(step=step))
 
+    def forgive(self) -> None:
+        """Forget the last step in which sites were lost, and all that followed.
+
+        For a run that ended because too few sites were left: when it is resumed, the lost ones are asked
+        again, and the others' answers of that step still hold. What the sites agreed to meanwhile they
+        hold on to themselves, so nothing can be asked of them that a living run could not ask.
+        """
+        lines = list(_read(self._path))
+        last = max((line.step for line in lines if line.lost), default=0)
+        kept = [line for line in lines if line.step < last or (line.step == last and line.site and not line.lost)]
+        if not last:
+            return
+        self._file.close()
+        draft = self._path.with_suffix(".part")
+        with draft.open("wb") as file:
+            for line in kept:
+                file.write(_framed(line))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+
     def _write(self, line: Line) -> None:
-        body = msgspec.msgpack.encode(line)
-        self._file.write(len(body).to_bytes(8, "big") + body)
+        self._file.write(_framed(line))
+
+
+def _framed(line: Line) -> bytes:
+    body = msgspec.msgpack.encode(line)
+    return len(body).to_bytes(8, "big") + body
 
 
 def _read(path: Path) -> Iterator[Line]:

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar, TypeVar
 import msgspec
 
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Key, Message, Name, Question, Signature
+from fedgeom.federation.messages import Key, Message, Name, Question, Signature, decode, encode
 from fedgeom.federation.site import Memory, Site, answers
 from fedgeom.federation.sites import Answers, Sites
 from fedgeom.secure import shamir
@@ -115,6 +115,8 @@ class SecureMemory(Memory, kw_only=True):
     """In each round, the sites it was masked for."""
     asked: dict[str, bytes] = {}
     """Fingerprints of the questions answered in each round: no mask serves twice."""
+    sealed: dict[str, bytes] = {}
+    """What was sealed, by the question that asked for it: asked again, the site sends the very same."""
 
 
 def seal_of(seed: bytes) -> bytes:
@@ -281,6 +283,8 @@ class SecureSite(Site[Mem]):
         memory, me = self.memory, self.badge.name
         if memory.cohort and memory.cohort != ask.cohort:
             raise ProtocolError("another cohort was announced before; one run has one cohort")
+        if ask.kind in memory.sealed:  # new shares would not fit those that the others hold already
+            return decode(memory.sealed[ask.kind], Letters)
         self._check_cohort(ask.cohort)
         memory.cohort = ask.cohort
         numbers = holder_numbers(self.run, ask.cohort)
@@ -291,7 +295,9 @@ class SecureSite(Site[Mem]):
         memory.own_letter = letters.pop(me)
         seed = cohort_seed(self.run, memory.cohort)
         sealed = {name: self._seal(seed, name, letter) for name, letter in letters.items()}
-        return Letters(letters=sealed, needed=needed)
+        answer = Letters(letters=sealed, needed=needed)
+        memory.sealed[ask.kind] = encode(answer)
+        return answer
 
     def _check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
         me, policy = self.badge.name, self.badge.policy

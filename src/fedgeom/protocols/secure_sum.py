@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
@@ -54,12 +55,13 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def about(question: Any) -> bytes:
-    """Hash all that a question says, apart from the mail in its ticket.
+    """Hash all that a question says, apart from the mail in its ticket and what is each site's own.
 
     The question is hashed as it is read, not as it was written: a receiver may find 0.0 where 0 was put.
     """
     blank = msgspec.structs.replace(question.ticket, about=bytes(32), letters={})
-    read = decode(encode(msgspec.structs.replace(question, ticket=blank)), type(question))
+    same = msgspec.structs.replace(question, ticket=blank, **question.apart)
+    read = decode(encode(same), type(question))
     return fingerprint(b"about", read.kind.encode(), encode(read))
 
 
@@ -264,9 +266,7 @@ class SummingSite(SecureSite[Mem]):
         """
         memory, ring, me = self.memory, ticket.ring, self.badge.name
         values = ring.check(vector)
-        print_of_vector = fingerprint(memory.self_seeds[ticket.round], values.tobytes())
-        if memory.asked.setdefault(f"vector {ticket.round}", print_of_vector) != print_of_vector:
-            raise ProtocolError(f"the vector of round {ticket.round} has changed since it was first sent")
+        self.remember_vector(ticket.round, values)
         among = set(ticket.participants)
         plus: list[bytes] = [own_key(memory.self_seeds[ticket.round], ticket.about)]
         minus: list[bytes] = []
@@ -278,6 +278,13 @@ class SummingSite(SecureSite[Mem]):
         memory.asked[f"among {ticket.round}"] = ticket.about
         memory.participants[ticket.round] = ticket.participants
         return MaskedVector(vector=Array.of(add_masks(values, ring, plus=plus, minus=minus)))
+
+    def remember_vector(self, round: int, values: npt.NDArray[np.uint64]) -> None:
+        """Refuse a second, different vector in one round: under the same masks it would show the difference."""
+        memory = self.memory
+        seen = fingerprint(memory.self_seeds[round], values.tobytes())
+        if memory.asked.setdefault(f"vector {round}", seen) != seen:
+            raise ProtocolError(f"the vector of round {round} has changed since it was first sent")
 
     @answers(Confirm)
     def confirm(self, ask: Confirm) -> Confirmation:

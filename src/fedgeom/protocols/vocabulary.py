@@ -8,7 +8,7 @@ each other's names; the coordinator learns the union.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
@@ -73,7 +73,10 @@ def agree_on_names(cohort: Cohort, *, smallest: int = 2) -> tuple[tuple[str, ...
     return next(iter(counted)), tuple(opened)
 
 
-class NamingSite(SummingSite[SecureMemory]):
+Mem = TypeVar("Mem", bound=SecureMemory)
+
+
+class NamingSite(SummingSite[Mem]):
     """A site that can agree on label names."""
 
     def label_names(self) -> list[str]:
@@ -84,10 +87,14 @@ class NamingSite(SummingSite[SecureMemory]):
     def seal_names(self, ask: SealNames) -> SealedNames:
         """Seal the site's names for the other sites."""
         self.open_letters(ask.participants, ask.letters)
+        if ask.kind in self.memory.sealed:
+            return SealedNames(names=self.memory.sealed[ask.kind])
         text = msgspec.json.encode(self.label_names())
         padded = text + b" " * (-len(text) % PAGE)
         me = self.badge.name
-        return SealedNames(names=seal(self._names_key(), padded, fingerprint(self.run, me.encode())))
+        sealed = seal(self._names_key(), padded, fingerprint(self.run, me.encode()))
+        self.memory.sealed[ask.kind] = sealed
+        return SealedNames(names=sealed)
 
     @answers(OpenNames)
     def open_names(self, ask: OpenNames) -> Vocabulary:

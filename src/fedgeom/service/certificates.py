@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID_DAYS = 825
-"""How long certificates last; `fedgeom coordinator init --renew` makes new ones under the same authority."""
+"""How long the TLS certificate lasts; `fedgeom coordinator init --renew` makes a new one under the same
+authority, so that sites need nothing new."""
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -83,6 +84,11 @@ def make_server_certificate(folder: Path, hosts: Sequence[str]) -> None:
     )
     write_private(folder / "server.key", _private_pem(key))
     (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def valid_until(certificate: Path) -> datetime.datetime:
+    """Return when a certificate ends."""
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 
 def _alternative(host: str) -> x509.GeneralName:

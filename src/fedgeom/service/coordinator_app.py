@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.engines.flower import FlowerEngine
+from fedgeom.federation.engines.flower import FlowerEngine, Place
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.run import converse
 from fedgeom.federation.sites import Event, Sites
 from fedgeom.federation.transcript import Transcript
 from fedgeom.service.folders import CoordinatorFolder
+from fedgeom.service.introduction import ask_names
 from fedgeom.service.jobs import Job, load_job
+from fedgeom.service.journal import held
 
 if TYPE_CHECKING:
     from flwr.app import Context
+    from flwr.proto.node_pb2 import NodeInfo
     from flwr.serverapp import Grid, ServerApp
 
 FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
@@ -27,6 +30,12 @@ FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
 
 def conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
     """Hold a job's conversation; everything that comes of it is in the run's folder."""
+    job.run_folder.mkdir(parents=True, exist_ok=True)
+    with held(job.run_folder / "lock", f"run {job.name!r} is being conducted by another process"):
+        _conduct(folder, job, grid)
+
+
+def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
     method = job.method()
     record = RunRecord(
         job.run_folder,
@@ -41,19 +50,71 @@ def conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
         resume=True,
     )
     try:
-        nodes = gather(grid, node_names(folder), job, watch=record.event)
-        engine = FlowerEngine(grid, nodes, deadline=job.file.deadline)
+        names_of = Introductions(grid, folder.roster()) if folder.config().insecure else node_names(folder)
+        nodes = gather(grid, names_of, job, watch=record.event)
+        engine = FlowerEngine(
+            grid,
+            nodes,
+            deadline=job.file.deadline,
+            grace=job.file.wait,
+            look=lambda: connected(grid, names_of),
+        )
         transcript = Transcript(engine, job.run_folder / "transcript.bin")
     except Exception as error:
         record.finish("failed", str(error))
         raise
     sites = Sites(transcript, run=job.run, method=method.name, seed=job.file.seed, roster=folder.roster())
-    converse(method, sites, record)
+    sites.listeners.append(tell_left_out(sites, record.event))
+    try:
+        converse(method, sites, record)
+    except TooFewSitesError:
+        transcript.forgive()  # whoever resumes the run does so because the lost sites are back
+        raise
     record.finish()
 
 
-def node_names(folder: CoordinatorFolder) -> Callable[[bytes], str | None]:
-    """Return a function from a node's public key to the name of the site that was admitted with it."""
+def tell_left_out(sites: Sites, tell: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return a listener that also reports sites which answered, but whose answer a method could not use."""
+    told: set[str] = set()
+
+    def listen(event: Event) -> None:
+        if event.state == "lost":
+            told.add(event.site)
+        for name, reason in sites.lost.items():
+            if name not in told:
+                told.add(name)
+                tell(Event(event.step, event.kind, name, "lost", reason))
+
+    return listen
+
+
+NamesOf = Callable[[Sequence["NodeInfo"]], Mapping[int, str]]
+"""From Flower's nodes to the names of the sites they are, by the node's number; strangers are left out."""
+
+
+class Introductions:
+    """Names nodes by asking them, each a few times at most; for insecure federations."""
+
+    def __init__(self, grid: Grid, roster: Mapping[str, bytes], *, times: int = 3):
+        self._grid, self._roster, self._times = grid, roster, times
+        self._known: dict[int, str] = {}
+        self._asked: dict[int, int] = {}
+
+    def __call__(self, nodes: Sequence[NodeInfo]) -> Mapping[int, str]:
+        """Return the names of those nodes that could prove them."""
+        new = [
+            node.node_id
+            for node in nodes
+            if node.node_id not in self._known and self._asked.get(node.node_id, 0) < self._times
+        ]
+        for node in new:
+            self._asked[node] = self._asked.get(node, 0) + 1
+        self._known |= ask_names(self._grid, new, self._roster)
+        return self._known
+
+
+def node_names(folder: CoordinatorFolder) -> NamesOf:
+    """Return a function that names nodes by the keys that were admitted."""
     from cryptography.hazmat.primitives import serialization
 
     known = {
@@ -62,12 +123,21 @@ def node_names(folder: CoordinatorFolder) -> Callable[[bytes], str | None]:
         ): name
         for name, line in folder.node_keys().items()
     }
-    return lambda key: known.get(key) or known.get(key.strip() + b"\n")
+    return lambda nodes: {
+        node.node_id: known[key] for node in nodes if (key := node.public_key.strip() + b"\n") in known
+    }
+
+
+def connected(grid: Grid, names_of: NamesOf) -> dict[str, Place]:
+    """Return the admitted sites that are connected now."""
+    nodes = [node for node in grid.get_nodes() if node.status in ("online", "")]
+    names = names_of(nodes)
+    return {names[node.node_id]: (node.node_id, node.last_activated_at) for node in nodes if node.node_id in names}
 
 
 def gather(
     grid: Grid,
-    name_of: Callable[[bytes], str | None],
+    names_of: NamesOf,
     job: Job,
     *,
     watch: Callable[[Event], None] = lambda event: None,
@@ -79,10 +149,9 @@ def gather(
     until = clock() + job.file.wait
     found: dict[str, int] = {}
     while True:
-        for node in grid.get_nodes():
-            name = name_of(node.public_key)
-            if name in wanted and name not in found and node.status in ("online", ""):
-                found[name] = node.node_id
+        for name, (node, _) in connected(grid, names_of).items():
+            if name in wanted and name not in found:
+                found[name] = node
                 watch(Event(0, "join", name, "joined"))
         if set(found) == wanted or clock() >= until:
             break

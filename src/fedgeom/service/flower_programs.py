@@ -39,6 +39,8 @@ def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str
         "--port",
         str(port),
         "--disable-runtime-dependency-installation",
+        "--database",
+        str(folder / "flower" / "state.db"),
     ]
     if insecure:
         return [*command, "--insecure"]
@@ -48,7 +50,6 @@ def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str
         "--ssl-certfile", str(folder / "server.pem"),
         "--ssl-keyfile", str(folder / "server.key"),
         "--enable-supernode-auth",
-        "--database", str(folder / "flower" / "state.db"),
     ]  # fmt: skip
 
 
@@ -76,7 +77,12 @@ def write_connection(home: Path, *, address: str, certificate: Path | None) -> N
 
 def register(public_key: Path, name: str) -> list[str]:
     """Return the command that lets a node with this key in, under this name."""
-    return ["flwr", "supernode", "register", str(public_key), CONNECTION, "--name", name]
+    return ["flwr", "supernode", "register", str(public_key), CONNECTION, "--name", name, "--format", "json"]
+
+
+def unregister(node: str) -> list[str]:
+    """Return the command that shuts a node out."""
+    return ["flwr", "supernode", "unregister", node, CONNECTION, "--format", "json"]
 
 
 def list_nodes() -> list[str]:

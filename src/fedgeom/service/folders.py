@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import tomllib
 from dataclasses import dataclass
@@ -72,13 +73,13 @@ class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 SITE_TOML = """\
-# {name}: a site of a fedgeom federation. This file and the keys beside it stay here.
+# A site of a fedgeom federation. This file and the keys beside it stay here.
 
-name = "{name}"
-file = "data.csv"              # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
-label = "label"                # the column (or key) with the class of each row
-# columns = ["age", "bmi"]     # the features; left out: all numeric columns
-coordinator = "{coordinator}"
+name = {name}
+file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
+label = {label}  # the column (or key) with the class of each row
+# columns = ["age", "bmi"]     # the features; left out: all but the label
+coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
 
@@ -98,20 +99,48 @@ class SiteFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, name: str, coordinator: str) -> SiteFolder:
+    def create(
+        cls,
+        path: Path,
+        name: str,
+        coordinator: str,
+        *,
+        file: str = "data.csv",
+        label: str = "label",
+        insecure: bool = False,
+    ) -> SiteFolder:
         """Make the folder with new keys; refuse to overwrite an identity."""
         check_name(name)
+        check_address(coordinator)
+        if insecure:
+            check_loopback(coordinator)
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         certificates.write_private(folder.identity_file, Identity.generate().secret)
-        node = certificates.make_node_key(folder.path)
         if not folder.config_file.exists():
-            folder.config_file.write_text(SITE_TOML.format(name=name, coordinator=coordinator), encoding="utf-8")
-        lines = PublicLines(name=name, identity=folder.identity().public.hex(), node=node)
-        (folder.path / f"{name}.pub").write_bytes(msgspec.json.format(msgspec.json.encode(lines)) + b"\n")
+            text = SITE_TOML.format(
+                name=_quote(name),
+                file=_quote(file),
+                label=_quote(label),
+                coordinator=_quote(coordinator),
+                insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
+            )
+            folder.config_file.write_text(text, encoding="utf-8")
+        folder.new_node_key(name)
         return folder
+
+    def new_node_key(self, name: str) -> None:
+        """Make a new key for Flower's node; the identity stays. The public file has to be admitted again."""
+        identity = self.identity().public.hex()
+        node = certificates.make_node_key(self.path)
+        lines = PublicLines(name=name, identity=identity, node=node)
+        self.public_file(name).write_bytes(msgspec.json.format(msgspec.json.encode(lines)) + b"\n")
+
+    def public_file(self, name: str) -> Path:
+        """Return where the lines are that go to the coordinator."""
+        return self.path / f"{name}.pub"
 
     @property
     def identity_file(self) -> Path:
@@ -143,6 +172,7 @@ class SiteFolder:
         """Read and check site.toml."""
         config = read_toml(self.config_file, SiteConfig, "fedgeom site init --name NAME")
         check_name(config.name)
+        check_address(config.coordinator)
         if config.insecure:
             check_loopback(config.coordinator)
         return config
@@ -166,6 +196,21 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     insecure: bool = False
 
 
+class Node(msgspec.Struct, frozen=True):
+    """A node key that Flower was told of, and Flower's number for it (empty if it was not told)."""
+
+    key: str
+    number: str = ""
+
+
+class Registered(msgspec.Struct):
+    """What Flower knows of the admitted sites."""
+
+    nodes: dict[str, Node] = {}
+    shut: list[str] = []
+    """Keys that were shut out; Flower does not take them again."""
+
+
 @dataclass(frozen=True)
 class CoordinatorFolder:
     """A coordinator's folder."""
@@ -186,18 +231,24 @@ class CoordinatorFolder:
             (path / inner).mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
         certificates.make_authority(folder.path)
-        certificates.make_server_certificate(folder.path, list(dict.fromkeys([*names, "localhost", "127.0.0.1"])))
         Roster({}).save(folder.roster_file)
         flag = str(insecure).lower()
-        quoted = ", ".join(f'"{name}"' for name in names)
         lines = [
-            f'host = "{host}"  # where to listen',
+            f"host = {_quote(host)}  # where to listen",
             f"port = {port}",
-            f"names = [{quoted}]  # in the certificate",
+            f"names = [{', '.join(map(_quote, names))}]  # by which sites reach it; in the certificate",
         ]
         text = "\n".join([*lines, f"insecure = {flag}", ""])
         (path / "coordinator.toml").write_text(text, encoding="utf-8")
+        folder.renew()
         return folder
+
+    def renew(self) -> None:
+        """Make a new TLS certificate under the same authority; sites need nothing new."""
+        config = self.config()
+        own = [] if config.host == "0.0.0.0" else [config.host]
+        hosts = list(dict.fromkeys([*config.names, *own, "localhost", "127.0.0.1"]))
+        certificates.make_server_certificate(self.path, hosts)
 
     @property
     def roster_file(self) -> Path:
@@ -207,6 +258,8 @@ class CoordinatorFolder:
     def config(self) -> CoordinatorConfig:
         """Read and check coordinator.toml."""
         config = read_toml(self.path / "coordinator.toml", CoordinatorConfig, "fedgeom coordinator init")
+        if ":" in config.host:
+            raise InputError(f"{self.path}: host = {config.host!r} given; wanted a name or an IPv4 address")
         if config.insecure:
             check_loopback(config.host)
         return config
@@ -214,7 +267,7 @@ class CoordinatorFolder:
     def address(self) -> str:
         """Return where programs on this machine reach the coordinator."""
         config = self.config()
-        host = "127.0.0.1" if config.host in ("0.0.0.0", "::") else config.host
+        host = "127.0.0.1" if config.host == "0.0.0.0" else config.host
         return f"{host}:{config.port}"
 
     def roster(self) -> Roster:
@@ -239,6 +292,11 @@ class CoordinatorFolder:
                 f"{lines.name!r} was admitted before with another identity; if the site made new keys on purpose, "
                 f"remove it first: fedgeom coordinator remove {lines.name}"
             )
+        if lines.node in self.registered().shut:
+            raise InputError(
+                f"the node key in {file} was shut out when {lines.name!r} was removed, and Flower takes no key "
+                f"twice; the site can make a new one: fedgeom site init --name {lines.name} --new-node-key"
+            )
         (self.path / "nodes" / f"{lines.name}.pub").write_text(lines.node + "\n", encoding="utf-8")
         Roster(roster | {lines.name: bytes.fromhex(lines.identity)}).save(self.roster_file)
         return lines
@@ -251,12 +309,26 @@ class CoordinatorFolder:
         Roster(roster).save(self.roster_file)
         (self.path / "nodes" / f"{name}.pub").unlink(missing_ok=True)
 
+    def registered(self) -> Registered:
+        """Read which node keys Flower was told of."""
+        file = self.path / "flower" / "registered.json"
+        return msgspec.json.decode(file.read_bytes(), type=Registered) if file.is_file() else Registered()
+
+    def save_registered(self, registered: Registered) -> None:
+        """Write down which node keys Flower was told of."""
+        file = self.path / "flower" / "registered.json"
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(registered)) + b"\n")
+
     def node_keys(self) -> dict[str, str]:
         """Return the node keys of the admitted sites, by name."""
         return {file.stem: file.read_text().strip() for file in sorted((self.path / "nodes").glob("*.pub"))}
 
 
 T = TypeVar("T")
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # also a TOML string
 
 
 def read_toml(path: Path, kind: type[T], maker: str) -> T:
@@ -268,6 +340,13 @@ def read_toml(path: Path, kind: type[T], maker: str) -> T:
         return msgspec.convert(content, kind)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def check_address(address: str) -> None:
+    """Refuse what is not a host and a port."""
+    host, _, port = address.rpartition(":")
+    if not host or ":" in host or "/" in host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InputError(f"{address!r} is not the address of a coordinator; wanted HOST:PORT, such as host:8000")
 
 
 def check_loopback(address: str) -> None:

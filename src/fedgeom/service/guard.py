@@ -9,15 +9,26 @@ ensured, they stop.
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 APP = Path(__file__).with_name("app")
-GUARDED = {"flwr-clientapp": "clientapp", "flwr-serverapp": "serverapp", "flower-supernode": "supernode"}
+GUARDED = {
+    "flwr-clientapp": "clientapp",
+    "flwr-serverapp": "serverapp",
+    "flower-supernode": "supernode",
+    "flower-superlink": "superlink",
+    "flower-superexec": "superexec",
+}
 POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 10
+"""How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
 REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
 
 
@@ -91,7 +102,64 @@ def supernode() -> None:
     module = importlib.import_module("flwr.supernode.start_client_internal")
     if getattr(module, "time", None) is time:  # if not, it is only slower
         module.time = _QuickTime()  # type: ignore[attr-defined]
+    beat = "HEARTBEAT_DEFAULT_INTERVAL"
+    names = ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat")
+    places = [importlib.import_module(name) for name in names]
+    if all(hasattr(place, beat) for place in places):  # promised and kept, or left alone
+        for place in places:
+            setattr(place, beat, HEARTBEAT_SECONDS)
+    leave_with(os.getppid())
     flower_supernode()
+
+
+class _GatedServer:
+    """Stands for the web server's module in Flower's SuperLink: what is served passes our gate."""
+
+    def __init__(self, server: Any):
+        self._server = server
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    def run(self, app: Any, **options: Any) -> None:
+        """Serve the application; a forwarded address is not believed, because the gate asks for the real one."""
+        from fedgeom.service.gate import Gate
+
+        self._server.run(app=Gate(app), **options, proxy_headers=False)
+
+
+def superlink() -> None:
+    """Run Flower's SuperLink, with only the sites' part of its port open to other machines."""
+    from flwr.superlink.cli import flower_superlink
+
+    module = importlib.import_module("flwr.superlink.cli.flower_superlink")
+    _replace(module, uvicorn=_GatedServer(getattr(module, "uvicorn", None)))
+    leave_with(os.getppid())
+    flower_superlink()
+
+
+def superexec() -> None:
+    """Run Flower's SuperExec, which starts a process for each question; ours are forked."""
+    from flwr.supercore.cli import flower_superexec
+
+    from fedgeom.service.forking import fork_answerers
+
+    fork_answerers(clientapp)
+    flower_superexec()
+
+
+def leave_with(parent: int) -> None:
+    """End this program and its children when the one that started it is gone, even by SIGKILL."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+        time.sleep(5)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    if os.getpgrp() == os.getpid():  # only in a group of our own, or others would go too
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def refuse() -> None:

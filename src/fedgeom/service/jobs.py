@@ -51,15 +51,20 @@ def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
     file = read_federation(federation)
     build_method(federation, file)
     roster = folder.roster()
-    names = [site.name for site in file.sites] or list(roster)
+    names = [site.name or Path(site.file).stem for site in file.sites] or list(roster)
     strangers = sorted(set(names) - set(roster))
     if strangers:
         raise InputError(
             f"{federation}: not admitted: {', '.join(strangers)}; admitted are {', '.join(roster) or 'none'} "
             "(fedgeom coordinator admit NAME.pub)"
         )
+    if len(set(names)) < len(names):
+        raise InputError(f"{federation}: a site is named twice under [[sites]]: {', '.join(sorted(names))}")
     if len(names) < max(file.least, 2):
-        raise InputError(f"{federation}: {len(names)} sites are admitted, {max(file.least, 2)} are needed")
+        raise InputError(
+            f"{federation}: {len(names)} sites may take part ({', '.join(names) or 'none'}), but "
+            f"{max(file.least, 2)} are needed; admit more (fedgeom coordinator admit NAME.pub) or lower `least`"
+        )
     path = _new_folder(folder, federation.stem)
     (path / "federation.toml").write_bytes(federation.read_bytes())
     (path / "job.json").write_bytes(msgspec.json.encode(Ticket(os.urandom(32).hex(), sorted(names))))

@@ -7,13 +7,16 @@ used twice.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import msgspec
 
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.service.certificates import write_private
 
 KEEP_SECONDS = 7 * 24 * 3600
@@ -31,6 +34,10 @@ class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
     received: int
     sent: int
     reveals: str
+    note: str = ""
+    """Why the site refused, in words that may quote its data: they stay here."""
+    counts: bool = True
+    """Whether the run counts as one of the day's; one that was turned away at the door does not."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -40,12 +47,39 @@ class Kept(msgspec.Struct, frozen=True):
     memory: bytes
 
 
+@contextmanager
+def held(lock: Path, busy: str = "") -> Iterator[None]:
+    """Hold a lock file, which the system releases when the process dies; with ``busy``, do not wait for it."""
+    with lock.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError as error:
+            raise InputError(busy) from error
+        yield
+
+
+def is_held(lock: Path) -> bool:
+    """Say whether a living process holds a lock file."""
+    if not lock.exists():
+        return False
+    try:
+        with held(lock, "held"):
+            return False
+    except InputError:
+        return True
+
+
 class Journal:
     """A site's own files."""
 
     def __init__(self, folder: Path):
         self._folder = folder / "memory"
         self._ledger = folder / "ledger.jsonl"
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other processes of this site from answering meanwhile: two could use one mask for two questions."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return held(self._folder / "lock")
 
     def newest(self, run: bytes, carried: bytes | None) -> Kept:
         """Return the newer of the copy on disk and the one that Flower carried."""
@@ -70,25 +104,36 @@ class Journal:
 
     def enter(self, entry: LocalEntry) -> None:
         """Append to the site's ledger."""
-        with self._ledger.open("ab") as file:
-            file.write(msgspec.json.encode(entry) + b"\n")
+        with self._ledger.open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(end - 1, 0))
+            cut = end > 0 and file.read(1) != b"\n"  # by a crash; this line must not be lost with that one
+            file.write((b"\n" if cut else b"") + msgspec.json.encode(entry) + b"\n")
 
     def entries(self) -> list[LocalEntry]:
         """Read the site's ledger; a line cut off by a crash is left out."""
+        return self.since(0)[0]
+
+    def since(self, start: int) -> tuple[list[LocalEntry], int]:
+        """Read the ledger's complete lines from a byte on; also return the byte to go on from."""
         if not self._ledger.is_file():
-            return []
+            return [], 0
+        with self._ledger.open("rb") as file:
+            file.seek(start)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
         entries = []
-        for line in self._ledger.read_bytes().splitlines():
+        for line in whole.splitlines():
             try:
                 entries.append(msgspec.json.decode(line, type=LocalEntry))
-            except msgspec.DecodeError:
+            except ValueError:  # broken JSON, or broken UTF-8
                 continue
-        return entries
+        return entries, start + len(whole)
 
     def check_often(self, run: bytes, runs_per_day: int) -> None:
         """Refuse a new run when the site took part in as many as its policy allows in a day."""
         since = time.time() - 24 * 3600
-        recent = {entry.run for entry in self.entries() if entry.time > since}
+        recent = {entry.run for entry in self.entries() if entry.time > since and entry.counts}
         if run.hex() not in recent and len(recent) >= runs_per_day:
             raise ProtocolError(
                 f"the site took part in {len(recent)} runs in the last 24 hours; its policy allows {runs_per_day}"

@@ -18,9 +18,9 @@ from fedgeom.errors import InputError
 from fedgeom.federation.messages import VERSION
 from fedgeom.service import flower_programs as flower
 from fedgeom.service.coordinator_app import FOLDER_VARIABLE
-from fedgeom.service.folders import CoordinatorFolder, SiteFolder
+from fedgeom.service.folders import CoordinatorFolder, Node, SiteFolder
 from fedgeom.service.guard import write_guards
-from fedgeom.service.journal import Journal
+from fedgeom.service.journal import Journal, LocalEntry, held, is_held
 from fedgeom.service.site_app import read_data
 
 Say = Callable[[str], None]
@@ -33,6 +33,34 @@ HINTS = {
     "Connection refused": "nothing listens at {coordinator}: is the coordinator running?",
 }
 """What Flower's messages mean for a steward."""
+
+ACTIVATED = "SuperNode ID"
+"""What Flower writes to the log when it let the node in."""
+
+RETRYING = "Connection attempt failed"
+"""What Flower writes to the log when nobody answers."""
+
+COORDINATOR_LOCK = "coordinator.lock"
+
+STILL_COUNTED = (
+    "the coordinator still counts an earlier process of this site as connected, which passes within a minute "
+    "(or the site was removed meanwhile: ask the coordinator)"
+)
+"""What the refusal of a node means that was let in before."""
+
+
+@contextmanager
+def ending_politely() -> Iterator[None]:
+    """Let SIGTERM, by which service managers stop programs, end this one by way of its clean-up."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def need_flower() -> None:
@@ -113,14 +141,29 @@ def flower_call(folder: CoordinatorFolder, command: list[str]) -> str:
 
 
 def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
-    """Tell the running SuperLink the node keys of all admitted sites; those it knows stay as they are."""
-    for name in folder.node_keys():
+    """Tell the running SuperLink which node keys are admitted: new ones come in, removed ones are shut out."""
+    registered, keys = folder.registered(), folder.node_keys()
+    for name, node in list(registered.nodes.items()):
+        if keys.get(name) != node.key:
+            del registered.nodes[name]
+            registered.shut.append(node.key)
+            folder.save_registered(registered)
+            if node.number:
+                flower_call(folder, flower.unregister(node.number))
+            say(f"{name} may connect no more" if name not in keys else f"{name}: the old node key is shut out")
+    for name, key in keys.items():
+        if name in registered.nodes:
+            continue
         try:
-            flower_call(folder, flower.register(folder.path / "nodes" / f"{name}.pub", name))
+            answer = flower_call(folder, flower.register(folder.path / "nodes" / f"{name}.pub", name))
+            number = str(json.loads(answer[answer.index("{") :])["node-id"])
             say(f"{name} may connect")
         except InputError as error:
             if "already" not in str(error).lower():
                 raise
+            number = ""
+        registered.nodes[name] = Node(key, number)
+        folder.save_registered(registered)
 
 
 @contextmanager
@@ -129,13 +172,30 @@ def coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iter
     need_flower()
     config, address = folder.config(), folder.address()
     certificate = None if config.insecure else folder.path / "ca.pem"
-    flower.write_connection(folder.path / "flower", address=address, certificate=certificate)
-    command = flower.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
-    with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:
-        wait_for_port(address, process)
-        if not config.insecure:
-            register_nodes(folder, say)
-        yield address
+    with held(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
+        check_port(address)
+        flower.write_connection(folder.path / "flower", address=address, certificate=certificate)
+        command = flower.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
+        with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:
+            wait_for_port(address, process)
+            if not config.insecure:
+                register_nodes(folder, say)
+            yield address
+
+
+def is_running(folder: CoordinatorFolder) -> bool:
+    """Say whether the coordinator runs on this machine."""
+    return is_held(folder.path / COORDINATOR_LOCK)
+
+
+def check_port(address: str) -> None:
+    """Refuse to start where another program listens, or sites would talk to that one."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+    except OSError:
+        return
+    raise InputError(f"another program listens at {address}; stop it, or give another port in coordinator.toml")
 
 
 # --- a site ---
@@ -147,14 +207,15 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     folder.identity()
     data = read_data(folder)
     say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
-    if config.insecure:
-        return
     roster = folder.roster()
     if roster.get(config.name) != folder.identity().public:
         raise InputError(
             f"{folder.path / config.roster} does not hold {config.name!r} with this site's identity; send "
             f"{config.name}.pub to the coordinator and ask for the new roster.json"
         )
+    if config.insecure:
+        say("INSECURE: no TLS, and Flower does not check who connects; on this machine only, for trying out")
+        return
     certificate = folder.path / config.certificate
     if not certificate.is_file():
         raise InputError(f"{certificate} is missing; ask the coordinator for ca.pem")
@@ -181,8 +242,12 @@ def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience:
     """Run a site until it is stopped; when the connection breaks it is built again."""
     need_flower()
     check_site(folder, say)
-    Journal(folder.path).forget_old()
-    config = folder.config()
+    with held(folder.path / "site.lock", f"the site in {folder.path} is running already"):
+        _run_site(folder, say, port, patience)
+
+
+def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -> None:
+    config, last = folder.config(), ""
     home = folder.path / "flower"
     home.mkdir(exist_ok=True)
     environment = flower.environment(home, guards=write_guards(home / "guards"))
@@ -198,31 +263,75 @@ def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience:
         log = folder.path / "site.log"
         start = log.stat().st_size if log.exists() else 0
         with running(command, environment, log) as process:
-            follow(folder, process, say)
-        say(explain(folder, log, start) + f"; trying again in {patience:g} s")
+            follow(folder, process, say, Signs(log, start, config.coordinator))
+        reason = explain(folder, log, start)
+        if reason != last:
+            say(f"{reason}; trying again every {patience:g} s")
+        last = reason
         time.sleep(patience)
 
 
-def follow(folder: SiteFolder, process: subprocess.Popen[bytes], say: Say) -> None:
+class Signs:
+    """Reads off Flower's log whether a site is connected."""
+
+    def __init__(self, log: Path, start: int, coordinator: str):
+        self._log, self._at, self._coordinator = log, start, coordinator
+        self._said = ""
+
+    def new(self) -> str:
+        """Return what changed since the last look, or nothing."""
+        if not self._log.exists():
+            return ""
+        with self._log.open("rb") as file:
+            file.seek(self._at)
+            text = file.read().decode(errors="replace")
+            self._at = file.tell()
+        up, down = text.rfind(ACTIVATED), text.rfind(RETRYING)
+        if up < 0 and down < 0:
+            return ""
+        state = (
+            f"connected to {self._coordinator}"
+            if up > down
+            else f"{self._coordinator} does not answer: is the coordinator running? Going on trying"
+        )
+        news, self._said = "" if state == self._said else state, state
+        return news
+
+
+def follow(folder: SiteFolder, process: subprocess.Popen[bytes], say: Say, signs: Signs | None = None) -> None:
     """Tell the steward each question and answer while the site runs."""
     journal = Journal(folder.path)
-    seen = len(journal.entries())
+    _, seen = journal.since(0)
+    tidied = 0.0
     while process.poll() is None:
+        if time.monotonic() > tidied + 3600 or not tidied:
+            tidied = time.monotonic()
+            journal.forget_old()
         time.sleep(0.5)
-        entries = journal.entries()
-        for entry in entries[seen:]:
-            clock = time.strftime("%H:%M:%S", time.localtime(entry.time))
-            asked = f"asked {entry.question} ({entry.received:,} B)"
-            say(f"{clock} run {entry.run[:8]} {asked}, answered {entry.answer} ({entry.sent:,} B)")
-        seen = len(entries)
+        news = signs.new() if signs else ""
+        if news:
+            say(news)
+        entries, seen = journal.since(seen)
+        for entry in entries:
+            say(describe(entry))
+
+
+def describe(entry: LocalEntry) -> str:
+    """Write a line of the site's own ledger for people."""
+    clock = time.strftime("%H:%M:%S", time.localtime(entry.time))
+    asked = f"asked {entry.question} ({entry.received:,} B)"
+    line = f"{clock} run {entry.run[:8] or '?'} {asked}, answered {entry.answer} ({entry.sent:,} B)"
+    return f"{line}: {entry.note}" if entry.note else line
 
 
 def explain(folder: SiteFolder, log: Path, start: int) -> str:
     """Say in plain words why a site's connection ended."""
     config = folder.config()
     with log.open("rb") as file:
-        file.seek(start)
+        before = ACTIVATED.encode() in file.read(start)
         text = file.read().decode(errors="replace")
+    if "code: 2004" in text and before:
+        return STILL_COUNTED
     for sign, meaning in HINTS.items():
         if sign in text:
             return meaning.format(name=config.name, certificate=config.certificate, coordinator=config.coordinator)
@@ -246,13 +355,16 @@ def start_flower_run(folder: CoordinatorFolder, job: str) -> str:
 def flower_status(folder: CoordinatorFolder, run_id: str) -> str:
     """Return how Flower says that a run stands, such as ``finished:failed``."""
     answer = flower_call(folder, flower.list_run(run_id))
+    if "{" not in answer:
+        return "unknown"
     runs = json.loads(answer[answer.index("{") :]).get("runs", [])
     return str(runs[0]["status"]) if runs else "unknown"
 
 
 def main_site(path: str) -> None:
     """Run a site from a bare process, for tests and service managers."""
-    run_site(SiteFolder(Path(path)), lambda text: print(text, flush=True))
+    with ending_politely():
+        run_site(SiteFolder(Path(path)), lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

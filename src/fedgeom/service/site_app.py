@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from fedgeom import __version__
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation.engines.flower import QUESTION, answer_message
@@ -13,49 +21,144 @@ from fedgeom.federation.messages import Refusal, pack, unpack
 from fedgeom.federation.site import Badge, Host
 from fedgeom.methods import METHODS, method_class
 from fedgeom.service.folders import SiteFolder
+from fedgeom.service.introduction import INTRODUCE, introduce_message
 from fedgeom.service.journal import Journal, Kept, LocalEntry
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
+log = logging.getLogger(__name__)
+
+NOT_READY = "the site is not ready to answer; its own log says why"
+REFUSED = 2
+"""Flower's error code for an app that refused or failed."""
+FAILED = "the site failed while it was answering; its own log says why"
+
+
+class TurnedAwayError(ProtocolError):
+    """The site's policy does not let this run begin."""
+
 
 def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
-    config, journal = folder.config(), Journal(folder.path)
+    journal = Journal(folder.path)
+    with journal.alone():
+        return _answer(folder, journal, request, carried)
+
+
+def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
+    config = folder.config()
     policy = config.policy.policy()
-    frame = unpack(request, limit=policy.largest_message)
-    kept = journal.newest(frame.run, carried)
     try:
-        if frame.method not in METHODS or (policy.methods and frame.method not in policy.methods):
-            raise ProtocolError(f"site {config.name!r} does not take part in method {frame.method!r}")
-        journal.check_often(frame.run, config.policy.runs_per_day)
-        badge = Badge(config.name, folder.identity(), folder.roster(), policy)
-        host = Host(method_class(frame.method).site, frame.method, badge, lambda: read_data(folder))
-        reply, memory = host.answer(request, kept.memory or None)
-    except (ProtocolError, InputError) as error:
-        reply = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000]))
-        memory = kept.memory
+        frame = unpack(request, limit=policy.largest_message)
+    except DecodeError as error:
+        journal.enter(_entry("", "", "unreadable", "none", len(request), 0, note=str(error), counts=False))
+        raise
+    enter = functools.partial(_entry, frame.run.hex(), frame.method, frame.kind)
+    try:
+        _let_in(folder, journal, frame.run, frame.method)
+        kept = journal.newest(frame.run, carried)
+    except ProtocolError as error:  # nothing is remembered of it
+        reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
+        counts = not isinstance(error, TurnedAwayError)
+        journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
+        return reply, away
+    host: Host | None = None
+    with _notes() as notes:
+        try:
+            badge = Badge(config.name, folder.identity(), folder.roster(), policy)
+            load = functools.cache(lambda: read_data(folder))
+            host = Host(method_class(frame.method).site, frame.method, badge, load)
+            reply, memory = host.answer(request, kept.memory or None)
+        except InputError as error:  # about files of the site, which are nobody else's business
+            log.warning("site %r cannot answer: %s", config.name, error)
+            reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
     copy = journal.keep(frame.run, Kept(kept.count + 1, memory))
     said = unpack(reply)
-    journal.enter(
-        LocalEntry(
-            time=round(time.time(), 3),
-            run=frame.run.hex(),
-            method=frame.method,
-            question=frame.kind,
-            answer=said.kind,
-            received=len(request),
-            sent=len(reply),
-            reveals=reveals(frame.method, frame.kind, said.kind),
-        )
-    )
+    if said.kind == Refusal.kind and not notes:
+        notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
+    journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
+    if host is not None:
+        keep_result(folder, host, frame.run, memory)
     return reply, copy
+
+
+def _let_in(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:
+    """Ask the site's policy whether it takes part in a run at all."""
+    config = folder.config()
+    allowed = config.policy.methods
+    if method not in METHODS or (allowed and method not in allowed):
+        raise TurnedAwayError(f"site {config.name!r} does not take part in method {method!r}")
+    try:
+        journal.check_often(run, config.policy.runs_per_day)
+    except ProtocolError as error:
+        raise TurnedAwayError(str(error)) from error
+
+
+def _entry(
+    run: str,
+    method: str,
+    question: str,
+    answered: str,
+    received: int,
+    sent: int,
+    *,
+    note: str = "",
+    counts: bool = True,
+) -> LocalEntry:
+    return LocalEntry(
+        time=round(time.time(), 3),
+        run=run,
+        method=method,
+        question=question,
+        answer=answered,
+        received=received,
+        sent=sent,
+        reveals=reveals(method, question, answered),
+        note=note,
+        counts=counts,
+    )
+
+
+@contextmanager
+def _notes() -> Iterator[list[str]]:
+    """Collect what our own loggers warn of: reasons that must not reach the coordinator."""
+    notes: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            notes.append(record.getMessage())
+            print(record.getMessage(), file=sys.stderr)  # into site.log
+
+    handler, ours = Collect(logging.WARNING), logging.getLogger("fedgeom")
+    ours.addHandler(handler)
+    try:
+        yield notes
+    finally:
+        ours.removeHandler(handler)
+
+
+def keep_result(folder: SiteFolder, host: Host, run: bytes, memory: bytes) -> None:
+    """Write down what the site itself learnt, once there is something: `fedgeom predict` can use the folder."""
+    try:
+        site = host.wake(run, memory or None)
+        result = site.result()
+        model: bytes = getattr(site.memory, "model", b"")
+        if not result or not model:
+            return
+        target = folder.path / "results" / run.hex()[:16]
+        (target / "sites").mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = msgspec.json.format(msgspec.json.encode({"site": host.badge.name, **result}))
+        (target / "sites" / f"{host.badge.name}.json").write_bytes(text + b"\n")
+        (target / "model.safetensors").write_bytes(model)
+    except Exception:  # the answer is ready and must not be lost with this
+        log.exception("the result of run %s could not be written", run.hex()[:8])
 
 
 def reveals(method: str, question: str, answered: str) -> str:
     """Say what an answer reveals, in the words of the method."""
-    if answered == Refusal.kind:
+    if answered in (Refusal.kind, "none"):
         return Refusal.reveals
     known = method_class(method).site.understands().get(question) if method in METHODS else None
     return "" if known is None else known.answer_reveals or known.answer.reveals
@@ -87,6 +190,26 @@ def make_app() -> ClientApp:
         try:
             return answer_message(message, context, lambda request, kept: answer(folder, request, kept))
         except DecodeError as error:
-            raise RuntimeError(f"refused: {error}") from error
+            return refuse_message(message, f"refused: {error} (the site runs fedgeom {__version__})")
+        except Exception:  # its text may quote the data, and Flower would send it
+            log.exception("the question could not be answered")
+            return refuse_message(message, FAILED)
+
+    @app.query(INTRODUCE.split(".", 1)[1])
+    def introduce(message: Message, context: Context) -> Message:
+        folder = SiteFolder(Path(str(context.node_config["site"])))
+        try:
+            return introduce_message(message, folder)
+        except Exception:
+            log.exception("the site could not introduce itself")
+            return refuse_message(message, FAILED)
 
     return app
+
+
+def refuse_message(message: Message, reason: str) -> Message:
+    """Return Flower's kind of answer for a question that could not even be read."""
+    from flwr.app import Error
+    from flwr.app import Message as FlowerMessage
+
+    return FlowerMessage(Error(REFUSED, reason), reply_to=message)

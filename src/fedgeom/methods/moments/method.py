@@ -19,7 +19,7 @@ from fedgeom.federation.site import Site, answers
 from fedgeom.federation.sites import Sites
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.statistics import ClassSums, class_moments, length
-from fedgeom.protocols.cohort import check_columns, join
+from fedgeom.protocols.cohort import SecureMemory, check_columns, join
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket, secure_sum
 from fedgeom.protocols.vocabulary import NamingSite, agree_on_names
@@ -53,7 +53,7 @@ class Receive(Question, frozen=True, kw_only=True):
     model: bytes
 
 
-class MomentsSite(NamingSite):
+class MomentsSite(NamingSite[SecureMemory]):
     """Answers the questions of `Moments`."""
 
     def check(self, terms: Mapping[str, Any]) -> None:

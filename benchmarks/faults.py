@@ -1,0 +1,365 @@
+"""The fault matrix: real processes killed at every point of a run, and what comes of it.
+
+    python benchmarks/faults.py                # every cell that has no result yet; all take more than an hour
+    python benchmarks/faults.py --quick        # one cell of each kind
+    python benchmarks/faults.py --only CELL    # one cell again, for example coordinator-3
+    python benchmarks/faults.py --list         # the cells
+    python benchmarks/faults.py --table        # only write docs/faults.md from what is there
+    python benchmarks/faults.py --json         # the last line is one JSON object
+
+A coordinator and four sites run on loopback, with TLS and node keys, each in processes of their own; every
+cell is one run of `Hulls`. Killed means SIGKILL. What a cell must end with is the model of an undisturbed run in
+one process, over the sites whose answers were in: the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from tests.service.deployment import Federation, parts  # noqa: E402
+
+import fedgeom  # noqa: E402
+from fedgeom.federation.record import read_folder  # noqa: E402
+from fedgeom.service.jobs import Job  # noqa: E402
+
+RESULTS, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
+QUESTIONS = (
+    "join.hello", "join.share", "hulls.reach", "sum.confirm", "sum.unmask",
+    "hulls.encode", "sum.confirm", "sum.unmask", "hulls.learn",
+)  # fmt: skip
+VICTIM = "bert"
+EPSILON = 0.05
+HURRIED = {"wait": 15, "deadline": 30}
+"""The killed site does not come back: nobody should wait long."""
+PATIENT = {"wait": 60, "deadline": 150}
+"""The site or its line comes back: somebody should wait."""
+LONGEST = 420.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fault: what happens, when, and to whom."""
+
+    name: str
+    fault: str
+    when: str
+    act: Callable[[Federation, Cell], Ending]
+    step: int = 0
+
+
+@dataclass
+class Ending:
+    """What came of a run."""
+
+    job: Job
+    how: str = "finished"
+
+
+def settings(times: dict[str, float], only: tuple[str, ...] = ()) -> str:
+    """Return the federation file of a cell."""
+    lines = ['method = "hulls"', *(f"{key} = {value}" for key, value in times.items())]
+    lines += ["[parameters]", f"epsilon = {EPSILON}"]
+    return "\n".join([*lines, *(f'[[sites]]\nname = "{name}"' for name in only), ""])
+
+
+def reach(there: Federation, job: Job, step: int, state: str) -> None:
+    """Wait until the victim was asked a question, or has answered it."""
+
+    def happened() -> bool:
+        return any((e["step"], e["site"], e["state"]) == (step, VICTIM, state) for e in there.events(job))
+
+    if not there.until(happened, LONGEST, pause=0.02):
+        raise RuntimeError(f"question {step} was never {state}")
+
+
+def caught(there: Federation, job: Job, step: int) -> list[int]:
+    """Wait for the process in which the victim answers a question, and hold it."""
+    reach(there, job, step, "asked")
+    before, new = set(there.answering(VICTIM)), list[int]()
+
+    def appeared() -> bool:
+        new.extend(set(there.answering(VICTIM)) - before)
+        return bool(new)
+
+    if not there.until(appeared, 60, pause=0.0):
+        raise RuntimeError("no process answered")
+    for process in new:
+        os.kill(process, signal.SIGSTOP)
+    return new
+
+
+def ended(there: Federation, job: Job, *, resumed: bool = False) -> Ending:
+    """Wait for the end; an abort is what it says."""
+    status = there.wait(job, LONGEST)
+    if status["state"] != "finished":
+        return Ending(job, f"{status['state']}: {status.get('detail', '')}"[:300])
+    return Ending(job, "resumed, finished" if resumed else "finished")
+
+
+def site_before_joining(there: Federation, cell: Cell) -> Ending:
+    """Kill a site, then submit."""
+    there.kill(VICTIM)
+    return ended(there, there.submit(settings(HURRIED), name=cell.name))
+
+
+def site_between(there: Federation, cell: Cell) -> Ending:
+    """Kill a site once it has answered a question."""
+    job = there.submit(settings(HURRIED), name=cell.name)
+    reach(there, job, cell.step, "answered")
+    there.kill(VICTIM)
+    return ended(there, job)
+
+
+def site_answering(there: Federation, cell: Cell) -> Ending:
+    """Kill a site while it answers."""
+    job = there.submit(settings(HURRIED), name=cell.name)
+    caught(there, job, cell.step)
+    there.kill(VICTIM)
+    return ended(there, job)
+
+
+def answerer(there: Federation, cell: Cell) -> Ending:
+    """Kill only the process that answers; the site's connection stays."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    for process in caught(there, job, cell.step):
+        os.kill(process, signal.SIGKILL)
+    return ended(there, job)
+
+
+def site_returns(there: Federation, cell: Cell) -> Ending:
+    """Kill a site while it answers, and start it again at once."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    caught(there, job, cell.step)
+    there.kill(VICTIM)
+    there.start_site(VICTIM)
+    return ended(there, job)
+
+
+def coordinator(there: Federation, cell: Cell) -> Ending:
+    """Kill the process that conducts the run, and resume."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    if cell.step:
+        reach(there, job, cell.step, "answered")
+    elif not there.until(lambda: bool(there.events(job)), LONGEST, pause=0.02):
+        raise RuntimeError("nobody joined")
+    if not there.kill_conductor():
+        raise RuntimeError("there was nothing to kill")
+    there.resume(job)
+    return ended(there, job, resumed=True)
+
+
+def superlink(there: Federation, cell: Cell) -> Ending:
+    """Kill everything at the coordinator, start it again, and resume."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    reach(there, job, cell.step, "answered")
+    there.kill("coordinator")
+    there.start_coordinator()
+    there.resume(job)
+    return ended(there, job, resumed=True)
+
+
+def network(there: Federation, cell: Cell) -> Ending:
+    """Cut a site's line for 30 s when it is asked."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    reach(there, job, cell.step, "asked")
+    there.lines[VICTIM].cut()
+    time.sleep(30)
+    there.lines[VICTIM].mend()
+    return ended(there, job)
+
+
+def too_few(there: Federation, cell: Cell) -> Ending:
+    """Kill one of only three sites, whose policy asks for three; start it again, and resume."""
+    job = there.submit(settings(HURRIED, ("anna", VICTIM, "carl")), name=cell.name)
+    reach(there, job, cell.step, "answered")
+    there.kill(VICTIM)
+    first = ended(there, job)
+    if first.how == "finished":
+        return first
+    there.start_site(VICTIM)
+    there.until(lambda: there.connected(VICTIM), 90)
+    there.resume(job)
+    time.sleep(1)
+    there.until(lambda: there.status(job)["state"] != "failed", 60)
+    last = ended(there, job, resumed=True)
+    if last.how == "resumed, finished":
+        last.how = "aborted, resumed, finished"
+    return last
+
+
+def between(step: int) -> str:
+    """Say between which questions."""
+    first = f"{step}. {QUESTIONS[step - 1]}" if step else "the sites' coming"
+    return f"between {first} and {step + 1}. {QUESTIONS[step]}"
+
+
+def cells() -> list[Cell]:
+    """Return the whole matrix."""
+    at = [f"while answering {k + 1}. {kind}" for k, kind in enumerate(QUESTIONS)]
+    asked = [f"when asked {k + 1}. {kind}" for k, kind in enumerate(QUESTIONS)]
+    few = "one of three sites killed (policy: at least three), started again later"
+    back = "site killed, started again at once"
+    whole = "coordinator's SuperLink killed, started again"
+    found = [Cell("site-0", "site killed", "before joining", site_before_joining)]
+    found += [Cell(f"site-{k}", "site killed", between(k), site_between, k) for k in range(1, 9)]
+    found += [Cell(f"answering-{k}", "site killed", at[k - 1], site_answering, k) for k in range(1, 10)]
+    found += [Cell(f"returns-{k}", back, at[k - 1], site_returns, k) for k in (1, 2, 3, 6, 9)]
+    found += [Cell(f"answerer-{k}", "answering process killed", at[k - 1], answerer, k) for k in (1, 3, 6, 9)]
+    found += [Cell(f"coordinator-{k}", "coordinator killed", between(k), coordinator, k) for k in range(9)]
+    found += [Cell(f"superlink-{k}", whole, between(k), superlink, k) for k in (1, 3, 6, 8)]
+    found += [Cell(f"network-{k}", "site's line cut for 30 s", asked[k - 1], network, k) for k in (1, 3, 4, 6, 8)]
+    found += [Cell(f"few-{k}", few, between(k), too_few, k) for k in (1, 2, 3, 4, 5, 6, 7)]
+    return found
+
+
+QUICK = (
+    "site-0",
+    "site-3",
+    "answering-6",
+    "returns-3",
+    "answerer-6",
+    "coordinator-4",
+    "superlink-6",
+    "network-6",
+    "few-2",
+)
+
+
+def verdict(there: Federation, ending: Ending) -> dict[str, Any]:
+    """Compare a finished run with the undisturbed one over the sites whose answers were in."""
+    record = read_folder(ending.job.run_folder)
+    lost = sorted({e["site"] for e in there.events(ending.job) if e["state"] == "lost"})
+    names = [name for name in there.data if name in ending.job.names]
+    counted = record["metrics"]["sites"]
+    inside = names if counted == len(names) else [name for name in names if name not in lost]
+    data = [there.data[name] for name in inside]
+    bare = fedgeom.run(fedgeom.Hulls(epsilon=EPSILON), data).model
+    fixed = fedgeom.run(fedgeom.Hulls(epsilon=EPSILON, radius=record["metrics"]["radius"]), data).model
+    saved = (ending.job.run_folder / "model.safetensors").read_bytes()
+    model = fedgeom.load_model(ending.job.run_folder / "model.safetensors")
+    same = all(
+        np.array_equal(getattr(model, part), getattr(fixed, part)) for part in ("normal", "reference", "platt")
+    )
+    return {
+        "lost": lost,
+        "sites": counted,
+        "of": len(names),
+        "same_file": saved == bare.to_bytes(),
+        "same_model": same,
+        "ok": counted == len(inside) and same and (saved == bare.to_bytes() or counted < len(names)),
+    }
+
+
+def prepare(there: Federation) -> None:
+    """Have everybody there and connected."""
+    if "coordinator" not in there.running:
+        there.start_coordinator()
+    for name in there.data:
+        if name not in there.running:
+            there.start_site(name)
+    if not there.until(lambda: all(there.connected(name) for name in there.data), 120):
+        raise RuntimeError("not all sites connected")
+
+
+def run(wanted: list[Cell], results: dict[str, Any], *, say: Callable[[str], None]) -> None:
+    """Run cells one after the other in one federation, writing down each."""
+    with tempfile.TemporaryDirectory() as folder, Federation(Path(folder), parts(4), proxied=[VICTIM]) as there:
+        for cell in wanted:
+            prepare(there)
+            began = time.monotonic()
+            try:
+                ending = cell.act(there, cell)
+                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began)}
+                row |= verdict(there, ending) if ending.how.endswith("finished") else {"ok": False}
+            except Exception as error:
+                row = {"how": f"could not be measured: {error!r}"[:300], "ok": False}
+            there.lines[VICTIM].mend()
+            results[cell.name] = {"fault": cell.fault, "when": cell.when, **row}
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            say(f"{cell.name}: {row}")
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the page with the table."""
+    lines = [
+        "# What happens when something dies",
+        "",
+        "Made by `python benchmarks/faults.py`: a coordinator and four sites as processes on loopback, with TLS",
+        "and node keys, and one run of `Hulls` (nine questions) per row. Killed means SIGKILL, without warning.",
+        "*Equal* means that the model is that of an undisturbed run in one process over the sites in the result, to",
+        "the last bit; with all sites in it, the model *file* is the same byte for byte.",
+        "",
+        "| fault | when | how it ended | sites in the result | equal | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for cell in cells():
+        row = results.get(cell.name)
+        if row is None:
+            lines.append(f"| {cell.fault} | {cell.when} | not measured yet | | | |")
+            continue
+        inside = f"{row['sites']} of {row['of']}" if "sites" in row else ""
+        equal = "" if "same_model" not in row else "yes" if row["ok"] else "**no**"
+        lines.append(
+            f"| {cell.fault} | {cell.when} | {row['how']} | {inside} | {equal} | {row.get('seconds', '')} |"
+        )
+    measured = [results[cell.name] for cell in cells() if cell.name in results]
+    good = sum(row["ok"] for row in measured)
+    return "\n".join([*lines, "", f"{good} of {len(measured)} rows ended as they should.", "", *NOTES, ""])
+
+
+NOTES = """\
+How to read it:
+
+- A site that is lost once its masked vector is in stays in the result: the others hold the shares that take its
+  masks away. Lost before, it is left out, and the sum is over the rest.
+- A site counts as gone when it has been silent for 20 s. It then has `wait` seconds to come back, and never
+  more than `deadline` for one answer; when it is back, the question is put again. The site answers from
+  what it remembers on its own disk: the same question gets the same answer, another one under the same masks is
+  refused.
+- A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
+  transcript, only the rest is asked.
+- A run that stops because too few sites are left reveals nothing. When the lost sites are back,
+  `fedgeom submit --resume RUN` asks them again, from the step where they were lost.""".splitlines()
+
+
+def main() -> None:
+    """Measure what is missing and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--only", action="append", choices=[cell.name for cell in cells()])
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{cell.name:16} {cell.fault}, {cell.when}" for cell in cells()))
+        return
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    if not options.table:
+        chosen = options.only or (
+            QUICK if options.quick else [cell.name for cell in cells() if cell.name not in results]
+        )
+        run([cell for cell in cells() if cell.name in chosen], results, say=lambda text: print(text, flush=True))
+    PAGE.write_text(table(results), encoding="utf-8")
+    if options.json:
+        print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""``fedgeom coordinator``: the folder, the roster, and the running of a coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="The coordinator: admit sites, carry questions, keep records.")
+
+Folder = Annotated[
+    Path,
+    typer.Option(envvar="FEDGEOM_COORDINATOR", help="The coordinator's folder; the current one if not given."),
+]
+
+
+def say(text: str) -> None:
+    """Print a line at once, also into a pipe."""
+    typer.echo(text)
+
+
+@app.command()
+def init(
+    folder: Folder = Path(),
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="A host name or address by which sites reach this machine; may be given often."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(help="The port for sites.")] = 8000,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="No TLS and no node keys; on this machine only (127.0.0.1).")
+    ] = False,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Only make a new TLS certificate, with the names in coordinator.toml.")
+    ] = False,
+) -> None:
+    """Make the certificate authority, the TLS certificate and an empty roster."""
+    from fedgeom.errors import InputError
+    from fedgeom.service.certificates import valid_until
+    from fedgeom.service.folders import CoordinatorFolder
+
+    if renew:
+        made = CoordinatorFolder(folder.absolute())
+        made.renew()
+        end = valid_until(made.path / "server.pem")
+        typer.echo(f"new TLS certificate, valid until {end:%Y-%m-%d}; start the coordinator again to use it")
+        return
+    if insecure and host == "0.0.0.0":
+        host = "127.0.0.1"
+    if not name and not insecure and host == "0.0.0.0":
+        raise InputError(
+            "no --name was given; sites check that the certificate is made out for the address they use, such as "
+            "--name coordinator.hospital.example"
+        )
+    made = CoordinatorFolder.create(folder, names=name or [], host=host, port=port, insecure=insecure)
+    typer.echo(f"coordinator's folder: {made.path}")
+    typer.echo("next: fedgeom coordinator admit NAME.pub for each site, then send all sites roster.json", err=True)
+    if not insecure:
+        typer.echo("and ca.pem. Keep ca.key to yourself: who has it can pretend to be the coordinator.", err=True)
+
+
+@app.command()
+def admit(
+    files: Annotated[list[Path], typer.Argument(help="Public files of sites, NAME.pub.")], folder: Folder = Path()
+) -> None:
+    """Let sites in; a running coordinator takes note within seconds."""
+    from fedgeom.service.folders import CoordinatorFolder
+    from fedgeom.service.running import is_running
+
+    made = CoordinatorFolder(folder.absolute())
+    made.config()
+    for file in files:
+        lines = made.admit(file)
+        typer.echo(f"admitted {lines.name}, identity {lines.identity}")
+    typer.echo(f"check the identity by telephone; then send {made.roster_file} to all sites", err=True)
+    if is_running(made):
+        typer.echo("the running coordinator lets new sites in within seconds", err=True)
+
+
+@app.command()
+def remove(name: Annotated[str, typer.Argument(help="The site's name.")], folder: Folder = Path()) -> None:
+    """Take a site out of the roster; it is asked no more."""
+    from fedgeom.service.folders import CoordinatorFolder
+
+    made = CoordinatorFolder(folder.absolute())
+    made.config()
+    made.remove(name)
+    typer.echo(f"removed {name}")
+    typer.echo(f"send the new {made.roster_file} to all sites, so that they refuse it too", err=True)
+
+
+@app.command(name="list")
+def list_(folder: Folder = Path()) -> None:
+    """Show the admitted sites, and which are connected."""
+    from fedgeom.service.folders import CoordinatorFolder
+    from fedgeom.service.running import is_running
+    from fedgeom.service.serving import list_sites
+
+    made = CoordinatorFolder(folder.absolute())
+    config, running = made.config(), is_running(made)
+    sites = list_sites(made)
+    for site in sites:
+        typer.echo(f"{site.name:<20} {site.connection or 'admitted':<16} {site.identity}")
+    state = f"running at {made.address()}" if running else "not running"
+    unknown = "; who is connected is not known in an insecure federation" if running and config.insecure else ""
+    typer.echo(f"{len(sites)} sites admitted; the coordinator is {state}{unknown}", err=True)
+
+
+@app.command()
+def start(folder: Folder = Path()) -> None:
+    """Carry questions between jobs and sites until stopped."""
+    from fedgeom.service.folders import CoordinatorFolder
+    from fedgeom.service.running import ending_politely
+    from fedgeom.service.serving import serve
+
+    try:
+        with ending_politely():
+            serve(CoordinatorFolder(folder.absolute()), say)
+    except KeyboardInterrupt:
+        say("stopped")

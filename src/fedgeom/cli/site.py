@@ -1,0 +1,150 @@
+"""``fedgeom site``: a site's folder, its running, and what the steward sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+app = typer.Typer(no_args_is_help=True, help="A site: hold data, answer the coordinator's questions.")
+
+Folder = Annotated[
+    Path, typer.Option(envvar="FEDGEOM_SITE", help="The site's folder; the current one if not given.")
+]
+
+
+def say(text: str) -> None:
+    """Print a line at once, also into a pipe."""
+    typer.echo(text)
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Option(help="The site's name: letters, digits, '.', '_' and '-'.")],
+    folder: Annotated[Path | None, typer.Option(help="Where to make the folder; ./NAME if not given.")] = None,
+    coordinator: Annotated[
+        str, typer.Option(help="The coordinator's address, HOST:PORT.")
+    ] = "coordinator.example:8000",
+    file: Annotated[Path | None, typer.Option(help="The site's data; can be set in site.toml later.")] = None,
+    label: Annotated[str, typer.Option(help="The column with the class of each row.")] = "label",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="No TLS; works with a coordinator on this machine only.")
+    ] = False,
+    new_node_key: Annotated[
+        bool, typer.Option("--new-node-key", help="Only make a new node key in an existing folder.")
+    ] = False,
+) -> None:
+    """Make a site's folder with its keys, and print the public lines to send to the coordinator."""
+    from fedgeom.errors import InputError
+    from fedgeom.service.folders import SiteFolder
+
+    where = folder or Path(name)
+    if new_node_key:
+        site = SiteFolder(where.absolute())
+        if site.config().name != name:
+            raise InputError(f"{where} is the folder of {site.config().name!r}, not of {name!r}")
+        site.new_node_key(name)
+    else:
+        data = "data.csv" if file is None else str(file.absolute())
+        site = SiteFolder.create(where, name, coordinator, file=data, label=label, insecure=insecure)
+    public = site.public_file(name)
+    typer.echo(public.read_text(encoding="utf-8"), nl=False)
+    typer.secho(f"\nSend these lines ({public}) to the coordinator.", err=True)
+    typer.secho(
+        f"Put its ca.pem and roster.json into {site.path}, look over site.toml there, then:\n"
+        f"  fedgeom site preview federation.toml --folder {where}\n  fedgeom site start --folder {where}",
+        err=True,
+    )
+
+
+@app.command()
+def start(folder: Folder = Path()) -> None:
+    """Answer the coordinator's questions until stopped; connects again by itself."""
+    from fedgeom.service.folders import SiteFolder
+    from fedgeom.service.running import ending_politely, run_site
+
+    try:
+        with ending_politely():
+            run_site(SiteFolder(folder.absolute()), say)
+    except KeyboardInterrupt:
+        say("stopped")
+
+
+@app.command()
+def preview(
+    federation: Annotated[Path, typer.Argument(help="The federation file that the coordinator wants to run.")],
+    folder: Folder = Path(),
+    sites: Annotated[int | None, typer.Option(help="How many sites to assume in all.")] = None,
+    picture: Annotated[
+        bool, typer.Option("--picture", help="Also draw rows and corners to preview.png in the site's folder.")
+    ] = False,
+) -> None:
+    """Show what would leave the site, message by message; nothing is sent."""
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.report.tables import size
+    from fedgeom.service.folders import SiteFolder
+    from fedgeom.service.preview import draw
+    from fedgeom.service.preview import preview as rehearse
+
+    screen = console()
+    site = SiteFolder(folder.absolute())
+    found = rehearse(site, federation, sites=sites)
+    screen.print(
+        f"[bold]{escape(found.site)}[/bold] in [bold]{found.method}[/bold]: a rehearsal. Nothing was sent."
+    )
+    screen.print(
+        f"Assumed: {found.phantoms} phantom sites with rows like yours, a little shaken. Their number and their\n"
+        "rows are made up; in the real run some sizes grow with the number of sites and the largest hulls.\n"
+    )
+    for reason in found.refusals:
+        screen.print(f"[yellow]The site would refuse: {escape(reason)}.[/yellow]")
+    rows = [
+        [str(at), one.question, one.answer, size(one.bytes), one.reveals]
+        for at, one in enumerate(found.messages, start=1)
+    ]
+    screen.print(_table(["", "asked", "would leave", "size", "what it reveals to the coordinator"], rows, (0, 3)))
+    total = sum(one.bytes for one in found.messages)
+    screen.print(f"\nIn all {len(found.messages)} messages, {size(total)}.")
+    if found.corners:
+        screen.print("\nCorners of hulls: rows that others learn, rounded and not under your name.")
+        body = [[escape(c.label), str(c.rows), str(c.corners), f"{c.share:.0%}"] for c in found.corners]
+        screen.print(_table(["class", "rows", "corners", "share"], body, (1, 2, 3)))
+    if found.broke_off:
+        screen.print(
+            f"\n[yellow]The rehearsal ended early: {escape(found.broke_off)}[/yellow]\n"
+            "That may be due to the phantoms."
+        )
+    if picture and found.corners:
+        screen.print(f"\npicture  {escape(str(draw(found, site.path / 'preview.png')))}", soft_wrap=True)
+
+
+@app.command()
+def ledger(folder: Folder = Path()) -> None:
+    """Show the site's own ledger: each question it was asked and each answer it gave."""
+    from fedgeom.service.folders import SiteFolder
+    from fedgeom.service.journal import Journal
+    from fedgeom.service.running import describe
+
+    site = SiteFolder(folder.absolute())
+    site.config()
+    entries = Journal(site.path).entries()
+    for entry in entries:
+        typer.echo(describe(entry) + (f"\n    reveals {entry.reveals}" if entry.reveals else ""))
+    typer.echo(f"{len(entries)} questions, {sum(entry.sent for entry in entries):,} bytes left the site")
+
+
+def _table(head: list[str], rows: list[list[str]], right: tuple[int, ...]) -> Table:
+    from rich.table import Table
+
+    table = Table(header_style="dim", box=None, pad_edge=False)
+    for at, name in enumerate(head):
+        table.add_column(name, justify="right" if at in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,151 @@
+"""``fedgeom submit``: run a job on the sites of a running coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedgeom.federation.sites import Event
+    from fedgeom.service.submit import Board
+
+STYLES = {"expected": "dim", "joined": "cyan", "answering": "yellow", "answered": "green", "lost": "red"}
+
+
+def submit(
+    federation: Annotated[
+        Path | None, typer.Argument(help="A federation file; docs/deploy.md says what a submitted one may hold.")
+    ] = None,
+    folder: Annotated[
+        Path,
+        typer.Option(envvar="FEDGEOM_COORDINATOR", help="The coordinator's folder; the current one if not given."),
+    ] = Path(),
+    resume: Annotated[
+        str | None, typer.Option(help="Finish this run, by its folder or name, instead of beginning a new one.")
+    ] = None,
+) -> None:
+    """Run a method over the connected sites, and show how each of them stands.
+
+    Ends with code 0 when the run is finished, 1 when it failed, 130 when it was interrupted.
+    """
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import complain, console
+    from fedgeom.errors import InputError
+    from fedgeom.service import submit as service
+    from fedgeom.service.folders import CoordinatorFolder
+
+    if (federation is None) == (resume is None):
+        raise InputError("give either a federation file or --resume RUN")
+    screen = console()
+    made = CoordinatorFolder(folder.absolute())
+    if federation is not None:
+        job = service.new_job(made, federation)
+        ignored = service.ignored_keys(job.file)
+        if ignored:
+            complain(
+                f"not used in a submitted job, where every site has its site.toml: {', '.join(ignored)}", "yellow"
+            )
+    else:
+        assert resume is not None
+        job = service.job_to_resume(made, resume)
+    again = f"fedgeom submit --resume {job.name} --folder {folder}"
+    screen.print(f"run [bold]{escape(job.name)}[/bold] with {escape(', '.join(job.names))}")
+    number = ""
+    try:
+        number = service.start(made, job)
+        with Display(screen, service.Board(job.names)) as watch:
+            status = service.follow(made, job, number, watch)
+    except KeyboardInterrupt:
+        screen.print("\nstopping the run")
+        if number:
+            service.stop(made, job, number)
+        screen.print(f"Interrupted. What happened so far is in {escape(str(job.run_folder))}", soft_wrap=True)
+        screen.print(f"to go on: {escape(again)}", soft_wrap=True)
+        raise typer.Exit(130) from None
+    screen.print()
+    if status.state != "finished":
+        complain(f"{status.state}: {status.detail}")
+        complain(f"Flower's log: {made.path / 'coordinator.log'}\nrecord: {job.run_folder}", "")
+        complain(f"to go on: {again}\nif a site's keys, data or policy were the reason, submit anew instead", "")
+        raise typer.Exit(1)
+    show_record(job.run_folder, screen)
+
+
+class Display:
+    """Shows how the sites stand: a live table on a terminal, lines elsewhere."""
+
+    def __init__(self, out: Console, board: Board):
+        from rich.live import Live
+
+        self._out, self._board = out, board
+        self._live = Live(self._table(), console=out, refresh_per_second=4) if out.is_terminal else None
+
+    def __enter__(self) -> Display:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def __call__(self, event: Event | None) -> None:
+        """Take note of an event; None: the run begins anew."""
+        if event is None:
+            self._board.clear()
+        else:
+            self._board.take(event)
+            if self._live is None and event.state != "asked":
+                from rich.markup import escape
+
+                why = f": {event.detail}" if event.detail else ""
+                text = f"{event.step:>3} {event.site}: {event.state} {event.kind}{why}"
+                self._out.print(escape(text), soft_wrap=True)
+        if self._live:
+            self._live.update(self._table())
+
+    def _table(self) -> Table:
+        from rich.markup import escape
+        from rich.table import Table
+
+        from fedgeom.cli.screen import WORDS
+
+        table = Table(
+            title=f"step {self._board.step}", title_justify="left", header_style="dim", box=None, pad_edge=False
+        )
+        for name in ("site", "state", "question", ""):
+            table.add_column(name, overflow="fold")
+        for name, line in self._board.lines.items():
+            style = STYLES.get(line.state, "")
+            words = WORDS.get(line.kind, line.kind).strip()
+            state = f"[{style}]{line.state}[/{style}]" if style else line.state
+            table.add_row(escape(name), state, escape(words), escape(line.detail))
+        return table
+
+
+def show_record(folder: Path, screen: Console) -> None:
+    """Print what a run's record holds."""
+    from rich.markup import escape
+
+    from fedgeom.federation.record import read_folder
+    from fedgeom.report import tables
+
+    content = read_folder(folder)
+    screen.print(tables.ledger_table(content["ledger"]))
+    screen.print()
+    screen.print(tables.sites_table(content["ledger"]))
+    screen.print()
+    for name, value in content["metrics"].items():
+        screen.print(f"{name:<14}{value}", markup=False)
+    screen.print()
+    screen.print(f"model    {escape(str(folder / 'model.safetensors'))}", soft_wrap=True)
+    screen.print(f"record   {escape(str(folder))}", soft_wrap=True)

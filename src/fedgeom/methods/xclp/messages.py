@@ -1,0 +1,135 @@
+"""The questions of cross-client label propagation, and what their answers reveal."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import numpy as np
+
+from fedgeom.federation.messages import Array, Message, Name, Names, Question
+from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+
+Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
+Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
+Variant = Literal["ot", "bfv", "paillier", "paillier-unpacked"]
+
+
+class Hashing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How rows become bits (lines 3 and 4 of Algorithm 1) and how bits are compared (line 5)."""
+
+    bits: Bits
+    """L, the length of a hash."""
+    flip: Rate
+    """The share of bits that a site turns over at random, to disclose less."""
+    variant: Variant
+    seed: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    """The projection's seed; empty: it follows from the secret that the sites share."""
+
+
+class PairLetters(Message, frozen=True, kw_only=True):
+    """Sealed letters of the secure Hamming protocol, and a site's shares of the distances that are done."""
+
+    kind: ClassVar[str] = "xclp.letters"
+    reveals: ClassVar[str] = (
+        "shares of the Hamming distances between this site's rows and its partners': to the coordinator the "
+        "distances, that is, the angles between rows"
+    )
+    letters: dict[Name, bytes]
+    shares: dict[Name, Array]
+
+
+class Rows(Message, frozen=True, kw_only=True):
+    """How many rows a site has, and which of them want an influence column."""
+
+    kind: ClassVar[str] = "xclp.rows"
+    reveals: ClassVar[str] = "how many rows there are and which have a label"
+    labelled: Array
+    """One byte per row: 1 where the site wants an influence column."""
+
+
+class CountRows(Question, frozen=True, kw_only=True):
+    """Bring a site the mail of the joining, and ask how many rows it has."""
+
+    kind: ClassVar[str] = "xclp.ask-rows"
+    answer: ClassVar[type[Message]] = Rows
+    members: Names
+    letters: dict[Name, bytes]
+    hide: bool
+    """Whether sites hide which rows are labelled by asking for every column."""
+
+
+class FirstLetters(Message, frozen=True, kw_only=True):
+    """The first letters to partners, and the distances within the site."""
+
+    kind: ClassVar[str] = "xclp.first"
+    reveals: ClassVar[str] = "the Hamming distances between the site's own rows: the angles between them"
+    letters: dict[Name, bytes]
+    own: Array
+    """The distances of the site's rows to each other, upper triangle."""
+
+
+class Begin(Question, frozen=True, kw_only=True):
+    """Ask a site to hash its rows and to begin with its partners."""
+
+    kind: ClassVar[str] = "xclp.begin"
+    answer: ClassVar[type[Message]] = FirstLetters
+    hashing: Hashing
+    partners: dict[Name, Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]]
+    """The partners' numbers of rows."""
+
+
+class PassOn(Question, frozen=True, kw_only=True):
+    """Bring a site its partners' letters."""
+
+    kind: ClassVar[str] = "xclp.pass"
+    answer: ClassVar[type[Message]] = PairLetters
+    hashing: Hashing
+    number: Annotated[int, msgspec.Meta(ge=1, le=16)]
+    """Which letter of the protocol these are, from 1."""
+    letters: dict[Name, bytes]
+
+
+class CountClasses(Question, frozen=True, kw_only=True):
+    """Ask for a site's masked number of labelled rows in each class."""
+
+    kind: ClassVar[str] = "xclp.count"
+    answer: ClassVar[type[Message]] = MaskedVector
+    answer_reveals: ClassVar[str] = "masked; with all others: how many labelled rows each class has in all"
+    ticket: Ticket
+    classes: Names
+
+
+class Spread(Question, frozen=True, kw_only=True):
+    """Give a site its influence columns (line 12) and ask for its masked contribution (lines 13 and 14)."""
+
+    kind: ClassVar[str] = "xclp.spread"
+    answer: ClassVar[type[Message]] = MaskedVector
+    answer_reveals: ClassVar[str] = (
+        "nothing to the coordinator: every block of the sum stays masked for all but its owner. The site "
+        "has received the columns of its labelled rows: their influence on every row of all sites"
+    )
+    apart: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
+    ticket: Ticket
+    classes: Names
+    weights: Array
+    """What a label of each class counts: one over the class's total, or one."""
+    layout: dict[Name, tuple[int, int]]
+    columns: Array
+
+
+class Kept(Message, frozen=True, kw_only=True):
+    """A site has its result."""
+
+    kind: ClassVar[str] = "xclp.kept"
+    reveals: ClassVar[str] = "nothing: a receipt"
+
+
+class Collect(Question, frozen=True, kw_only=True):
+    """Give a site its block of the sum; only it can read it."""
+
+    kind: ClassVar[str] = "xclp.collect"
+    answer: ClassVar[type[Message]] = Kept
+    of: Ticket
+    """The ticket of the sum."""
+    block: Array

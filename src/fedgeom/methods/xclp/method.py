@@ -1,0 +1,265 @@
+"""Cross-client label propagation: labels spread over a graph that all sites' rows span together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.method import Method
+from fedgeom.federation.site import Site
+from fedgeom.federation.sites import Sites
+from fedgeom.methods.xclp.messages import (
+    Begin,
+    Collect,
+    CountClasses,
+    CountRows,
+    FirstLetters,
+    Hashing,
+    Kept,
+    PairLetters,
+    PassOn,
+    Rows,
+    Spread,
+    Variant,
+)
+from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.scores import class_weights
+from fedgeom.methods.xclp.site import XclpSite
+from fedgeom.protocols.cohort import Cohort, check_columns, join
+from fedgeom.protocols.hamming import open_shares, variant
+from fedgeom.protocols.pairs import asks_first, deliver
+from fedgeom.protocols.row_sums import row_sums
+from fedgeom.protocols.secure_sum import secure_sum
+from fedgeom.protocols.vocabulary import agree_on_names
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+Distances = dict[tuple[str, str], npt.NDArray[np.int64]]
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class XCLP(Method):
+    """Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
+
+    A site's labels never leave it, and only it learns the labels of its own rows. The coordinator learns the
+    angles between all rows: see SECURITY.md for what that gives away, and ``flip`` to blur it.
+    """
+
+    name: ClassVar[str] = "xclp"
+    site: ClassVar[type[Site[Any]]] = XclpSite
+
+    bits: int = 4096
+    """L: the length of the hashes."""
+    neighbours: int = 10
+    """k: how many most similar rows each row is tied to."""
+    alpha: float = 0.9
+    """α: how far labels spread. The paper's 0.99 spreads too far when labels are few."""
+    power: int = 3
+    """The power of the cosine that weighs an edge: 1 in the paper, 3 in its code."""
+    balance: bool = True
+    """Whether a label counts one over the number of its class's labels, as in the paper's code."""
+    hamming: Variant = "bfv"
+    """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
+    hidden_projection: bool = True
+    """Whether the coordinator must not know the projection. False: it follows from the seed of the run, so that the
+    same seed gives the same labels; a hidden one is new every time."""
+    flip: float = 0.0
+    """The share of hash bits that sites turn over at random, to blur what the coordinator learns."""
+    classes: tuple[str, ...] | None = None
+    """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
+    hide_labelled: bool = False
+    """Whether sites hide which of their rows are labelled, at the price of as many columns as rows."""
+    smallest: int = 2
+    """The fewest sites that make a result."""
+
+    def __post_init__(self) -> None:
+        if not 8 <= self.bits <= 65_528 or self.bits % 8:
+            raise InputError(f"bits={self.bits} given; wanted a multiple of 8 up to 65,528, such as 4096")
+        if not 0 < self.alpha < 1 or not math.isfinite(self.alpha):
+            raise InputError(f"alpha={self.alpha} given; wanted a number between 0 and 1")
+        if self.neighbours < 1 or self.power < 1:
+            raise InputError(f"neighbours={self.neighbours}, power={self.power} given; wanted at least 1")
+        if not 0 <= self.flip < 0.5:
+            raise InputError(f"flip={self.flip} given; wanted a share in [0, 0.5)")
+        if self.classes is not None and (len(set(self.classes)) < 2 or any("\n" in n for n in self.classes)):
+            raise InputError(f"classes={self.classes} given; wanted at least two different one-line names")
+        variant(self.hamming)
+
+    @classmethod
+    def published(cls, **changes: Any) -> XCLP:
+        """Return Algorithm 1 to the letter: α = 0.99, plain cosines, classes not balanced."""
+        return cls(**({"alpha": 0.99, "power": 1, "balance": False} | changes))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain values; class names are joined by line ends."""
+        joined = None if self.classes is None else "\n".join(self.classes)
+        return super().parameters() | {"classes": joined, "attempts": ATTEMPTS}
+
+    def check_together(self, sites: Sequence[SiteData]) -> None:
+        """Refuse sites whose tables do not fit together, before anything is sent."""
+        check_columns({site.name: site.X.shape[1] for site in sites})
+
+    def conduct(self, sites: Sites) -> XclpModel:
+        """Hold the conversation: join, compare, build the graph, spread labels, give each site its rows."""
+        terms = self.parameters()
+        cohort = join(sites, rounds=len(XclpSite.sums(terms)), terms=terms, smallest=self.smallest)
+        among, classes = cohort.names, self.classes
+        if classes is None:
+            classes, among = agree_on_names(cohort, smallest=self.smallest)
+        wanted = self._rows(cohort, among)
+        distances = self._distances(cohort, {name: len(mask) for name, mask in wanted.items()})
+        among = tuple(sorted({name for pair in distances for name in pair}))
+        places = _layout(among, {name: len(wanted[name]) for name in among})
+        graph = self._graph(distances, places)
+        counts = secure_sum(
+            cohort,
+            0,
+            lambda ticket: CountClasses(ticket=ticket, classes=classes),
+            modulus=2**64,
+            length=len(classes),
+            among=among,
+            smallest=self.smallest,
+        )
+        labelled = int(counts.vector.sum())
+        if labelled == 0:
+            raise InputError("no site has a labelled row: there is nothing to spread")
+        self._spread(cohort, classes, counts.vector, counts.sites, graph, places, wanted)
+        rows = {name: len(wanted[name]) for name in among}
+        sites.metrics |= {
+            "sites": len(among),
+            "rows": sum(rows.values()),
+            "labelled": labelled,
+            "classes": len(classes),
+            "edges": int(graph.nnz) // 2,
+        }
+        return XclpModel(classes)
+
+    def _rows(self, cohort: Cohort, among: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return, for each site, which of its rows want an influence column."""
+        questions = {
+            name: CountRows(members=cohort.names, letters=cohort.mail[name], hide=self.hide_labelled)
+            for name in among
+        }
+        found = cohort.sites.ask(questions, expect=Rows)
+        found.need(self.smallest, "how many rows they have")
+        return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
+
+    def _distances(self, cohort: Cohort, rows: dict[str, int]) -> Distances:
+        """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
+        sites = cohort.sites
+        seed = b"" if self.hidden_projection else str(sites.seed).encode()
+        hashing = Hashing(bits=self.bits, flip=float(self.flip), variant=self.hamming, seed=seed)
+        questions = {
+            name: Begin(hashing=hashing, partners={n: k for n, k in rows.items() if n != name}) for name in rows
+        }
+        first = sites.ask(questions, expect=FirstLetters)
+        first.need(self.smallest, "with first letters")
+        alive, found, shares = set(first), {}, {}
+        for name, answer in first.items():
+            found[name, name] = _square(answer.own.numpy(), rows[name])
+        post = deliver({name: answer.letters for name, answer in first.items()}, alive)
+        number = 1
+        while post:
+            asked = {
+                name: PassOn(hashing=hashing, number=number, letters=post.get(name, {})) for name in sorted(post)
+            }
+            replies = sites.ask(asked, expect=PairLetters)
+            alive -= set(replies.missing)
+            for name, reply in replies.items():
+                for partner, share in reply.shares.items():
+                    shares[name, partner] = share.numpy().astype(np.uint16)
+            post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
+            number += 1
+        group = variant(self.hamming).group
+        for one in sorted(alive):
+            for other in sorted(alive):
+                if one != other and asks_first(one, other):
+                    if (one, other) not in shares or (other, one) not in shares:
+                        raise ProtocolError(f"{one!r} and {other!r} did not finish their comparison")
+                    found[one, other] = open_shares(shares[one, other], shares[other, one], self.bits, group)
+        return {pair: H for pair, H in found.items() if set(pair) <= alive}
+
+    def _graph(self, distances: Distances, places: dict[str, tuple[int, int]]) -> sp.csr_array:
+        """Build the normalised graph from the blocks of distances (lines 6 to 9)."""
+        from fedgeom.geometry.graph import Neighbours, normalise
+        from fedgeom.geometry.lsh import cosine_from_hamming, debias
+
+        n = max(end for _, end in places.values())
+        found = Neighbours(n, self.neighbours)
+        for (one, other), H in sorted(distances.items()):
+            true = debias(H, self.bits, self.flip) if self.flip else H
+            found.add(places[one][0], places[other][0], cosine_from_hamming(true, self.bits))
+        return normalise(found.graph(power=self.power))
+
+    def _spread(
+        self,
+        cohort: Cohort,
+        classes: tuple[str, ...],
+        counts: npt.NDArray[np.uint64],
+        among: Sequence[str],
+        graph: sp.csr_array,
+        places: dict[str, tuple[int, int]],
+        wanted: dict[str, npt.NDArray[np.bool_]],
+    ) -> None:
+        """Give each site its influence columns, add up what they spread, give each site its rows back."""
+        from fedgeom.geometry.propagation import influence_columns
+
+        weights = class_weights(counts.astype(np.float64)) if self.balance else np.ones(len(classes))
+        columns = {
+            name: influence_columns(graph, self.alpha, places[name][0] + np.flatnonzero(wanted[name]))
+            for name in among
+        }
+
+        def rows_of(left: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+            return _layout(left, {name: len(wanted[name]) for name in left})
+
+        def ask(name: str, ticket: Any) -> Spread:
+            kept = np.concatenate([np.arange(*places[other]) for other in ticket.participants])
+            return Spread(
+                ticket=ticket,
+                classes=classes,
+                weights=Array.of(weights),
+                layout=rows_of(ticket.participants),
+                columns=Array.of(columns[name][kept].astype(np.float32)),
+            )
+
+        hidden = row_sums(
+            cohort,
+            range(1, 1 + ATTEMPTS),
+            ask,
+            modulus=2**64,
+            rows_of=rows_of,
+            columns=len(classes),
+            among=among,
+            smallest=self.smallest,
+        )
+        back = {name: Collect(of=hidden.ticket, block=Array.of(b)) for name, b in hidden.blocks.items()}
+        cohort.sites.ask(back, expect=Kept).need(1, "that they have their rows")
+
+
+def _layout(names: Sequence[str], rows: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """Put the sites' rows one below the other, in alphabetical order of the sites."""
+    layout, at = {}, 0
+    for name in sorted(names):
+        layout[name] = (at, at + rows[name])
+        at += rows[name]
+    return layout
+
+
+def _square(upper: npt.NDArray[Any], n: int) -> npt.NDArray[np.int64]:
+    """Fill a symmetric matrix from its upper triangle."""
+    if upper.shape != (n * (n - 1) // 2,):
+        raise ProtocolError(f"{upper.size} distances within a site of {n} rows came; wanted {n * (n - 1) // 2}")
+    full = np.zeros((n, n), np.int64)
+    full[np.triu_indices(n, 1)] = upper
+    return full + full.T

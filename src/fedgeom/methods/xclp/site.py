@@ -1,0 +1,242 @@
+"""Cross-client label propagation where the data are: hash, compare in secret, spread labels, read own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import Memory, answers
+from fedgeom.methods.xclp.messages import (
+    Begin,
+    Collect,
+    CountClasses,
+    CountRows,
+    FirstLetters,
+    Hashing,
+    Kept,
+    PairLetters,
+    PassOn,
+    Rows,
+    Spread,
+)
+from fedgeom.methods.xclp.scores import is_labelled, labels_and_confidence, one_hot
+from fedgeom.protocols.cohort import SecureMemory
+from fedgeom.protocols.fixed_point import from_fixed, to_fixed
+from fedgeom.protocols.hamming import PackedBits, Step, plain_distances, variant
+from fedgeom.protocols.pairs import PairSite, asks_first
+from fedgeom.protocols.row_sums import RowSite
+from fedgeom.protocols.secure_sum import MaskedVector
+from fedgeom.protocols.vocabulary import NamingSite
+from fedgeom.secure.keys import fingerprint
+from fedgeom.secure.masks import KeyStream
+
+FRACTION_BITS = 32
+PURPOSE = b"hamming"
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A pair's state before a turn: kept until the next turn, in case the answer was lost on its way."""
+
+    theirs: int
+    """How many rows the partner has."""
+    before: bytes | None
+    after: bytes | None
+    letter: bytes = b""
+    """A hash of the letter of the last turn: a state serves one letter only."""
+    number: int = 0
+
+
+class XclpMemory(SecureMemory, kw_only=True):
+    """What a site remembers beside its keys: its pairs, its contribution, its result."""
+
+    pairs: dict[str, Turn] = {}
+    classes: tuple[str, ...] = ()
+    contribution: Array | None = None
+    """The site's own rows of what it spread."""
+    own: tuple[int, int] = (0, 0)
+    height: int = 0
+    scores: Array | None = None
+
+
+class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]):
+    """Answers the questions of `XCLP` with ``graph="pairs"``."""
+
+    memory_type: ClassVar[type[Memory]] = XclpMemory
+
+    def check(self, terms: Mapping[str, Any]) -> None:
+        """Refuse data that the method cannot use, naming the site."""
+        X, me = self.data.X, self.badge.name
+        if len(X) == 0:
+            raise InputError(f"site {me!r} has no rows; leave it out of the federation")
+        bad = np.argwhere(~np.isfinite(X))
+        if bad.size:
+            raise InputError(f"site {me!r}: row {bad[0][0]}, column {bad[0][1]} is not finite: impute, or drop it")
+        wanted = terms["classes"]
+        unknown = sorted(set(self.label_names()) - set(wanted.split("\n"))) if wanted else []
+        if unknown:
+            raise InputError(f"site {me!r}: labels outside the agreed classes: {', '.join(unknown[:8])}")
+
+    @classmethod
+    def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the sums in order: the class counts, then the row sums and spare rounds for them."""
+        return (CountClasses.kind, *[Spread.kind] * int(terms["attempts"]))
+
+    @property
+    def labelled(self) -> npt.NDArray[np.bool_]:
+        """Which rows have a label."""
+        return is_labelled(self.data.y)
+
+    def label_names(self) -> list[str]:
+        """Return the site's own label names, unlabelled rows aside."""
+        return sorted(set(self.data.y[self.labelled].astype(str).tolist()))
+
+    def codes(self, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
+        """Return each row's class number, -1 where it has no label."""
+        place = {name: at for at, name in enumerate(classes)}
+        texts, has = self.data.y.astype(str).tolist(), self.labelled
+        try:
+            return np.array([place[t] if has_one else -1 for t, has_one in zip(texts, has, strict=True)], np.int64)
+        except KeyError as error:
+            raise InputError(f"the label {error} is not among the agreed classes") from error
+
+    @answers(CountRows)
+    def count_rows(self, ask: CountRows) -> Rows:
+        """Open the mail and say how many rows there are."""
+        self.open_letters(ask.members, ask.letters)
+        wanted = np.ones(len(self.data), bool) if ask.hide else self.labelled
+        return Rows(labelled=Array.of(wanted.astype(np.uint8)))
+
+    def bits(self, hashing: Hashing) -> PackedBits:
+        """Hash the rows with the projection that the sites share."""
+        from fedgeom.geometry.lsh import flip_bits, hash_bits
+
+        seed = fingerprint(b"projection", hashing.seed or self.memory.secret)
+        packed = hash_bits(self.data.X, seed, hashing.bits)
+        if hashing.flip:  # the same flips every time: a second draw would average the noise away
+            packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.memory.private)))
+        return PackedBits(packed, hashing.bits)
+
+    @answers(Begin)
+    def begin(self, ask: Begin) -> FirstLetters:
+        """Hash the rows, compare them among themselves, and write the first letters."""
+        memory, me = self.memory, self.badge.name
+        if not memory.secret:
+            raise ProtocolError("the sites have no common secret yet")
+        if me in ask.partners or not set(ask.partners) <= set(memory.order):
+            raise ProtocolError("the announced partners are not other members of the cohort")
+        self._check_many_enough({*ask.partners, me})
+        asked = fingerprint(msgspec.msgpack.encode((ask.hashing, sorted(ask.partners.items()))))
+        if memory.asked.setdefault("hashing", asked) != asked:
+            raise ProtocolError("distances of another kind or among others were asked for before")
+        mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.variant), {}
+        for partner, theirs in ask.partners.items():
+            state = None
+            if asks_first(me, partner):
+                step = how.begin(mine, theirs)
+                state = step.state
+                letters[partner] = self.seal_for(partner, PURPOSE, 1, step.letter or b"")
+            memory.pairs[partner] = Turn(theirs, None, state)
+        own = plain_distances(mine, mine)[np.triu_indices(len(mine), 1)]
+        return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint32)))
+
+    @answers(PassOn)
+    def pass_on(self, ask: PassOn) -> PairLetters:
+        """Answer the partners' letters; shares of finished pairs go to the coordinator."""
+        memory = self.memory
+        if memory.asked.get("hashing") is None:
+            raise ProtocolError("letters came before the site began")
+        mine: PackedBits | None = None
+        letters, shares = {}, {}
+        for partner, sealed in ask.letters.items():
+            if partner not in memory.pairs:
+                raise ProtocolError(f"{partner!r} is not a partner of this site")
+            if mine is None:
+                mine = self.bits(ask.hashing)
+            step = self._turn(partner, ask, sealed, mine)
+            if step.letter is not None:
+                letters[partner] = self.seal_for(partner, PURPOSE, ask.number + 1, step.letter)
+            if step.share is not None:
+                shares[partner] = Array.of(step.share.astype(np.uint32))
+        return PairLetters(letters=letters, shares=shares)
+
+    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> Step:
+        memory, how = self.memory, variant(ask.hashing.variant)
+        turn, print_of_letter = memory.pairs[partner], fingerprint(sealed)
+        if ask.number < turn.number or (ask.number == turn.number and print_of_letter != turn.letter):
+            raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
+        state = turn.before if ask.number == turn.number else turn.after
+        text = self.open_from(partner, PURPOSE, ask.number, sealed)
+        if asks_first(self.badge.name, partner):
+            if state is None:
+                raise ProtocolError(f"no letter from {partner!r} is expected any more")
+            step = how.step_a(mine, turn.theirs, state, text)
+        else:
+            step = how.step_b(mine, turn.theirs, state, text)
+        memory.pairs[partner] = Turn(turn.theirs, state, step.state, print_of_letter, ask.number)
+        return step
+
+    @answers(CountClasses)
+    def count_classes(self, ask: CountClasses) -> MaskedVector:
+        """Add this site's number of labelled rows per class to the secure sum."""
+        self.admit(ask.ticket)
+        counts = one_hot(self.codes(ask.classes), len(ask.classes)).sum(axis=0)
+        return self.mask(ask.ticket, counts.astype(np.uint64))
+
+    @answers(Spread)
+    def spread(self, ask: Spread) -> MaskedVector:
+        """Spread this site's labels over all rows, and hide what comes of it."""
+        self.admit(ask.ticket)
+        memory, me = self.memory, self.badge.name
+        columns, weights = ask.columns.numpy(), ask.weights.numpy()
+        height = max(end for _, end in ask.layout.values())
+        begin, end = ask.layout.get(me, (0, 0))
+        has = np.flatnonzero(self.labelled) if columns.shape[1:] == (int(self.labelled.sum()),) else None
+        chosen = np.arange(len(self.data)) if has is None else has
+        if end - begin != len(self.data) or columns.shape != (height, len(chosen)):
+            raise ProtocolError("the influence columns do not fit this site's rows")
+        if weights.shape != (len(ask.classes),) or not (np.isfinite(columns).all() and np.isfinite(weights).all()):
+            raise ProtocolError("the class weights do not fit the classes, or numbers are not finite")
+        Y = one_hot(self.codes(ask.classes), len(ask.classes))[chosen] * weights
+        scale = max(len(ask.ticket.participants), 1)
+        Z = to_fixed(columns.astype(np.float64) @ Y, fraction_bits=FRACTION_BITS, sites=scale)
+        matrix = Z.reshape(height, len(ask.classes))
+        memory.classes, memory.own, memory.height = ask.classes, (begin, end), height
+        memory.contribution = Array.of(matrix[begin:end])
+        return self.mask_rows(ask.ticket, matrix, (begin, end))
+
+    @answers(Collect)
+    def collect(self, ask: Collect) -> Kept:
+        """Read this site's own rows of the sum."""
+        memory = self.memory
+        if memory.contribution is None or memory.asked.get(f"mask {ask.of.round}") != fingerprint(ask.of.about):
+            raise ProtocolError("a result came of a sum that this site did not contribute to")
+        part = memory.contribution.numpy()
+        block = self.unmask_rows(ask.of, ask.block.numpy(), part, memory.own, memory.height)
+        scores = from_fixed(block, fraction_bits=FRACTION_BITS).reshape(-1, len(memory.classes))
+        memory.scores = Array.of(np.maximum(scores, 0.0))
+        return Kept()
+
+    def result(self) -> dict[str, Any]:
+        """Return the site's labels and confidences, in the agreed names; "" where no label reached a row."""
+        if self.memory.scores is None:
+            return {}
+        codes, confidence = labels_and_confidence(self.memory.scores.numpy())
+        names = np.array([*self.memory.classes, ""])
+        return {"labels": names[codes], "confidences": confidence, "scores": self.memory.scores.numpy()}
+
+
+class _Noise:
+    """Random bytes from a key, for flips that must come out the same each time."""
+
+    def __init__(self, key: bytes):
+        self._stream = KeyStream(key)
+
+    def bytes(self, length: int, /) -> bytes:
+        """Return the next bytes."""
+        return self._stream.words(-(-length // 8)).tobytes()[:length]
