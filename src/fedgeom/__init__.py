@@ -25,6 +25,7 @@ _HOMES = {
     "Policy": "fedgeom.federation.policy",
     "Hulls": "fedgeom.methods.hulls.method",
     "Moments": "fedgeom.methods.moments.method",
+    "XCLP": "fedgeom.methods.xclp.method",
     "load_model": "fedgeom.methods",
     "PoincareSVC": "fedgeom.geometry.svm",
     "EuclideanSVC": "fedgeom.geometry.svm",
@@ -33,6 +34,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "XCLP",
     "EuclideanSVC",
     "FedgeomError",
     "Hulls",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from fedgeom.methods import load_model
     from fedgeom.methods.hulls.method import Hulls
     from fedgeom.methods.moments.method import Moments
+    from fedgeom.methods.xclp.method import XCLP
 
 
 def __getattr__(name: str) -> Any:

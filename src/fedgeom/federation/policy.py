@@ -17,7 +17,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The least share of a site's secret-holders that must agree before anything is unmasked."""
 
     largest_message: int = 64 * 2**20
-    """The largest question, in bytes, the site reads."""
+    """The largest message, in bytes, the site reads or writes."""
 
     methods: tuple[str, ...] = ()
     """The methods the site answers; empty means all that it has installed."""

@@ -38,6 +38,16 @@ class Run:
     """What the coordinator decoded on the way (hulls, bins), for pictures."""
     folder: Path | None = None
 
+    @property
+    def labels(self) -> dict[str, npt.NDArray[Any]]:
+        """Each site's own labels for its rows, where the method yields labels."""
+        return {name: result["labels"] for name, result in self.local.items() if "labels" in result}
+
+    @property
+    def confidences(self) -> dict[str, npt.NDArray[Any]]:
+        """Each site's own confidence in its labels, from 0 to 1."""
+        return {name: result["confidences"] for name, result in self.local.items() if "confidences" in result}
+
 
 def run(
     method: Method,

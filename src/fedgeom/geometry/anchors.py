@@ -1,8 +1,8 @@
 """Label propagation through shared anchors: linear in the number of points, and without any pairwise distance.
 
-Anchors are centres of spherical k-means. Every step of it needs sums over points only, so that sites assign their
-own rows and a secure sum adds up what they found. A point is then written as a code on its few nearest anchors, row
-z of a matrix Z with rows that sum to one, and points are neighbours as far as they share anchors:
+Anchors are centres of spherical k-means. Every step of it needs sums over points only, so that sites assign
+their own rows and a secure sum adds up what they found. A point is then written as a code on its few nearest
+anchors, row z of a matrix Z with rows that sum to one, and points are neighbours as far as they share anchors:
 
     W = Z Λ⁻¹ Zᵀ,  Λ = diag(Zᵀ1) = diag(ZᵀZ 1),
 
@@ -36,6 +36,7 @@ __all__ = [
     "first_cells",
     "fit_anchors",
     "move",
+    "next_seed",
     "occupied",
     "unit_rows",
 ]
@@ -44,6 +45,7 @@ Floats = NDArray[np.float64]
 Cells = NDArray[np.int64]
 
 _ROWS = 4096
+_FIRST = 32
 
 
 def unit_rows(X: ArrayLike) -> Floats:
@@ -56,12 +58,13 @@ def unit_rows(X: ArrayLike) -> Floats:
 
 
 def first_cells(X: ArrayLike, mean: Floats, seed: bytes, A: int) -> Cells:
-    """Deal rows to A cells before there are anchors: by the largest of A random projections of x̂ - mean.
+    """Deal rows to a few cells (32, or A if that is less) before there are anchors.
 
-    All that is needed is the mean of the unit rows (a sum) and the seed that the sites share. Points that are near
-    each other have nearly the same projections, so that the cells are regions and not random heaps.
+    A row goes to the largest of as many random projections of x̂ - mean. All that is needed is the mean of the unit
+    rows (a sum) and the seed that the sites share. Rows that are near each other have nearly the same projections,
+    so that the cells are regions and not random heaps.
     """
-    directions = np.vstack(list(projection_blocks(seed, A, len(mean))))
+    directions = np.vstack(list(projection_blocks(seed, min(A, _FIRST), len(mean))))
     return _nearest(unit_rows(X) - mean, directions)
 
 
@@ -94,19 +97,26 @@ def occupied(counts: ArrayLike, least: int) -> Cells:
 
 
 def move(sums: Floats, counts: ArrayLike, A: int, seed: bytes) -> Floats:
-    """Return A unit anchors: the cells' directions, and where cells are missing, the fullest ones split in two.
+    """Return the cells' directions as unit anchors, and as long as there are fewer than A, split the widest cells.
 
-    A split copy is moved a little in a random direction of the shared seed, which parts the cell's points by
-    their projections on it.
+    Growing from few cells by splitting is what makes k-means good here. A cell of n points whose sum has length s
+    has distortion n - s, so that the sums say which cells are widest. At most all are split in one step. The two
+    halves lie on either side of the old anchor, in a random direction (from the seed) of the space that the anchors
+    span.
     """
-    anchors = unit_rows(sums)
-    missing = A - len(anchors)
+    anchors, n = unit_rows(sums), np.asarray(counts, np.float64)
+    missing = min(A - len(anchors), len(anchors))
     if missing <= 0:
         return anchors
-    heavy = np.argsort(-np.asarray(counts), kind="stable")
-    chosen = heavy[np.arange(missing) % len(heavy)]
-    noise = np.vstack(list(projection_blocks(seed, missing, anchors.shape[1]))) / np.sqrt(anchors.shape[1])
-    return np.vstack([anchors, unit_rows(anchors[chosen] + 0.1 * noise)])
+    length = np.linalg.norm(sums, axis=1)
+    widest = np.argsort(length - n, kind="stable")[:missing]
+    mix = np.vstack(list(projection_blocks(seed, missing, len(anchors))))
+    direction = unit_rows(mix @ (anchors - anchors.mean(axis=0)))
+    spread = np.sqrt(np.maximum(1.0 - (length / np.maximum(n, 1.0)) ** 2, 1e-6))[widest, None]
+    step = 0.5 * spread * direction
+    halves = unit_rows(anchors[widest] - step)
+    anchors[widest] = unit_rows(anchors[widest] + step)
+    return np.vstack([anchors, halves])
 
 
 def fit_anchors(parts: Sequence[ArrayLike], A: int, seed: bytes, *, rounds: int = 10, least: int = 1) -> Floats:
@@ -128,7 +138,7 @@ def fit_anchors(parts: Sequence[ArrayLike], A: int, seed: bytes, *, rounds: int 
         counts = np.sum([cell_counts(c[k], len(kept)) for _, c, k in pairs], axis=0)
         sums = np.sum([cell_sums(s[k], c[k], len(kept)) for s, c, k in pairs], axis=0)
         last = round_ == rounds - 1
-        anchors = move(sums, counts, len(kept) if last else A, _next(seed, round_))
+        anchors = move(sums, counts, len(kept) if last else A, next_seed(seed, round_))
         if last:
             break
         counts = np.sum([cell_counts(assign(s, anchors), len(anchors)) for s in sites], axis=0)
@@ -138,7 +148,7 @@ def fit_anchors(parts: Sequence[ArrayLike], A: int, seed: bytes, *, rounds: int 
     return anchors
 
 
-def codes(X: ArrayLike, anchors: Floats, m: int = 3, *, power: int = 8) -> sp.csr_array:
+def codes(X: ArrayLike, anchors: Floats, m: int = 3, *, power: int = 16) -> sp.csr_array:
     """Write rows as weights on their m nearest anchors, cos^power scaled to sum one: sparse, shape (n, A).
 
     A row at a right angle or more to all anchors (a row of zeros, too) gets an empty code and takes no part.
@@ -185,7 +195,7 @@ def anchor_scores(ZtZ: ArrayLike, ZtY: ArrayLike, alpha: float) -> Floats:
     root = np.where(used, 1.0 / np.sqrt(np.where(used, total, 1.0)), 0.0)[:, None]
     system = np.eye(len(gram)) - alpha * anchor_graph(gram)
     solved = cho_solve(cho_factor(system), root * labels)
-    return np.maximum(alpha * root * solved, 0.0)
+    return np.asarray(np.maximum(alpha * root * solved, 0.0), np.float64)
 
 
 def _gram(ZtZ: ArrayLike) -> Floats:
@@ -207,7 +217,7 @@ def _renumber(cells: Cells, kept: Cells, A: int) -> Cells:
     return place[cells]
 
 
-def _next(seed: bytes, round_: int) -> bytes:
+def next_seed(seed: bytes, round_: int) -> bytes:
     """Return another seed for each round, by changing the counter's half."""
     counter = int.from_bytes(seed[16:], "little") ^ (round_ + 1)
     return seed[:16] + counter.to_bytes(16, "little")

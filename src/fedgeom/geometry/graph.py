@@ -8,7 +8,7 @@ distances are integers, so that ties are common; of equal similarities the small
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,16 +92,16 @@ def knn_graph(
     them). With ``self_loops`` a row's own entry is one of its k, as Algorithm 1 read to the letter has it.
     Similarities of at most ``clip`` make no edge.
     """
-    if n is None:
-        whole = np.asarray(similarity, np.float64)
+    if n is not None:
+        found = Neighbours(n, k, self_loops=self_loops)
+        for first_row, first_column, block in cast("Iterable[Block]", similarity):
+            found.add(first_row, first_column, block)
+    else:
+        whole = np.asarray(cast("ArrayLike", similarity), np.float64)
         if whole.ndim != 2 or whole.shape[0] != whole.shape[1]:
             raise InputError(f"similarities of shape {whole.shape} given; wanted (n, n), or blocks and n")
         found = Neighbours(len(whole), k, self_loops=self_loops)
         found.add(0, 0, whole)
-    else:
-        found = Neighbours(n, k, self_loops=self_loops)
-        for first_row, first_column, block in similarity:  # type: ignore[union-attr]
-            found.add(first_row, first_column, block)
     return found.graph(power=power, clip=clip)
 
 

@@ -47,7 +47,7 @@ def projection_blocks(seed: bytes, L: int, d: int, block: int = 512) -> Iterator
     distribution function. The seed's first half is Philox's key, its second half the upper half of the counter.
     """
     if len(seed) != SEED_BYTES:
-        raise InputError(f"the seed has {len(seed)} bytes; wanted {SEED_BYTES}, for example from secrets.token_bytes")
+        raise InputError(f"the seed has {len(seed)} bytes; wanted {SEED_BYTES}, from secrets.token_bytes say")
     if L < 1 or d < 1 or block < 1:
         raise InputError(f"L={L}, d={d}, block={block} given; wanted positive numbers")
     counter = int.from_bytes(seed[16:], "little") << 128
@@ -62,7 +62,7 @@ def hash_bits(X: ArrayLike, seed: bytes, L: int, *, block: int = 512) -> Bits:
     """Hash every row to L bits, packed eight to a byte: shape (n, L/8), most significant bit first.
 
     Laws: scaling a row by a positive number changes no bit; -v has all bits of v turned (where no product is 0).
-    A row of zeros lies on every hyperplane and gets ones only: its cosine to any other row is estimated as about 0.
+    A row of zeros lies on every hyperplane and gets ones only: its cosine to other rows is estimated as about 0.
     """
     rows = _table(X)
     _check_length(L)
@@ -119,20 +119,22 @@ def flip_bits(bits: ArrayLike, rate: float, rng: ByteSource) -> Bits:
     return out
 
 
-def debias(H: ArrayLike, L: int, rate: float) -> Floats:
-    """Undo what flipping both rows' bits does to Hamming distances, on average; the result is kept in [0, L].
+def debias(H: ArrayLike, L: int, rate: float, *, both: bool = True) -> Floats:
+    """Undo what flipping bits does to Hamming distances, on average; the result is kept in [0, L].
 
     A pair of bits that differs with probability p differs with p(1-2f)² + 2f(1-f) after both were flipped with
-    probability f. Noise grows: the standard error is multiplied by up to 1/(1-2f)².
+    probability f, and with p(1-2f) + f after one of them was (``both=False``). Noise grows: the standard error is
+    multiplied by up to 1/(1-2f)².
     """
     f = _rate(rate)
-    h = (np.asarray(H, np.float64) - 2 * f * (1 - f) * L) / (1 - 2 * f) ** 2
+    f = 2 * f * (1 - f) if both else f
+    h = (np.asarray(H, np.float64) - f * L) / (1 - 2 * f)
     return np.asarray(np.clip(h, 0.0, L), np.float64)
 
 
 def _rate(rate: float) -> float:
     if not 0.0 <= rate < 0.5:
-        raise InputError(f"a flip rate of {rate!r} was given; wanted at least 0 and less than 0.5 (0.5 is pure noise)")
+        raise InputError(f"a flip rate of {rate!r} was given; wanted at least 0 and less than 0.5, pure noise")
     return min(round(rate * 65536), 32767) / 65536
 
 
@@ -155,7 +157,7 @@ def _packed(bits: ArrayLike, L: int, name: str) -> Bits:
     packed = np.asarray(bits)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != L // 8:
         raise InputError(
-            f"{name} is {packed.dtype} of shape {packed.shape}; wanted uint8 of shape (n, {L // 8}), from hash_bits"
+            f"{name} is {packed.dtype} of shape {packed.shape}; wanted hash_bits' uint8 (n, {L // 8})"
         )
     return packed
 

@@ -1,9 +1,9 @@
 """Propagating labels along a graph: (Id - αW)⁻¹ applied to columns, without ever forming the inverse.
 
-W is symmetric with eigenvalues in [-1, 1], so that Id - αW is symmetric and positive definite with condition number
-at most (1+α)/(1-α): 19 for α = 0.9, 199 for α = 0.99. Conjugate gradients need about as many steps as half its
-root times the digits wanted, each step being one product with the sparse matrix. Small graphs are factorised
-instead; fill makes that slow beyond a few thousand points.
+W is symmetric with eigenvalues in [-1, 1], so that Id - αW is symmetric and positive definite with condition
+number at most (1+α)/(1-α): 19 for α = 0.9, 199 for α = 0.99. Conjugate gradients gain a digit in about as many
+steps as its root, each step being one product with the sparse matrix. Small graphs are factorised instead; fill
+makes that slow beyond a few thousand points.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from fedgeom.federation.method import Method
 METHODS = {
     "hulls": ("fedgeom.methods.hulls.method", "Hulls", "fedgeom.methods.hulls.model", "HullModel"),
     "moments": ("fedgeom.methods.moments.method", "Moments", "fedgeom.methods.moments.model", "MomentsModel"),
+    "xclp": ("fedgeom.methods.xclp.method", "XCLP", "fedgeom.methods.xclp.model", "XclpModel"),
 }
 """For each method: where its class is, and where the class of its models is."""
 

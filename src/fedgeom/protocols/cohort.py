@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Key, Message, Name, Question, Signature, decode, encode
 from fedgeom.federation.site import Memory, Site, answers
 from fedgeom.federation.sites import Answers, Sites
@@ -102,6 +102,8 @@ class SecureMemory(Memory, kw_only=True):
     """The seed of randomness that is never shared, not even in shares."""
     joined_on: bytes = b""
     """A hash of the terms on which the site joined."""
+    terms: dict[str, Term] = {}
+    """The terms themselves: later questions must keep to them."""
     sums: tuple[str, ...] = ()
     """The questions whose answers are summed, by round; empty: any."""
     cohort: dict[str, PublicKeys] = {}
@@ -247,13 +249,15 @@ class SecureSite(Site[Mem]):
         try:
             self.check(ask.terms)
             memory.sums = self.sums(ask.terms)
-        except (KeyError, TypeError) as error:
+        except FedgeomError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ProtocolError("the terms are not those of this method") from error
         if memory.sums and len(memory.sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(memory.sums)} sums, not {ask.rounds}")
         terms = print_of_terms(ask.terms)
         if not memory.letter_secret:
-            memory.joined_on = terms
+            memory.joined_on, memory.terms = terms, ask.terms
             memory.letter_secret = new_exchange_secret()
             memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
@@ -264,6 +268,16 @@ class SecureSite(Site[Mem]):
         if memory.joined_on != terms:
             raise ProtocolError("the run was announced on other terms before")
         return self._own_keys()
+
+    def keep_to_terms(self, **said: object) -> None:
+        """Refuse a question that departs from what was settled when the site joined.
+
+        A coordinator could invite on coarse terms, which a steward looks at, and then ask in fine ones.
+        """
+        for name, value in said.items():
+            agreed = self.memory.terms.get(name)
+            if agreed is not None and agreed != value:
+                raise ProtocolError(f"{name}={value} is asked for; the site joined on {name}={agreed}")
 
     def _own_keys(self) -> PublicKeys:
         memory = self.memory

@@ -50,14 +50,25 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The bins of Section 5.2."""
         from fedgeom.geometry.grid import PolarGrid
 
-        return PolarGrid(self.epsilon, self.radius, c=self.curvature)
+        try:
+            return PolarGrid(self.epsilon, self.radius, c=self.curvature)
+        except OverflowError as error:
+            raise InputError(f"epsilon={self.epsilon} is too fine: the bins cannot be counted") from error
 
     @cached_property
     def labels(self) -> CountedLabels:
-        """One label per hull; each hull has a bin at most once, so at most J·L labels meet."""
+        """One label per hull; each hull has a bin at most once, so at most J·L labels meet.
+
+        A cheap lower bound comes first: building labels that cannot fit takes minutes.
+        """
         from fedgeom.codes.sidon import bose_chowla
 
         hulls = self.classes * self.blocks
+        if hulls ** (self.h + 2) >= 2**FIELD_BITS:
+            raise InputError(
+                f"labels for {hulls} hulls, of which {self.h} may meet, do not fit into {FIELD_BITS} bits: use a "
+                "smaller h or fewer classes"
+            )
         return bose_chowla(hulls, self.h).counted(hulls)
 
     @cached_property
@@ -97,7 +108,7 @@ def largest_order(classes: int, blocks: int, bins: int) -> int:
 
     hulls = classes * blocks
     for h in range(min(MOST_MEETING, hulls), 0, -1):
-        if hulls ** (h + 2) >= 2**FIELD_BITS:  # a cheap lower bound spares building labels that cannot fit
+        if hulls ** (h + 2) >= 2**FIELD_BITS:  # see `HullPlan.labels`
             continue
         try:
             field_above(max(bins, bose_chowla(hulls, h).counted(hulls).largest_total))

@@ -126,6 +126,7 @@ class HullSite(SummingSite[HullMemory]):
         from fedgeom.geometry.hull import trimmed_hull
         from fedgeom.geometry.poincare import hyperbolic_radius
 
+        self.keep_to_terms(curvature=ask.curvature, trim=ask.trim)
         self.admit(ask.ticket)
         points = self._points(ask.embedding, ask.curvature)
         labels = self.data.y.astype(str)
@@ -143,10 +144,24 @@ class HullSite(SummingSite[HullMemory]):
         """Send the quantized hulls, under this site's labels, encoded and masked."""
         from fedgeom.methods.hulls.plain import local_hulls
 
-        self.admit(ask.ticket)
         plan = ask.plan
+        self.keep_to_terms(
+            epsilon=plan.epsilon,
+            radius=plan.radius,
+            curvature=plan.curvature,
+            n_classes=plan.classes,
+            capacity=plan.capacity,
+            h=plan.h,
+            trim=ask.trim,
+        )
+        self.admit(ask.ticket)
         if plan.blocks != len(self.memory.order) or int(ask.ticket.modulus) != plan.code.modulus:
             raise ProtocolError("the plan does not fit the sites that joined")
+        most = self.badge.policy.largest_message
+        if 8 * plan.code.length > most:
+            raise ProtocolError(
+                f"the answer would have {8 * plan.code.length:,} bytes; the site's policy allows {most:,}"
+            )
         points = self._points(ask.embedding, plan.curvature)
         hulls = local_hulls(points, self.data.y.astype(str), plan.grid, ask.trim)
         self._choose_slots(list(hulls), plan.classes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedgeom.data.checks import check_table
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Message, Names, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site, answers
@@ -79,6 +79,10 @@ class MomentsSite(NamingSite[SecureMemory]):
     @answers(GiveMoments)
     def give(self, ask: GiveMoments) -> MaskedVector:
         """Add this site's moments to the secure sum."""
+        flat = self.memory.terms.get("space") != "ball"
+        if flat != (ask.curvature is None):
+            raise ProtocolError("the moments are asked for in another space than the one the site joined on")
+        self.keep_to_terms(classes="\n".join(ask.classes), **({} if flat else {"curvature": ask.curvature}))
         self.admit(ask.ticket)
         values = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature)
         sites = len(ask.ticket.participants)

@@ -12,7 +12,16 @@ from fedgeom.protocols.secure_sum import MaskedVector, Ticket
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
-Variant = Literal["ot", "bfv", "paillier", "paillier-unpacked"]
+Comparison = Literal["ot", "bfv", "paillier", "paillier-unpacked"]
+
+
+class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a site reads labels from its scores (lines 15 and 16)."""
+
+    variant: Literal["ours", "paper", "code"]
+    prior: Literal["em", "own", "none"]
+    counts: Array
+    """How many labels each class has over all sites."""
 
 
 class Hashing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -22,7 +31,7 @@ class Hashing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """L, the length of a hash."""
     flip: Rate
     """The share of bits that a site turns over at random, to disclose less."""
-    variant: Variant
+    comparison: Comparison
     seed: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
     """The projection's seed; empty: it follows from the secret that the sites share."""
 
@@ -112,8 +121,6 @@ class Spread(Question, frozen=True, kw_only=True):
     apart: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
     ticket: Ticket
     classes: Names
-    weights: Array
-    """What a label of each class counts: one over the class's total, or one."""
     layout: dict[Name, tuple[int, int]]
     columns: Array
 
@@ -133,3 +140,4 @@ class Collect(Question, frozen=True, kw_only=True):
     of: Ticket
     """The ticket of the sum."""
     block: Array
+    reading: Reading

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +15,12 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site
 from fedgeom.federation.sites import Sites
+from fedgeom.methods.xclp.anchored import AnchorConversation, Labelled, TakeModel
+from fedgeom.methods.xclp.anchored_site import XclpSite
 from fedgeom.methods.xclp.messages import (
     Begin,
     Collect,
+    Comparison,
     CountClasses,
     CountRows,
     FirstLetters,
@@ -26,13 +28,13 @@ from fedgeom.methods.xclp.messages import (
     Kept,
     PairLetters,
     PassOn,
+    Reading,
     Rows,
     Spread,
-    Variant,
 )
 from fedgeom.methods.xclp.model import XclpModel
-from fedgeom.methods.xclp.scores import class_weights
-from fedgeom.methods.xclp.site import XclpSite
+from fedgeom.methods.xclp.plain import Setting, setting_for, shared_seed
+from fedgeom.methods.xclp.site import ATTEMPTS
 from fedgeom.protocols.cohort import Cohort, check_columns, join
 from fedgeom.protocols.hamming import open_shares, variant
 from fedgeom.protocols.pairs import asks_first, deliver
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 Distances = dict[tuple[str, str], npt.NDArray[np.int64]]
-ATTEMPTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +59,32 @@ class XCLP(Method):
     name: ClassVar[str] = "xclp"
     site: ClassVar[type[Site[Any]]] = XclpSite
 
+    graph: Literal["pairs", "anchors"] = "pairs"
+    """"pairs": all rows are compared, as published. "anchors": through shared cluster centres, which needs secure
+    sums only, discloses less, is linear in the number of rows and yields a model for new rows."""
+    anchors: int = 300
+    """The number of anchors."""
+    rounds: int = 10
+    """The steps of clustering that find the anchors."""
+    least_cell: int = 5
+    """A cluster with fewer rows is never summed."""
+    code: int = 3
+    """On how many nearest anchors a row is written."""
     bits: int = 4096
     """L: the length of the hashes."""
-    neighbours: int = 10
-    """k: how many most similar rows each row is tied to."""
-    alpha: float = 0.9
-    """α: how far labels spread. The paper's 0.99 spreads too far when labels are few."""
-    power: int = 3
-    """The power of the cosine that weighs an edge: 1 in the paper, 3 in its code."""
-    balance: bool = True
-    """Whether a label counts one over the number of its class's labels, as in the paper's code."""
-    hamming: Variant = "bfv"
+    variant: Literal["ours", "paper", "code"] = "ours"
+    """How labels spread: "paper" is Algorithm 1 to the letter, "code" what its authors run, "ours" measured best."""
+    neighbours: int | None = None
+    """k: how many most similar rows each row is tied to. None: the variant's."""
+    alpha: float | None = None
+    """α: how far labels spread. None: the variant's (the paper's 0.99 spreads too far when labels are few)."""
+    prior: Literal["em", "own", "none"] = "em"
+    """How a site estimates its own class shares, by itself: for "ours" only."""
+    hamming: Comparison = "bfv"
     """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
-    """Whether the coordinator must not know the projection. False: it follows from the seed of the run, so that the
-    same seed gives the same labels; a hidden one is new every time."""
+    """Whether the coordinator must not know the projection. False: it follows from the run's seed, so that the same
+    seed gives the same labels; a hidden one is new every time."""
     flip: float = 0.0
     """The share of hash bits that sites turn over at random, to blur what the coordinator learns."""
     classes: tuple[str, ...] | None = None
@@ -83,12 +95,19 @@ class XCLP(Method):
     """The fewest sites that make a result."""
 
     def __post_init__(self) -> None:
+        if self.graph not in ("pairs", "anchors"):
+            raise InputError(f'graph={self.graph!r} is unknown; wanted "pairs" or "anchors"')
+        if min(self.anchors, self.code, self.least_cell) < 1 or not 1 <= self.rounds <= 30:
+            raise InputError("anchors, code and least_cell must be at least 1, and rounds 1 … 30")
         if not 8 <= self.bits <= 65_528 or self.bits % 8:
             raise InputError(f"bits={self.bits} given; wanted a multiple of 8 up to 65,528, such as 4096")
-        if not 0 < self.alpha < 1 or not math.isfinite(self.alpha):
+        setting = setting_for(self.variant, self.neighbours, self.alpha)
+        if not 0 < setting.alpha < 1:
             raise InputError(f"alpha={self.alpha} given; wanted a number between 0 and 1")
-        if self.neighbours < 1 or self.power < 1:
-            raise InputError(f"neighbours={self.neighbours}, power={self.power} given; wanted at least 1")
+        if setting.k < 1:
+            raise InputError(f"neighbours={self.neighbours} given; wanted at least 1")
+        if self.prior not in ("em", "own", "none"):
+            raise InputError(f'prior={self.prior!r} is unknown; wanted "em", "own" or "none"')
         if not 0 <= self.flip < 0.5:
             raise InputError(f"flip={self.flip} given; wanted a share in [0, 0.5)")
         if self.classes is not None and (len(set(self.classes)) < 2 or any("\n" in n for n in self.classes)):
@@ -97,17 +116,21 @@ class XCLP(Method):
 
     @classmethod
     def published(cls, **changes: Any) -> XCLP:
-        """Return Algorithm 1 to the letter: α = 0.99, plain cosines, classes not balanced."""
-        return cls(**({"alpha": 0.99, "power": 1, "balance": False} | changes))
+        """Return Algorithm 1 to the letter."""
+        return cls(**({"variant": "paper"} | changes))
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain values; class names are joined by line ends."""
         joined = None if self.classes is None else "\n".join(self.classes)
-        return super().parameters() | {"classes": joined, "attempts": ATTEMPTS}
+        return super().parameters() | {"classes": joined}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.X.shape[1] for site in sites})
+
+    @property
+    def _setting(self) -> Setting:
+        return setting_for(self.variant, self.neighbours, self.alpha)
 
     def conduct(self, sites: Sites) -> XclpModel:
         """Hold the conversation: join, compare, build the graph, spread labels, give each site its rows."""
@@ -116,6 +139,8 @@ class XCLP(Method):
         among, classes = cohort.names, self.classes
         if classes is None:
             classes, among = agree_on_names(cohort, smallest=self.smallest)
+        if self.graph == "anchors":
+            return self._through_anchors(cohort, among, classes)
         wanted = self._rows(cohort, among)
         distances = self._distances(cohort, {name: len(mask) for name, mask in wanted.items()})
         among = tuple(sorted({name for pair in distances for name in pair}))
@@ -133,7 +158,8 @@ class XCLP(Method):
         labelled = int(counts.vector.sum())
         if labelled == 0:
             raise InputError("no site has a labelled row: there is nothing to spread")
-        self._spread(cohort, classes, counts.vector, counts.sites, graph, places, wanted)
+        reading = self._reading(counts.vector.astype(np.float64))
+        self._spread(cohort, classes, reading, counts.sites, graph, places, wanted)
         rows = {name: len(wanted[name]) for name in among}
         sites.metrics |= {
             "sites": len(among),
@@ -143,6 +169,21 @@ class XCLP(Method):
             "edges": int(graph.nnz) // 2,
         }
         return XclpModel(classes)
+
+    def _through_anchors(self, cohort: Cohort, among: Sequence[str], classes: tuple[str, ...]) -> XclpModel:
+        sites = cohort.sites
+        talk = AnchorConversation(self, cohort, among, sites.seed)
+        anchors = talk.fit()
+        scores, counts = talk.scores(anchors, classes)
+        model = XclpModel(classes, anchors, scores, counts, self.variant, self.code)
+        take = TakeModel(model=model.to_bytes(), reading=self._reading(counts))
+        told = sites.ask(take, of=talk.among, expect=Labelled)
+        told.need(1, "that they have the model")
+        sites.metrics |= {"sites": len(talk.among), "classes": len(classes), "anchors": len(anchors)}
+        return model
+
+    def _reading(self, counts: npt.NDArray[np.float64]) -> Reading:
+        return Reading(variant=self.variant, prior=self.prior, counts=Array.of(counts))
 
     def _rows(self, cohort: Cohort, among: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
         """Return, for each site, which of its rows want an influence column."""
@@ -157,8 +198,8 @@ class XCLP(Method):
     def _distances(self, cohort: Cohort, rows: dict[str, int]) -> Distances:
         """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
         sites = cohort.sites
-        seed = b"" if self.hidden_projection else str(sites.seed).encode()
-        hashing = Hashing(bits=self.bits, flip=float(self.flip), variant=self.hamming, seed=seed)
+        seed = b"" if self.hidden_projection else shared_seed(sites.seed)
+        hashing = Hashing(bits=self.bits, flip=float(self.flip), comparison=self.hamming, seed=seed)
         questions = {
             name: Begin(hashing=hashing, partners={n: k for n, k in rows.items() if n != name}) for name in rows
         }
@@ -194,18 +235,18 @@ class XCLP(Method):
         from fedgeom.geometry.graph import Neighbours, normalise
         from fedgeom.geometry.lsh import cosine_from_hamming, debias
 
-        n = max(end for _, end in places.values())
-        found = Neighbours(n, self.neighbours)
+        n, setting = max(end for _, end in places.values()), self._setting
+        found = Neighbours(n, setting.k, self_loops=setting.self_loops)
         for (one, other), H in sorted(distances.items()):
             true = debias(H, self.bits, self.flip) if self.flip else H
             found.add(places[one][0], places[other][0], cosine_from_hamming(true, self.bits))
-        return normalise(found.graph(power=self.power))
+        return normalise(found.graph(power=setting.power))
 
     def _spread(
         self,
         cohort: Cohort,
         classes: tuple[str, ...],
-        counts: npt.NDArray[np.uint64],
+        reading: Reading,
         among: Sequence[str],
         graph: sp.csr_array,
         places: dict[str, tuple[int, int]],
@@ -214,9 +255,8 @@ class XCLP(Method):
         """Give each site its influence columns, add up what they spread, give each site its rows back."""
         from fedgeom.geometry.propagation import influence_columns
 
-        weights = class_weights(counts.astype(np.float64)) if self.balance else np.ones(len(classes))
         columns = {
-            name: influence_columns(graph, self.alpha, places[name][0] + np.flatnonzero(wanted[name]))
+            name: influence_columns(graph, self._setting.alpha, places[name][0] + np.flatnonzero(wanted[name]))
             for name in among
         }
 
@@ -228,7 +268,6 @@ class XCLP(Method):
             return Spread(
                 ticket=ticket,
                 classes=classes,
-                weights=Array.of(weights),
                 layout=rows_of(ticket.participants),
                 columns=Array.of(columns[name][kept].astype(np.float32)),
             )
@@ -243,7 +282,10 @@ class XCLP(Method):
             among=among,
             smallest=self.smallest,
         )
-        back = {name: Collect(of=hidden.ticket, block=Array.of(b)) for name, b in hidden.blocks.items()}
+        back = {
+            name: Collect(of=hidden.ticket, block=Array.of(b), reading=reading)
+            for name, b in hidden.blocks.items()
+        }
         cohort.sites.ask(back, expect=Kept).need(1, "that they have their rows")
 
 

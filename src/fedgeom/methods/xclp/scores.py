@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedgeom.errors import InputError
 
-__all__ = ["ABSTAIN", "class_weights", "is_labelled", "labels_and_confidence", "normalise_classes", "one_hot", "shares"]
+__all__ = [
+    "ABSTAIN",
+    "class_weights",
+    "is_labelled",
+    "labels_and_confidence",
+    "normalise_classes",
+    "one_hot",
+    "shares",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -22,10 +22,11 @@ from fedgeom.methods.xclp.messages import (
     Kept,
     PairLetters,
     PassOn,
+    Reading,
     Rows,
     Spread,
 )
-from fedgeom.methods.xclp.scores import is_labelled, labels_and_confidence, one_hot
+from fedgeom.methods.xclp.scores import is_labelled, one_hot
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from fedgeom.protocols.hamming import PackedBits, Step, plain_distances, variant
@@ -36,6 +37,8 @@ from fedgeom.protocols.vocabulary import NamingSite
 from fedgeom.secure.keys import fingerprint
 from fedgeom.secure.masks import KeyStream
 
+ATTEMPTS = 3
+"""How often the row sums may start anew because a site was lost."""
 FRACTION_BITS = 32
 PURPOSE = b"hamming"
 
@@ -61,10 +64,13 @@ class XclpMemory(SecureMemory, kw_only=True):
     """The site's own rows of what it spread."""
     own: tuple[int, int] = (0, 0)
     height: int = 0
+    labels: Array | None = None
+    confidences: Array | None = None
     scores: Array | None = None
+    model: bytes = b""
 
 
-class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]):
+class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]):
     """Answers the questions of `XCLP` with ``graph="pairs"``."""
 
     memory_type: ClassVar[type[Memory]] = XclpMemory
@@ -85,7 +91,7 @@ class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]
     @classmethod
     def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the sums in order: the class counts, then the row sums and spare rounds for them."""
-        return (CountClasses.kind, *[Spread.kind] * int(terms["attempts"]))
+        return (CountClasses.kind, *[Spread.kind] * ATTEMPTS)
 
     @property
     def labelled(self) -> npt.NDArray[np.bool_]:
@@ -116,7 +122,7 @@ class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]
         """Hash the rows with the projection that the sites share."""
         from fedgeom.geometry.lsh import flip_bits, hash_bits
 
-        seed = fingerprint(b"projection", hashing.seed or self.memory.secret)
+        seed = hashing.seed or fingerprint(b"projection", self.memory.secret)
         packed = hash_bits(self.data.X, seed, hashing.bits)
         if hashing.flip:  # the same flips every time: a second draw would average the noise away
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.memory.private)))
@@ -134,7 +140,7 @@ class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]
         asked = fingerprint(msgspec.msgpack.encode((ask.hashing, sorted(ask.partners.items()))))
         if memory.asked.setdefault("hashing", asked) != asked:
             raise ProtocolError("distances of another kind or among others were asked for before")
-        mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.variant), {}
+        mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.comparison), {}
         for partner, theirs in ask.partners.items():
             state = None
             if asks_first(me, partner):
@@ -166,7 +172,7 @@ class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]
         return PairLetters(letters=letters, shares=shares)
 
     def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> Step:
-        memory, how = self.memory, variant(ask.hashing.variant)
+        memory, how = self.memory, variant(ask.hashing.comparison)
         turn, print_of_letter = memory.pairs[partner], fingerprint(sealed)
         if ask.number < turn.number or (ask.number == turn.number and print_of_letter != turn.letter):
             raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
@@ -193,16 +199,16 @@ class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]
         """Spread this site's labels over all rows, and hide what comes of it."""
         self.admit(ask.ticket)
         memory, me = self.memory, self.badge.name
-        columns, weights = ask.columns.numpy(), ask.weights.numpy()
+        columns = ask.columns.numpy()
         height = max(end for _, end in ask.layout.values())
         begin, end = ask.layout.get(me, (0, 0))
         has = np.flatnonzero(self.labelled) if columns.shape[1:] == (int(self.labelled.sum()),) else None
         chosen = np.arange(len(self.data)) if has is None else has
         if end - begin != len(self.data) or columns.shape != (height, len(chosen)):
             raise ProtocolError("the influence columns do not fit this site's rows")
-        if weights.shape != (len(ask.classes),) or not (np.isfinite(columns).all() and np.isfinite(weights).all()):
-            raise ProtocolError("the class weights do not fit the classes, or numbers are not finite")
-        Y = one_hot(self.codes(ask.classes), len(ask.classes))[chosen] * weights
+        if not np.isfinite(columns).all():
+            raise ProtocolError("the influence columns are not all finite")
+        Y = one_hot(self.codes(ask.classes), len(ask.classes))[chosen]
         scale = max(len(ask.ticket.participants), 1)
         Z = to_fixed(columns.astype(np.float64) @ Y, fraction_bits=FRACTION_BITS, sites=scale)
         matrix = Z.reshape(height, len(ask.classes))
@@ -219,16 +225,32 @@ class XclpSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]
         part = memory.contribution.numpy()
         block = self.unmask_rows(ask.of, ask.block.numpy(), part, memory.own, memory.height)
         scores = from_fixed(block, fraction_bits=FRACTION_BITS).reshape(-1, len(memory.classes))
-        memory.scores = Array.of(np.maximum(scores, 0.0))
+        self.read_labels(np.maximum(scores, 0.0), memory.classes, ask.reading)
         return Kept()
+
+    def read_labels(self, Z: npt.NDArray[np.float64], classes: tuple[str, ...], reading: Reading) -> None:
+        """Turn this site's rows of Z into its labels and confidences; nothing of it leaves."""
+        from fedgeom.methods.xclp.plain import at_site, setting_for
+
+        counts = reading.counts.numpy()
+        if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
+            raise ProtocolError("the class counts do not fit the classes")
+        setting = setting_for(reading.variant, None, None)
+        found = at_site(Z, self.codes(classes), setting, counts, reading.prior)
+        self.memory.labels, self.memory.confidences = Array.of(found.codes), Array.of(found.confidence)
+        self.memory.scores = Array.of(found.scores)
 
     def result(self) -> dict[str, Any]:
         """Return the site's labels and confidences, in the agreed names; "" where no label reached a row."""
-        if self.memory.scores is None:
+        memory = self.memory
+        if memory.labels is None or memory.confidences is None or memory.scores is None:
             return {}
-        codes, confidence = labels_and_confidence(self.memory.scores.numpy())
-        names = np.array([*self.memory.classes, ""])
-        return {"labels": names[codes], "confidences": confidence, "scores": self.memory.scores.numpy()}
+        names = np.array([*memory.classes, ""])
+        return {
+            "labels": names[memory.labels.numpy()],
+            "confidences": memory.confidences.numpy(),
+            "scores": memory.scores.numpy(),
+        }
 
 
 class _Noise:

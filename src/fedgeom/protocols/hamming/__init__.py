@@ -9,9 +9,9 @@ uniformly random on their own, and both go to the coordinator, whose `open_share
 | variant | cryptography | two sites of 100 points, L = 4096 (both sites' CPU time, all letters) |
 |---|---|---|
 | ``bfv`` (default) | packed lattice encryption, SEAL | 1.4 s, 12 MB, 2 letters; needs seal-python |
-| ``ot`` | oblivious transfer with extension | 1.4 s, 89 MB, 4 letters; needs nothing more |
-| ``paillier`` | Paillier, 100 points to the ciphertext | 25 s, 2.2 MB, 2 letters; needs gmpy2 |
-| ``paillier-unpacked`` | Paillier as published | 40 min, 215 MB, 2 letters; for comparison only |
+| ``ot`` | oblivious transfer with extension | 1.0 s, 89 MB, 4 letters; needs nothing more |
+| ``paillier`` | Paillier, 100 points to the ciphertext | 16 s, 2.2 MB, 2 letters; needs gmpy2 |
+| ``paillier-unpacked`` | Paillier as published | 26 min, 215 MB, 2 letters; for comparison only |
 
 *Departures from the paper.* Distances run from 0 to L inclusive, so modulo L the distances 0 and L are one; shares
 here live modulo 2^16, and L is at most 65535. Masks are uniform where they live (the paper's r in 0 … L − 1

@@ -1,0 +1,303 @@
+"""Cross-client label propagation on pooled data: Algorithm 1 in a few lines, without cryptography.
+
+The paper and its reference code disagree, and neither is the best that was measured, so there are three settings:
+
+- ``paper``: Algorithm 1 to the letter. A point is one of its own k neighbours, weights are cosines, frequent
+  classes weigh more;
+- ``code``: the published program. No self-loops, cosines cubed, each class's labels sum to one;
+- ``ours``: fewer neighbours, sharper weights, labels that count for less far away, classes balanced as far as
+  their counts differ by chance, and a prior that each site finds by itself. papers/xclp compares them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from fedgeom.errors import InputError
+from fedgeom.geometry import anchors as anchored
+from fedgeom.geometry.graph import Block, attach, degrees, knn_graph, normalise
+from fedgeom.geometry.lsh import ByteSource, cosine_from_hamming, debias, flip_bits, hamming, hash_bits
+from fedgeom.geometry.propagation import extend, propagate
+from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
+from fedgeom.methods.xclp.scores import (
+    ABSTAIN,
+    is_labelled,
+    labels_and_confidence,
+    normalise_classes,
+    one_hot,
+)
+
+__all__ = [
+    "VARIANTS",
+    "Labelled",
+    "PlainXCLP",
+    "Setting",
+    "Variant",
+    "at_site",
+    "finish",
+    "label_numbers",
+    "per_client",
+    "plain",
+    "setting_for",
+    "shared_seed",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Variant = Literal["ours", "paper", "code"]
+
+_TILE = 2048
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How labels spread."""
+
+    k: int
+    """k: the neighbours that a point keeps (line 7)."""
+    alpha: float
+    """α: what is left of a label after one step (line 10)."""
+    power: int
+    """The power to which cosines are raised."""
+    self_loops: bool
+    """Whether a point is among its own k neighbours."""
+    classes: Literal["as they are", "to sum one", "with priors"]
+    """What becomes of class sizes: nothing, columns divided by counts, or that and shrunken priors."""
+
+
+VARIANTS: dict[str, Setting] = {
+    "paper": Setting(k=10, alpha=0.99, power=1, self_loops=True, classes="as they are"),
+    "code": Setting(k=10, alpha=0.99, power=3, self_loops=False, classes="to sum one"),
+    "ours": Setting(k=5, alpha=0.95, power=8, self_loops=False, classes="with priors"),
+}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What one site has at the end (lines 15 and 16)."""
+
+    codes: Ints
+    """The class number of each row, -1 where no label reaches."""
+    confidence: Floats
+    scores: Floats
+    """Final class scores."""
+    prior: SitePrior | None
+
+
+@dataclass(frozen=True)
+class PlainXCLP:
+    """The outcome, and what is needed to label rows that come later."""
+
+    names: tuple[Any, ...]
+    sites: tuple[Labelled, ...]
+    setting: Setting
+    seed: bytes
+    L: int
+    counts: Floats
+    Z: Floats
+    """The propagated scores of all rows: columns are classes, before any division."""
+    bits: NDArray[np.uint8] | None
+    degrees: Floats | None
+    anchors: Floats | None
+    anchor_scores: Floats | None
+    m: int
+    rate: float
+
+    def labels(self, site: int) -> NDArray[Any]:
+        """Return a site's labels by name, None where it abstains."""
+        named = np.array([*self.names, None], object)
+        return np.asarray(named[self.sites[site].codes])
+
+    def predict(self, X: ArrayLike, site: int) -> Labelled:
+        """Label rows that came to a site after the run; nothing about the old rows is computed again.
+
+        Pairs: new rows hang on to their nearest old ones. Anchors: the site needs nothing but the anchors' scores.
+        """
+        if self.anchors is not None and self.anchor_scores is not None:
+            Z = anchored.codes(X, self.anchors, self.m) @ self.anchor_scores
+        else:
+            assert self.bits is not None
+            assert self.degrees is not None
+            new = hash_bits(X, self.seed, self.L)
+            cosine = cosine_from_hamming(_distances(new, self.bits, self.L, self.rate, both=False), self.L)
+            weights = attach(cosine, self.degrees, self.setting.k, power=self.setting.power)
+            Z = extend(weights, self.setting.alpha, self.Z)
+        return finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior)
+
+
+def plain(
+    sites: Sequence[tuple[ArrayLike, ArrayLike]],
+    *,
+    variant: Variant = "ours",
+    graph: Literal["pairs", "anchors"] = "pairs",
+    L: int = 4096,
+    k: int | None = None,
+    alpha: float | None = None,
+    prior: Prior = "em",
+    classes: Sequence[Any] | None = None,
+    seed: bytes | int = 0,
+    flip_rate: float = 0.0,
+    rng: ByteSource | None = None,
+    anchors: int = 300,
+    m: int = 3,
+    rounds: int = 10,
+    least: int = 5,
+) -> PlainXCLP:
+    """Label the rows of all sites' (X, y); -1, None or NaN in y means that a row has no label.
+
+    ``L`` is the number of hash bits; ``k`` and ``alpha`` replace the variant's; ``prior`` matters to "ours" only;
+    ``flip_rate`` is the share of hash bits that sites turn at random, from ``rng``. With ``graph="anchors"`` there
+    are at most ``anchors`` of them, ``m`` in a point's code, from ``rounds`` rounds of spherical k-means with at
+    least ``least`` points in a cell.
+    """
+    setting = setting_for(variant, k, alpha)
+    tables = [np.asarray(X, np.float64) for X, _ in sites]
+    names = _names([y for _, y in sites]) if classes is None else tuple(classes)
+    codes = [label_numbers(y, names) for _, y in sites]
+    for i, (X, y) in enumerate(zip(tables, codes, strict=True)):
+        if X.ndim != 2 or len(X) != len(y) or X.shape[1] != tables[0].shape[1]:
+            raise InputError(
+                f"site {i}: X has shape {X.shape}, {len(y)} labels; wanted a row each, the same columns"
+            )
+    shared = shared_seed(seed)
+    Y = one_hot(np.concatenate(codes), len(names))
+    counts = Y.sum(axis=0)
+    bits = degree = places = scores = None
+
+    if graph == "pairs":
+        bits = np.vstack([hash_bits(X, shared, L) for X in tables])  # lines 3 and 4
+        if flip_rate:
+            bits = flip_bits(bits, flip_rate, _generator(shared) if rng is None else rng)
+        tiles = _tiles(bits, L, flip_rate)  # lines 5 and 6
+        W = knn_graph(tiles, setting.k, n=len(bits), power=setting.power, self_loops=setting.self_loops)
+        degree = degrees(W)
+        Z = propagate(normalise(W), setting.alpha, Y)  # lines 9 to 14
+    elif graph == "anchors":
+        places = anchored.fit_anchors(tables, anchors, shared, rounds=rounds, least=least)
+        code = [anchored.codes(X, places, m) for X in tables]
+        ZtZ = np.sum([(z.T @ z).toarray() for z in code], axis=0)
+        ZtY = np.sum([z.T @ one_hot(y, len(names)) for z, y in zip(code, codes, strict=True)], axis=0)
+        scores = anchored.anchor_scores(ZtZ, ZtY, setting.alpha)
+        Z = Y + sp.vstack(code) @ scores
+    else:
+        raise InputError(f'graph={graph!r} is unknown; wanted "pairs" or "anchors"')
+
+    found, at = [], 0
+    for y in codes:  # lines 15 and 16, at each site
+        found.append(at_site(Z[at : at + len(y)], y, setting, counts, prior))
+        at += len(y)
+    return PlainXCLP(
+        names, tuple(found), setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate
+    )
+
+
+def per_client(
+    sites: Sequence[tuple[ArrayLike, ArrayLike]],
+    *,
+    variant: Variant = "ours",
+    k: int | None = None,
+    alpha: float | None = None,
+    classes: Sequence[Any] | None = None,
+    prior: Prior = "none",
+) -> list[Labelled]:
+    """Label every site's rows from its own labels only: the baseline that needs no federation.
+
+    Cosines are exact here, since nothing has to be hidden. A site without labels abstains everywhere.
+    """
+    setting = setting_for(variant, k, alpha)
+    names = _names([y for _, y in sites]) if classes is None else tuple(classes)
+    found = []
+    for X, given in sites:
+        rows, y = anchored.unit_rows(X), label_numbers(given, names)
+        Y = one_hot(y, len(names))
+        counts = Y.sum(axis=0)
+        if not len(y):
+            Z = np.zeros((0, len(names)))
+        else:
+            W = knn_graph(rows @ rows.T, setting.k, power=setting.power, self_loops=setting.self_loops)
+            Z = propagate(normalise(W), setting.alpha, Y)
+        found.append(at_site(Z, y, setting, counts, prior))
+    return found
+
+
+def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
+    """Return the place of every label among the names, -1 for a row without label; labels are compared as text."""
+    given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
+    there, place = is_labelled(given), {_text(name): i for i, name in enumerate(names)}
+    words = [_text(label) if known else "" for label, known in zip(given.tolist(), there.tolist(), strict=True)]
+    unknown = sorted({word for word, known in zip(words, there.tolist(), strict=True) if known} - set(place))
+    if unknown:
+        raise InputError(f"labels outside the agreed classes: {', '.join(unknown[:8])}")
+    return np.array([place[w] if known else ABSTAIN for w, known in zip(words, there, strict=True)], np.int64)
+
+
+def at_site(Z: Floats, y: Ints, setting: Setting, counts: Floats, prior: Prior) -> Labelled:
+    """Do what a site does with its own rows of Z, its own labels and all sites' class counts."""
+    own = site_prior(Z, y, counts, kind=prior) if setting.classes == "with priors" else None
+    return finish(Z, setting, counts, own)
+
+
+def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None) -> Labelled:
+    """Turn a site's rows of Z into labels and confidences, at the site (lines 15 and 16)."""
+    if prior is not None:
+        scores = prior.scores(Z)
+    else:
+        scores = normalise_classes(Z, counts) if setting.classes == "to sum one" else Z
+    codes, confidence = labels_and_confidence(scores)
+    return Labelled(codes, confidence, scores, prior)
+
+
+def _tiles(bits: NDArray[np.uint8], L: int, rate: float) -> Iterator[Block]:
+    for i in range(0, len(bits), _TILE):
+        for j in range(i, len(bits), _TILE):
+            H = _distances(bits[i : i + _TILE], bits[j : j + _TILE], L, rate, both=True)
+            yield i, j, cosine_from_hamming(H, L)
+
+
+def _distances(A: NDArray[np.uint8], B: NDArray[np.uint8], L: int, rate: float, *, both: bool) -> Floats:
+    H = hamming(A, B, L).astype(np.float64)
+    return debias(H, L, rate, both=both) if rate else H
+
+
+def setting_for(variant: Variant, k: int | None, alpha: float | None) -> Setting:
+    """Return a variant's setting, with other neighbours or another α where they are given."""
+    if variant not in VARIANTS:
+        raise InputError(f"variant={variant!r} is unknown; wanted one of {', '.join(VARIANTS)}")
+    chosen = VARIANTS[variant]
+    return replace(chosen, k=chosen.k if k is None else k, alpha=chosen.alpha if alpha is None else alpha)
+
+
+def _names(parts: Sequence[ArrayLike]) -> tuple[Any, ...]:
+    """Return the labels in use anywhere, sorted; as text unless all are numbers."""
+    seen: dict[str, Any] = {}
+    for y in parts:
+        given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
+        seen |= {_text(label): label for label in given[is_labelled(given)].tolist()}
+    if not seen:
+        raise InputError("no site has a label; at least one row somewhere must have one")
+    if all(isinstance(label, (int, float, bool)) for label in seen.values()):
+        return tuple(sorted(seen.values()))
+    return tuple(sorted(seen))
+
+
+def _text(label: Any) -> str:
+    """Write 3.0 like 3, so that a column with gaps (read as floats) agrees with one without."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _generator(seed: bytes) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(seed, "little"))
+
+
+def shared_seed(seed: bytes | int) -> bytes:
+    """Return the 32-byte seed of the projection that belongs to a run's seed."""
+    if isinstance(seed, bytes):
+        return seed
+    return hashlib.sha256(f"fedgeom xclp {seed}".encode()).digest()

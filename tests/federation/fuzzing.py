@@ -1,0 +1,233 @@
+"""Real messages of real runs, and ways to spoil them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import DecodeError
+from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
+from fedgeom.federation.method import Method
+from fedgeom.federation.site import Host
+from fedgeom.federation.sites import Sites
+from fedgeom.protocols.secure_sum import Ticket, about
+
+RUN = bytes(range(32))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One question and its answer, as they travelled, with what the site remembered before and after."""
+
+    host: Host
+    request: bytes
+    before: bytes | None
+    reply: bytes
+    after: bytes
+
+    @property
+    def question(self) -> type[Question]:
+        """The question's type."""
+        return self.host.site.understands()[unpack(self.request).kind]
+
+
+def small_sites() -> list[SiteData]:
+    """Return three small sites with two classes each."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["no", "yes"], 6)
+    return [
+        SiteData(name, np.where(y == "no", -0.4, 0.4)[:, None] + 0.1 * rng.uniform(size=(12, 2)), y)
+        for name in ("anna", "bert", "carl")
+    ]
+
+
+def record(method: Method) -> list[Exchange]:
+    """Hold a whole run and keep every message of it."""
+    engine = EmbeddedEngine(method, small_sites())
+    kept: list[Exchange] = []
+    honest = {name: host.answer for name, host in engine.hosts.items()}
+
+    def listen(name: str, request: bytes, memory: bytes | None) -> tuple[bytes, bytes]:
+        reply, after = honest[name](request, memory)
+        kept.append(Exchange(engine.hosts[name], request, memory, reply, after))
+        return reply, after
+
+    for name, host in engine.hosts.items():
+        host.answer = functools.partial(listen, name)  # type: ignore[method-assign]
+    method.conduct(Sites(engine, run=RUN, method=method.name, roster=engine.roster))
+    for host in engine.hosts.values():
+        del host.answer  # type: ignore[method-assign]
+    return kept
+
+
+@functools.cache
+def exchanges() -> tuple[Exchange, ...]:
+    """Return the messages of a few whole runs, both directions, every kind of question among them."""
+    methods = (
+        fedgeom.Hulls(epsilon=0.1),
+        fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
+        fedgeom.Moments(),
+    )
+    return tuple(exchange for method in methods for exchange in record(method))
+
+
+# --- spoiling ---
+
+BOMBS = [
+    b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff",
+    b"\xc9\xff\xff\xff\xff\x01", b"\xdc\xff\xff", b"\xde\xff\xff", b"\xcf" + b"\xff" * 8, b"\xc1",
+    b"\x91" * 2000, b"\x81\x01" * 500,
+]  # fmt: skip
+
+ODD: list[Any] = [
+    None, True, False, 0, 1, -1, 2, 7, 2**31, 2**62, 2**63, 2**64 - 1, -(2**63), 0.0, -0.0, 1e-300, 1e300, 0.5,
+    float("nan"), float("inf"), float("-inf"), "", "x", "\x00", "anna", "zoe", "9" * 20, "𝔘" * 300, b"",
+    b"\x00", bytes(31), bytes(32), bytes(33), bytes(64), b"\xff" * 5000, [], {}, [None] * 100, ["anna", "anna"],
+    {"anna": b""}, {"": 0}, [[[[[[]]]]]], {"a": {"b": {"c": {}}}}, list(range(1000)),
+]  # fmt: skip
+
+
+def spoil_bytes(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
+    """Change bytes without looking at what they mean."""
+    how, spoilt = rng.randrange(6), bytearray(data)
+    if how == 0:
+        for _ in range(rng.randint(1, 8)):
+            spoilt[rng.randrange(len(spoilt))] ^= 1 << rng.randrange(8)
+    elif how == 1:
+        del spoilt[rng.randrange(len(spoilt)) :]
+    elif how == 2:
+        other = rng.choice(others)
+        spoilt[rng.randrange(len(spoilt)) :] = other[rng.randrange(len(other)) :]
+    elif how == 3:
+        start = rng.randrange(len(spoilt))
+        del spoilt[start : start + rng.randint(1, 40)]
+    elif how == 4:
+        at = rng.randrange(len(spoilt) + 1)
+        start = rng.randrange(len(spoilt))
+        spoilt[at:at] = rng.choice([rng.randbytes(rng.randint(1, 20)), spoilt[start : start + rng.randint(1, 60)]])
+    else:
+        bomb = rng.choice(BOMBS)
+        at = rng.randrange(len(spoilt) + 1)
+        spoilt[at : at + rng.choice([0, len(bomb)])] = bomb
+    return bytes(spoilt)
+
+
+def spoil_tree(tree: Any, others: list[Any], rng: random.Random) -> Any:
+    """Change one place in decoded content: another value, a missing or new field, something said twice."""
+    if isinstance(tree, dict) and tree and rng.random() < 0.85:
+        key = rng.choice(list(tree))
+        changed = dict(tree)
+        how = rng.randrange(10)
+        if how == 0:
+            del changed[key]
+        elif how == 1:
+            changed[rng.choice(["extra", "", "kind", *map(str, tree)]) + "x"] = rng.choice(ODD)
+        elif how == 2:
+            changed[rng.choice(["anna", "zoe", "bert"])] = changed[key]
+        elif how == 3:
+            other = rng.choice(list(tree))
+            changed[key], changed[other] = changed[other], changed[key]
+        else:
+            changed[key] = spoil_tree(tree[key], others, rng)
+        return changed
+    if isinstance(tree, list) and tree and rng.random() < 0.85:
+        at = rng.randrange(len(tree))
+        how = rng.randrange(6)
+        if how == 0:
+            return [*tree[:at], *tree[at + 1 :]]
+        if how == 1:
+            return [*tree, tree[at]]
+        if how == 2:
+            return tree[::-1]
+        if how == 3:
+            return tree * rng.choice([2, 300])
+        return [*tree[:at], spoil_tree(tree[at], others, rng), *tree[at + 1 :]]
+    if isinstance(tree, bytes) and tree and rng.random() < 0.6:
+        return spoil_bytes(tree, [tree], rng)
+    if isinstance(tree, int | float) and not isinstance(tree, bool) and rng.random() < 0.6:
+        return rng.choice([tree + 1, tree - 1, -tree, tree * 2, tree * 1000, tree * 0.5, float(tree), str(tree)])
+    return rng.choice([*ODD, rng.choice(others)])
+
+
+def twice(body: bytes, rng: random.Random) -> bytes:
+    """Say a field of a message twice, which no honest encoder does."""
+    fields = msgspec.msgpack.decode(body)
+    if not isinstance(fields, dict) or not 0 < len(fields) < 15:
+        return body
+    key = rng.choice(list(fields))
+    again = msgspec.msgpack.encode(key) + msgspec.msgpack.encode(rng.choice([fields[key], *ODD[:20]]))
+    return bytes([0x80 + len(fields) + 1]) + body[1:] + again
+
+
+def spoil(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
+    """Spoil a framed message in one of many ways."""
+    frame, how = unpack(data), rng.randrange(10)
+    if how < 4:
+        return spoil_bytes(data, others, rng)
+    other = unpack(rng.choice(others))
+    if how == 4:
+        fields = {f: getattr(frame, f) for f in frame.__struct_fields__}
+        stray = rng.choice(["version", "run", "method", "kind"])
+        fields[stray] = rng.choice([VERSION + 1, bytes(32), getattr(other, stray), *ODD])
+        return msgspec.msgpack.encode(fields)
+    if how == 5:
+        body = twice(frame.body, rng)
+    elif how == 6:
+        body = spoil_bytes(frame.body, [other.body], rng)
+    else:
+        content, foreign = msgspec.msgpack.decode(frame.body), msgspec.msgpack.decode(other.body)
+        body = msgspec.msgpack.encode(spoil_tree(content, [foreign], rng))
+    return pack_body(frame.run, frame.method, frame.kind, body)
+
+
+def restamp(data: bytes, kind: type[Question]) -> bytes:
+    """Make a spoilt question's ticket out anew, as a lying coordinator would; what it cannot, stays."""
+    try:
+        frame = unpack(data)
+        question: Any = decode(frame.body, kind)
+        ticket = msgspec.structs.replace(question.ticket, about=about(question))
+    except (DecodeError, AttributeError):
+        return data
+    assert isinstance(ticket, Ticket)
+    body = encode(msgspec.structs.replace(question, ticket=ticket))
+    return pack_body(frame.run, frame.method, frame.kind, body)
+
+
+def read(data: bytes, kind: type[Message]) -> Message | None:
+    """Decode a framed message, or nothing."""
+    try:
+        return decode(unpack(data).body, kind)
+    except DecodeError:
+        return None
+
+
+class HungError(Exception):
+    """A message took longer than any message may."""
+
+
+@contextlib.contextmanager
+def no_longer_than(seconds: float) -> Iterator[None]:
+    """Raise `HungError` when the work inside takes longer."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise HungError(f"a message took more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

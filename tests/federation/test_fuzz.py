@@ -1,0 +1,235 @@
+"""Spoilt messages against both ends: refused in words, quickly, in little memory, and never taken for good ones.
+
+`FEDGEOM_FUZZ` sets how many messages are tried.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fedgeom
+from fedgeom.errors import DecodeError, FedgeomError
+from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, read_answer, unpack
+from fedgeom.federation.sites import Lost, Sites
+from fedgeom.protocols.secure_sum import about
+from tests.federation.fuzzing import RUN, Exchange, exchanges, no_longer_than, read, restamp, small_sites, spoil
+
+COUNT = int(os.environ.get("FEDGEOM_FUZZ", "100000"))
+BATCH = 250
+SECONDS = 10.0
+"""No message may take longer; honest ones take milliseconds."""
+MEGABYTES = 64
+"""No message of a few kB may make us allocate more."""
+
+quietly = settings(
+    max_examples=max(1, COUNT // 2 // BATCH),
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+seen: Counter[str] = Counter()
+
+
+def close(exchange: Exchange, data: bytes) -> bool:
+    """Say whether a site may answer a spoilt question: it says what the true one said, or what it may say freely.
+
+    A coordinator chooses the terms of a run (join.hello) and the model it sends; all else follows from these
+    and from what others signed, sealed or were asked.
+    """
+    kind = exchange.question
+    told: Any = read(data, kind)
+    true: Any = read(exchange.request, kind)
+    if told is None:
+        return False
+    if kind.kind in ("join.hello", "hulls.learn", "moments.receive", "names.seal"):
+        return True
+    if hasattr(told, "ticket"):
+        return told.ticket.about == about(told)
+    if kind.kind in ("sum.confirm", "sum.unmask"):
+        lists = [(set(m.alive), set(m.dropped)) for m in (told, true)]  # of this round, or of one before
+        return lists[0] == lists[1] and 0 <= told.round <= true.round
+    return bool(told == true)
+
+
+def check_site(exchange: Exchange, data: bytes) -> str:
+    """Put a spoilt question to a site; return how it ended."""
+    try:
+        with no_longer_than(SECONDS):
+            reply, after = exchange.host.answer(data, exchange.before)
+    except DecodeError:
+        return "no frame"
+    if unpack(reply).kind == Refusal.kind:
+        decode(unpack(reply).body, Refusal)
+        left = msgspec.msgpack.decode(after, type=exchange.host.site.memory_type).left if after else False
+        assert left or after == (exchange.before or b""), "a refusal changed what the site remembers"
+        return "refused"
+    asked = unpack(data)
+    if asked.kind == unpack(exchange.request).kind:
+        read_answer(unpack(reply), exchange.question.answer)
+        assert asked.method == exchange.host.method
+        assert exchange.before is None or asked.run == RUN
+        assert close(exchange, data), f"a site answered {read(data, exchange.question)}"
+    return "answered"
+
+
+@quietly
+@given(seed=st.integers(0, 2**63))
+def test_a_site_answers_refuses_or_raises_decode_error_whatever_comes(seed: int) -> None:
+    rng, known = random.Random(seed), exchanges()
+    requests = [exchange.request for exchange in known]
+    for _ in range(BATCH):
+        exchange = rng.choice(known)
+        data = spoil(exchange.request, requests, rng)
+        if rng.random() < 0.3:
+            data = restamp(data, exchange.question)
+        try:
+            seen[f"site: {check_site(exchange, data)}"] += 1
+        except BaseException as error:
+            error.add_note(f"question {unpack(exchange.request).kind}: {data.hex()[:4000]}")
+            raise
+
+
+class Replay:
+    """An engine with one site, which sends the given bytes."""
+
+    names = ("anna",)
+
+    def __init__(self, reply: bytes):
+        self.reply = reply
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        for name in requests:
+            yield name, self.reply
+
+
+def check_coordinator(exchange: Exchange, data: bytes) -> str:
+    """Answer a question with spoilt bytes; return how the coordinator took it."""
+    question = exchange.question
+    sites = Sites(Replay(data), run=RUN, method=exchange.host.method)
+    asked = decode(unpack(exchange.request).body, question)
+    with no_longer_than(SECONDS):
+        answers = sites.ask(asked, expect=question.answer)
+    if "anna" in answers.missing:
+        assert answers.missing["anna"] or unpack(data).kind == Refusal.kind
+        assert not answers
+        return "missing"
+    taken = answers["anna"]
+    frame = unpack(data)
+    assert (frame.run, frame.method, frame.kind) == (RUN, exchange.host.method, question.answer.kind)
+    assert type(taken) is question.answer
+    assert same(decode(encode(taken), question.answer), taken), "what was read is no message that could be written"
+    for field in taken.__struct_fields__:
+        if isinstance(value := getattr(taken, field), Array):
+            assert value.numpy().nbytes <= len(data)
+    return "taken"
+
+
+def same(one: Message, other: Message) -> bool:
+    return encode(one) == encode(other)
+
+
+@quietly
+@given(seed=st.integers(0, 2**63))
+def test_the_coordinator_takes_valid_answers_only_whatever_comes(seed: int) -> None:
+    rng, known = random.Random(seed), exchanges()
+    replies = [exchange.reply for exchange in known]
+    for _ in range(BATCH):
+        exchange = rng.choice(known)
+        data = spoil(exchange.reply, replies, rng)
+        try:
+            seen[f"coordinator: {check_coordinator(exchange, data)}"] += 1
+        except BaseException as error:
+            error.add_note(f"answer {unpack(exchange.reply).kind}: {data.hex()[:4000]}")
+            raise
+
+
+@pytest.mark.parametrize("side", ["site", "coordinator"])
+def test_spoilt_messages_take_little_memory(side: str) -> None:
+    rng, known = random.Random(side), exchanges()
+    pool = [exchange.request if side == "site" else exchange.reply for exchange in known]
+    check = check_site if side == "site" else check_coordinator
+    for exchange in known:  # what is imported or cached on the way is not the message's doing
+        check(exchange, exchange.request if side == "site" else exchange.reply)
+    tracemalloc.start()
+    try:
+        for _ in range(max(200, COUNT // 100)):
+            exchange = rng.choice(known)
+            data = spoil(exchange.request if side == "site" else exchange.reply, pool, rng)
+            if side == "site" and rng.random() < 0.5:
+                data = restamp(data, exchange.question)
+            tracemalloc.reset_peak()
+            began = tracemalloc.get_traced_memory()[0]
+            check(exchange, data)
+            peak = tracemalloc.get_traced_memory()[1] - began
+            assert peak < MEGABYTES * 2**20, f"{peak:,} bytes for {data.hex()[:4000]}"
+    finally:
+        tracemalloc.stop()
+
+
+def test_every_kind_of_message_is_among_the_spoilt_ones() -> None:
+    kinds = {unpack(exchange.request).kind for exchange in exchanges()}
+    understood = {*fedgeom.Hulls.site.understands(), *fedgeom.Moments.site.understands()}
+    assert kinds == understood
+
+
+def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> None:
+    """A site that crashed after it answered, or a coordinator that did not hear it, may ask again."""
+    for exchange in exchanges():
+        reply, after = exchange.host.answer(exchange.request, exchange.after)
+        assert reply == exchange.reply
+        assert after == exchange.after
+
+
+def test_an_earlier_question_asked_late_gets_the_same_answer_and_harms_nobody() -> None:
+    """Messages of a run that was broken off may reach a site after those of the resumed one."""
+    known = exchanges()
+    last = {id(exchange.host): exchange.after for exchange in known}
+    for exchange in known:
+        reply, after = exchange.host.answer(exchange.request, last[id(exchange.host)])
+        assert reply == exchange.reply
+        assert after == last[id(exchange.host)]
+
+
+def spoiling(rng: random.Random, at: int) -> Any:
+    """Return a way of delivering in which one answer of the run is spoilt."""
+    count = 0
+
+    def wrap(deliver: Any) -> Any:
+        def delivered(requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+            nonlocal count
+            for name, reply in deliver(requests):
+                count += 1
+                yield name, spoil(reply, [reply], rng) if count == at and isinstance(reply, bytes) else reply
+
+        return delivered
+
+    return wrap
+
+
+@settings(max_examples=max(20, COUNT // 1000), deadline=None, database=None, derandomize=True)
+@given(seed=st.integers(0, 2**63), at=st.integers(1, 27), moments=st.booleans())
+def test_a_run_with_one_spoilt_answer_ends_in_a_model_or_an_error_of_ours(seed: int, at: int, moments: bool) -> None:
+    method = fedgeom.Moments() if moments else fedgeom.Hulls(epsilon=0.1)
+    engine = EmbeddedEngine(method, small_sites())
+    engine.deliver = spoiling(random.Random(seed), at)(engine.deliver)  # type: ignore[method-assign]
+    sites = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    try:
+        with no_longer_than(60):
+            model = method.conduct(sites)
+    except FedgeomError:
+        return
+    tensors, _ = model.tensors()
+    assert all(np.isfinite(values).all() for values in tensors.values())

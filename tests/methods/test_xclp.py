@@ -1,0 +1,185 @@
+"""The secure conversation against its plain twin, against lost sites, and against wrong input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.messages import unpack
+from fedgeom.methods.xclp.plain import plain
+
+CLASSES = 3
+
+
+def cones(n_sites: int = 3, rows: int = 14, labelled: float = 0.4, seed: int = 0, d: int = 6) -> list[SiteData]:
+    """Draw classes as cones around random directions; some rows have labels, -1 means none."""
+    rng = np.random.default_rng(seed)
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0][:CLASSES]
+    y = np.arange(n_sites * rows) % CLASSES
+    X = axes[y] * rng.uniform(1, 3, (len(y), 1)) + 0.25 * rng.normal(size=(len(y), d))
+    shown = np.where(rng.random(len(y)) < labelled, y, -1)
+    return fedgeom.split(X, shown, n_sites, seed=seed, extra={"truth": y})
+
+
+def twin(sites: list[SiteData], method: fedgeom.XCLP, seed: int = 0):
+    return plain(
+        [(site.X, site.y) for site in sites],
+        variant=method.variant,
+        graph=method.graph,
+        L=method.bits,
+        k=method.neighbours,
+        alpha=method.alpha,
+        prior=method.prior,
+        seed=seed,
+        anchors=method.anchors,
+        m=method.code,
+        rounds=method.rounds,
+        least=method.least_cell,
+    )
+
+
+def assert_same(run: fedgeom.Run, sites: list[SiteData], other) -> None:
+    names = np.array([*map(str, other.names), ""])
+    for site, found in zip(sites, other.sites, strict=True):
+        assert run.labels[site.name].tolist() == names[found.codes].tolist()
+        assert np.allclose(run.confidences[site.name], found.confidence, atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["ours", "paper", "code"])
+@pytest.mark.parametrize("hamming", ["ot", "bfv"])
+def test_secure_equals_plain_over_pairs(variant: str, hamming: str) -> None:
+    if hamming == "bfv":
+        pytest.importorskip("seal", reason="needs seal-python")
+    sites = cones()
+    method = fedgeom.XCLP(bits=256, variant=variant, hamming=hamming, hidden_projection=False)
+    assert_same(fedgeom.run(method, sites, seed=3), sites, twin(sites, method, seed=3))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_secure_equals_plain_through_anchors(seed: int) -> None:
+    sites = cones(4, rows=30)
+    method = fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, least_cell=3)
+    run = fedgeom.run(method, sites, seed=seed)
+    assert_same(run, sites, twin(sites, method, seed=seed))
+    again = fedgeom.run(method, sites, seed=seed)
+    assert again.model.to_bytes() == run.model.to_bytes()
+
+
+def test_labels_are_found_and_only_the_site_has_them() -> None:
+    sites = cones(4, rows=20, labelled=0.3)
+    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
+    assert right.mean() > 0.9
+    assert not hasattr(run.model, "labels")
+    with pytest.raises(InputError, match="leaves no model with the coordinator"):
+        run.model.predict(sites[0].X)
+
+
+def test_sites_may_be_unlabelled_fully_labelled_or_tiny() -> None:
+    sites = cones(4, rows=20, labelled=1.0)
+    sites[0] = SiteData(sites[0].name, sites[0].X, np.full(len(sites[0]), -1), sites[0].extra)
+    sites[1] = sites[1].take([0])
+    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    assert [len(run.labels[s.name]) for s in sites] == [20, 1, 20, 20]
+    assert np.mean(run.labels[sites[0].name] == sites[0].extra["truth"].astype(str)) > 0.9
+
+
+STEPS = [
+    "join.hello",
+    "join.share",
+    "names.seal",
+    "names.open",
+    "xclp.ask-rows",
+    "xclp.begin",
+    "xclp.pass",
+    "xclp.count",
+    "sum.confirm",
+    "xclp.spread",
+    "xclp.collect",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_site_lost_at_any_step_leaves_the_others_a_result(step: str) -> None:
+    sites = cones(5, rows=8)
+    victim, dead = sites[2].name, []
+
+    def interfere(name: str, request: bytes) -> str | None:
+        if name == victim and (dead or unpack(request).kind == step):
+            dead.append(step)
+            return "the process was killed"
+        return None
+
+    method = fedgeom.XCLP(bits=128, hamming="ot", hidden_projection=False)
+    run = fedgeom.run(method, sites, interfere=interfere)
+    assert set(run.lost) == {victim}
+    others = [site for site in sites if site.name != victim]
+    assert set(run.labels) >= {site.name for site in others}
+    if step not in ("xclp.count", "sum.confirm", "xclp.spread", "xclp.collect"):  # before it was in the graph
+        assert_same(run, others, twin(others, method))
+
+
+def test_rows_that_come_later_are_labelled_without_another_run() -> None:
+    whole = cones(3, rows=30, labelled=0.6)
+    old = [site.take(np.arange(24)) for site in whole]
+    new = [site.take(np.arange(24, 30)) for site in whole]
+    pairs = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), old)
+    through = fedgeom.run(fedgeom.XCLP(graph="anchors", anchors=10, rounds=4, least_cell=3), old)
+    for site, later in zip(old, new, strict=True):
+        truth = later.extra["truth"].astype(str)
+        assert np.mean(pairs.model.at(site, pairs.local[site.name]).predict(later.X) == truth) > 0.8
+        assert np.mean(through.model.predict(later.X) == truth) > 0.8
+
+
+def test_the_coordinator_never_sees_labels_and_not_the_hidden_projection() -> None:
+    sites = cones(3, labelled=0.5)
+    marked = [s.relabel({-1: "-1", 0: "zebra-a", 1: "zebra-b", 2: "zebra-c"}) for s in sites]
+    seen: list[bytes] = []
+    run = fedgeom.run(
+        fedgeom.XCLP(bits=128, hamming="ot", classes=("zebra-a", "zebra-b", "zebra-c")),
+        marked,
+        interfere=lambda _, request: seen.append(request),
+    )
+    columns = [entry for entry in run.ledger if entry.kind == "sum.masked"]
+    assert len(columns) == 6
+    assert all("labels of" not in entry.reveals for entry in run.ledger)
+    first = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), sites, seed=0)
+    second = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), sites, seed=0)
+    assert any(not np.array_equal(first.local[s.name]["scores"], second.local[s.name]["scores"]) for s in sites), (
+        "a hidden projection is new every time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bits": 100}, "multiple of 8"),
+        ({"alpha": 1.0}, "alpha=1.0"),
+        ({"neighbours": 0}, "neighbours=0"),
+        ({"flip": 0.5}, "flip=0.5"),
+        ({"graph": "tree"}, "tree"),
+        ({"variant": "best"}, "best"),
+        ({"prior": "magic"}, "magic"),
+        ({"hamming": "trust"}, "trust"),
+    ],
+)
+def test_wrong_parameters_say_what_is_wanted(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fedgeom.XCLP(**changes)
+
+
+def test_nothing_to_spread_is_said() -> None:
+    sites = [SiteData(s.name, s.X, np.full(len(s), -1)) for s in cones(3)]
+    for graph in ("pairs", "anchors"):
+        with pytest.raises(InputError, match="nothing to spread"):
+            fedgeom.run(fedgeom.XCLP(bits=64, hamming="ot", graph=graph, classes=("0", "1"), anchors=5), sites)
+
+
+def test_flipped_bits_blur_the_distances_but_labels_stay_mostly_right() -> None:
+    sites = cones(4, rows=20, labelled=0.5)
+    run = fedgeom.run(fedgeom.XCLP(bits=1024, hamming="ot", flip=0.1), sites)
+    right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
+    assert right.mean() > 0.85
