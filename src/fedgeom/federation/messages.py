@@ -22,7 +22,7 @@ VERSION = 1
 LARGEST_MESSAGE = 256 * 2**20
 """No message, of whatever kind, may be larger than this many bytes."""
 
-DTYPES = {"u8": "<u8", "i8": "<i8", "f8": "<f8", "u4": "<u4", "i4": "<i4", "f4": "<f4", "u1": "|u1"}
+DTYPES = {"u2": "<u2", "u8": "<u8", "i8": "<i8", "f8": "<f8", "u4": "<u4", "i4": "<i4", "f4": "<f4", "u1": "|u1"}
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]

@@ -29,7 +29,8 @@ HINTS = {
     "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
     "the coordinator for its current ca.pem",
     "code: 2004": "the coordinator does not know this site's node key: it was not admitted, or with another key "
-    "(or the coordinator has only just started: then this passes). Send {name}.pub to the coordinator for: fedgeom coordinator admit {name}.pub",
+    "(or the coordinator has only just started: then this passes). Send {name}.pub to the coordinator for: "
+    "fedgeom coordinator admit {name}.pub",
     "Connection refused": "nothing listens at {coordinator}: is the coordinator running?",
 }
 """What Flower's messages mean for a steward."""

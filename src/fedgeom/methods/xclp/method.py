@@ -218,7 +218,7 @@ class XCLP(Method):
             alive -= set(replies.missing)
             for name, reply in replies.items():
                 for partner, share in reply.shares.items():
-                    shares[name, partner] = share.numpy().astype(np.uint16)
+                    shares[name, partner] = share.numpy()
             post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
             number += 1
         group = variant(self.hamming).group

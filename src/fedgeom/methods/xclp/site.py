@@ -149,7 +149,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
                 letters[partner] = self.seal_for(partner, PURPOSE, 1, step.letter or b"")
             memory.pairs[partner] = Turn(theirs, None, state)
         own = plain_distances(mine, mine)[np.triu_indices(len(mine), 1)]
-        return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint32)))
+        return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint16)))
 
     @answers(PassOn)
     def pass_on(self, ask: PassOn) -> PairLetters:
@@ -168,7 +168,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
             if step.letter is not None:
                 letters[partner] = self.seal_for(partner, PURPOSE, ask.number + 1, step.letter)
             if step.share is not None:
-                shares[partner] = Array.of(step.share.astype(np.uint32))
+                shares[partner] = Array.of(step.share)
         return PairLetters(letters=letters, shares=shares)
 
     def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> Step:
