@@ -14,12 +14,14 @@ from fedgeom.methods.xclp.plain import plain
 CLASSES = 3
 
 
-def cones(n_sites: int = 3, rows: int = 14, labelled: float = 0.4, seed: int = 0, d: int = 6) -> list[SiteData]:
+def cones(
+    n_sites: int = 3, rows: int = 14, labelled: float = 0.4, seed: int = 0, noise: float = 0.25
+) -> list[SiteData]:
     """Draw classes as cones around random directions; some rows have labels, -1 means none."""
-    rng = np.random.default_rng(seed)
+    rng, d = np.random.default_rng(seed), 6
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0][:CLASSES]
     y = np.arange(n_sites * rows) % CLASSES
-    X = axes[y] * rng.uniform(1, 3, (len(y), 1)) + 0.25 * rng.normal(size=(len(y), d))
+    X = axes[y] * rng.uniform(1, 3, (len(y), 1)) + noise * rng.normal(size=(len(y), d))
     shown = np.where(rng.random(len(y)) < labelled, y, -1)
     return fedgeom.split(X, shown, n_sites, seed=seed, extra={"truth": y})
 
@@ -146,8 +148,9 @@ def test_the_coordinator_never_sees_labels_and_not_the_hidden_projection() -> No
     columns = [entry for entry in run.ledger if entry.kind == "sum.masked"]
     assert len(columns) == 6
     assert all("labels of" not in entry.reveals for entry in run.ledger)
-    first = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), sites, seed=0)
-    second = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), sites, seed=0)
+    noisy = cones(3, labelled=0.5, noise=1.0)
+    first = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), noisy, seed=0)
+    second = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), noisy, seed=0)
     assert any(not np.array_equal(first.local[s.name]["scores"], second.local[s.name]["scores"]) for s in sites), (
         "a hidden projection is new every time"
     )
