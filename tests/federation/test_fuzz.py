@@ -221,7 +221,9 @@ def spoiling(rng: random.Random, at: int) -> Any:
 
 @settings(max_examples=max(20, COUNT // 1000), deadline=None, database=None, derandomize=True)
 @given(seed=st.integers(0, 2**63), at=st.integers(1, 27), moments=st.booleans())
-def test_a_run_with_one_spoilt_answer_ends_in_a_model_or_an_error_of_ours(seed: int, at: int, moments: bool) -> None:
+def test_a_run_with_one_spoilt_answer_ends_in_a_model_or_an_error_of_ours(
+    seed: int, at: int, moments: bool
+) -> None:
     method = fedgeom.Moments() if moments else fedgeom.Hulls(epsilon=0.1)
     engine = EmbeddedEngine(method, small_sites())
     engine.deliver = spoiling(random.Random(seed), at)(engine.deliver)  # type: ignore[method-assign]

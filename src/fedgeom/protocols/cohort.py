@@ -20,6 +20,7 @@ from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
+from fedgeom import __version__
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Key, Message, Name, Question, Signature, decode, encode
 from fedgeom.federation.site import Memory, Site, answers
@@ -61,6 +62,8 @@ class Hello(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "join.hello"
     answer: ClassVar[type[Message]] = PublicKeys
     rounds: Annotated[int, msgspec.Meta(ge=0, le=MOST_ROUNDS)]
+    release: Annotated[str, msgspec.Meta(max_length=50)] = __version__
+    """The coordinator's release: sites and coordinator must compute the same."""
     terms: Annotated[dict[Name, Term], msgspec.Meta(max_length=100)] = {}
     """The method's parameters; a site looks at its data in their light before it answers."""
 
@@ -216,6 +219,11 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
             shown.missing[name] = sites.lost[name] = f"refused: {error}; was it admitted with another key?"
 
 
+def _series(release: str) -> tuple[str, ...]:
+    """Return what must agree of a release: its first two numbers."""
+    return tuple(release.split(".")[:2])
+
+
 def check_columns(columns: Mapping[str, int]) -> None:
     """Raise `InputError`, naming the odd ones out, unless all sites have the same number of columns."""
     counts = Counter(columns.values())
@@ -246,6 +254,10 @@ class SecureSite(Site[Mem]):
     def show_keys(self, ask: Hello) -> PublicKeys:
         """Look at the data, make this run's keys, once, and sign them."""
         memory = self.memory
+        if _series(ask.release) != _series(__version__):
+            raise ProtocolError(
+                f"the coordinator runs fedgeom {ask.release or 'of no release'}, this site {__version__}"
+            )
         try:
             self.check(ask.terms)
             memory.sums = self.sums(ask.terms)

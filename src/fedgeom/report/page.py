@@ -69,8 +69,10 @@ def _read(file: Path, kind: type[T]) -> T | None:
 def _summary(content: dict[str, Any], comparison: Comparison | None) -> str:
     config, status, ledger = content["config"], content["status"], content["ledger"]
     sites = config["sites"]
-    rows = sum(site["rows"] for site in sites.values())
-    facts = [(f"{len(sites)}", "sites"), (f"{rows:,}", "rows, which stayed there")]
+    facts = [(f"{len(sites)}", "sites")]
+    if all("rows" in site for site in sites.values()):  # a deployment's coordinator does not know them
+        rows = sum(site["rows"] for site in sites.values())
+        facts.append((f"{rows:,}", "rows, which stayed there"))
     if comparison is not None:
         facts.append((f"{comparison.means()['federated']:.3f}", "mean accuracy"))
     if ledger.sites:

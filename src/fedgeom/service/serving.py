@@ -21,7 +21,6 @@ LOOK_SECONDS = 2.0
 
 WARN_DAYS = 60
 CAME_OR_WENT = re.compile(r"\[Fleet\.(Activate|Deactivate)Node\] (?:A|Dea)ctivated node_id=(\d+)")
-STRANGER = "code=2004"
 
 
 class SiteStatus(msgspec.Struct, frozen=True):
