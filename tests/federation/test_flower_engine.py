@@ -26,6 +26,15 @@ NODES = {"anna": 11, "bert": 22}
 AWAY = 5
 
 
+@pytest.fixture(autouse=True)
+def _inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's messages can be made inside its tasks only."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
 def said(answer: Any, *, key: str = "answer", record: str = RECORD) -> SimpleNamespace:
     content = SimpleNamespace(config_records={record: {key: answer}})
     return SimpleNamespace(content=content, has_error=lambda: False)

@@ -115,7 +115,8 @@ def normalise(W: sp.csr_array) -> sp.csr_array:
     """Return D^-½ W D^-½ (line 9): symmetric, with all eigenvalues in [-1, 1]."""
     root = 1.0 / np.sqrt(degrees(W))
     out = sp.csr_array(W, copy=True)
-    out.data = out.data * np.repeat(root, np.diff(out.indptr)) * root[out.indices]
+    # Roots first: a product of two commutes in floating point, so that the result is symmetric to the last bit.
+    out.data = out.data * (np.repeat(root, np.diff(out.indptr)) * root[out.indices])
     return out
 
 

@@ -188,16 +188,17 @@ def join(sites: Sites, *, rounds: int, terms: Mapping[str, Term] | None = None, 
         _leave_out_strangers(shown, sites, hello)
     shown.need(smallest, "the invitation")
     check_columns({name: keys.columns for name, keys in shown.items()})
+    peers = neighbours(sorted(shown), cohort_seed(sites.run, shown))
     sent = sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
+    _leave_out_unrecoverable(sent, sites, peers)
     sent.need(smallest, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
     for sender, answer in sent.items():
         for recipient, letter in answer.letters.items():
             if recipient in mail:
                 mail[recipient][sender] = letter
-    seed = cohort_seed(sites.run, shown)
     needed = {name: answer.needed for name, answer in sent.items()}
-    return Cohort(sites, dict(shown), neighbours(sorted(shown), seed), mail, needed)
+    return Cohort(sites, dict(shown), peers, mail, needed)
 
 
 def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello) -> None:
@@ -217,6 +218,23 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
         except ProtocolError as error:
             del shown.came[name]
             shown.missing[name] = sites.lost[name] = f"refused: {error}; was it admitted with another key?"
+
+
+def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]]) -> None:
+    """Leave out sites of whose shares too few hold one: no sum with them in it could ever be unmasked.
+
+    Noticed later, it would be too late: once the hidden order is settled, nobody who is lost can come back.
+    """
+    while True:
+        holders = {name: len({name, *peers[name]} & set(sent)) for name in sent}
+        few = [name for name, answer in sent.items() if answer.needed > holders[name]]
+        if not few:
+            return
+        for name in few:
+            reason = f"{holders[name]} of the {sent[name].needed} holders its shares need are left. Nothing was revealed"
+            sent.missing[name] = sites.lost[name] = reason
+        for name in few:
+            del sent.came[name]
 
 
 def _series(release: str) -> tuple[str, ...]:

@@ -151,6 +151,8 @@ def secure_sum(
     masked.need(smallest, "with their masked vectors")
     alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(participants) - set(alive)))
+    for name in participants:  # once sites have confirmed who is there, those who are lost cannot come back
+        _check_holders(cohort, name, len({name, *cohort.peers[name]} & set(alive)))
 
     signed = sites.ask(Confirm(round=round, alive=alive, dropped=dropped), of=alive, expect=Confirmation)
     signed.need(smallest, "with a signature")
@@ -205,14 +207,19 @@ def _keys_to_remove(
 
 
 def _recover(cohort: Cohort, name: str, pieces: Mapping[int, bytes]) -> bytes:
+    _check_holders(cohort, name, len(pieces))
+    return shamir.recover(pieces, cohort.needed[name])
+
+
+def _check_holders(cohort: Cohort, name: str, holders: int) -> None:
+    """Raise `TooFewSitesError` when too few holders of a site's shares are left."""
     needed = cohort.needed[name]
-    if len(pieces) < needed:
+    if holders < needed:
         raise TooFewSitesError(
-            f"{len(pieces)} of the {needed} shares needed to unmask around {name!r} came; too many sites were "
+            f"{holders} of the {needed} shares needed to unmask around {name!r} came; too many sites were "
             f"lost ({'; '.join(f'{n}: {why}' for n, why in sorted(cohort.sites.lost.items())) or 'none'}). "
             "Nothing was revealed; run again"
         )
-    return shamir.recover(pieces, needed)
 
 
 def own_key(seed: bytes, asked: bytes) -> bytes:

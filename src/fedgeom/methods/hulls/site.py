@@ -23,6 +23,8 @@ from fedgeom.protocols.secure_sum import MaskedVector, SummingSite
 from fedgeom.secure.keys import fingerprint
 
 MOST_CLASSES = 256
+LARGEST_ENTRY = 1e6
+"""Rows are standardised, so that an honest map has entries of a few units."""
 RADIUS_STEP = 0.05
 RADIUS_LEVELS = 640
 """Hyperbolic radii up to 32 (for curvature -1): beyond what float64 can tell from the edge."""
@@ -197,8 +199,8 @@ class HullSite(SummingSite[HullMemory]):
         if matrix is None:
             return X
         P = matrix.numpy()
-        if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not np.isfinite(P).all():
-            raise ProtocolError(f"a joint map of shape {P.shape} came; wanted finite numbers, ({X.shape[1]}, 2)")
+        if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not (np.abs(P) < LARGEST_ENTRY).all():
+            raise ProtocolError(f"a joint map of shape {P.shape} came; wanted moderate numbers, ({X.shape[1]}, 2)")
         return joint_map.embed(X, P, joint_map.column_scales(X), c=c)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:

@@ -1,0 +1,183 @@
+"""Label propagation on growing graphs: dense inverse, conjugate gradients, sparse factorisation, anchors.
+
+    python benchmarks/propagation.py            # 1,000 to 50,000 points; writes results/propagation.json
+    python benchmarks/propagation.py --quick    # up to 5,000 points; writes nothing
+    python benchmarks/propagation.py --json     # the last line is one JSON object
+    python benchmarks/propagation.py --only 10000
+
+Points are drawn around ten centres on a curved surface in 20 dimensions and joined to 10 neighbours. Each measurement
+runs in a process of its own, so that the largest resident memory is its own too; ``solve_gb`` is what comes on top of
+the process that only holds the graph. "10 classes" solves for ten label columns (which a coordinator that knew the
+labels could do), "columns" for the influence columns of 100 labelled points, which is what the secure method needs.
+Agreement is the largest absolute difference to the dense inverse, or where that does not fit to the residual of the
+equation. Set OMP_NUM_THREADS before; seconds are wall clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SIZES = (1_000, 5_000, 10_000, 50_000)
+DENSE_UP_TO = 10_000
+LU_UP_TO = 10_000
+COLUMNS = 100
+L = 1024
+
+
+def points(n: int) -> tuple[Any, Any]:
+    """Draw labelled points."""
+    rng = np.random.default_rng(n)
+    y = rng.integers(0, 10, n)
+    centres = rng.normal(size=(10, 6))
+    low = 2 * centres[y] + rng.normal(size=(n, 6))
+    X = np.tanh(low @ rng.normal(size=(6, 20)) / 2) + 0.1 * rng.normal(size=(n, 20))
+    return X, y
+
+
+def neighbour_graph(n: int) -> tuple[Any, float, Any]:
+    """Hash, compare and join, tile by tile; return the normalised graph, the seconds, and the labels."""
+    from fedgeom.geometry.graph import knn_graph, normalise
+    from fedgeom.geometry.lsh import cosine_from_hamming, hamming, hash_bits
+
+    X, y = points(n)
+    began = time.perf_counter()
+    bits, tile = hash_bits(X, bytes(32), L), 2048
+    tiles = (
+        (i, j, cosine_from_hamming(hamming(bits[i : i + tile], bits[j : j + tile], L), L))
+        for i in range(0, n, tile)
+        for j in range(i, n, tile)
+    )
+    W = normalise(knn_graph(tiles, 10, n=n, power=8))
+    return W, time.perf_counter() - began, y
+
+
+def label_columns(n: int, y: Any) -> tuple[Any, Any]:
+    """Show the labels of some points; return where, and the label matrix."""
+    labelled = np.sort(np.random.default_rng(1).permutation(n)[:COLUMNS])
+    Y = np.zeros((n, 10))
+    Y[labelled, y[labelled]] = 1.0
+    return labelled, Y
+
+
+def _measure(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    out = work()
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return out, {
+        "seconds": round(seconds, 3),
+        "solve_gb": round((peak - before) / 2**20, 3),
+        "peak_gb": round(peak / 2**20, 3),
+    }
+
+
+def _dense(W: Any, alpha: float) -> Any:
+    return np.linalg.inv(np.eye(W.shape[0]) - alpha * W.toarray())
+
+
+def part(kind: str, file: str, n: int, alpha: float) -> dict[str, float]:
+    """Measure one way to solve, on the graph in a file."""
+    import scipy.sparse as sp
+
+    from fedgeom.geometry.propagation import influence_columns, propagate
+
+    W = sp.csr_array(sp.load_npz(file))
+    labelled, Y = label_columns(n, points(n)[1])
+    if kind == "dense":
+        S, figures = _measure(lambda: _dense(W, alpha))
+        np.save(file + ".columns.npy", S[:, labelled])
+        return figures
+    name, what = kind.split()
+    if what == "classes":
+        Z, figures = _measure(lambda: propagate(W, alpha, Y, solver=name))  # type: ignore[arg-type]
+        return figures | {"residual": float(np.abs(Z - alpha * (W @ Z) - Y).max())}
+    S, figures = _measure(lambda: influence_columns(W, alpha, labelled, solver=name))  # type: ignore[arg-type]
+    unit = np.zeros((n, COLUMNS))
+    unit[labelled, np.arange(COLUMNS)] = 1.0
+    figures["residual"] = float(np.abs(S - alpha * (W @ S) - unit).max())
+    dense = Path(file + ".columns.npy")
+    if dense.exists():
+        figures["difference_to_dense"] = float(np.abs(S - np.load(dense)).max())
+    return figures
+
+
+def anchors(n: int) -> dict[str, float]:
+    """Measure the way through 300 anchors, fitting included, and how often both name the same class."""
+    from fedgeom.methods.xclp.plain import plain
+
+    X, y = points(n)
+    labelled, _ = label_columns(n, y)
+    shown = np.full(n, -1)
+    shown[labelled] = y[labelled]
+    found, figures = _measure(lambda: plain([(X, shown)], graph="anchors"))
+    return figures | {"accuracy": round(float(np.mean(found.sites[0].codes == y)), 4)}
+
+
+def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Run in a fresh process, so that peaks of memory do not add up."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, arguments)
+
+
+def _build(n: int, file: str) -> dict[str, float]:
+    import scipy.sparse as sp
+
+    (W, seconds, _), figures = _measure(lambda: neighbour_graph(n))
+    sp.save_npz(file, sp.csr_matrix(W))
+    return {"seconds": round(seconds, 2), "peak_gb": figures["peak_gb"], "edges": int(W.nnz)}
+
+
+def measure(n: int, folder: str) -> dict[str, Any]:
+    """Measure everything that fits at one size."""
+    file = f"{folder}/graph{n}.npz"
+    row: dict[str, Any] = {"graph": _alone(_build, n, file)}
+    for alpha in (0.95, 0.99):
+        ways = ["dense"] if n <= DENSE_UP_TO else []
+        ways += ["cg classes", "cg columns"]
+        ways += ["lu classes", "lu columns"] if n <= LU_UP_TO else []
+        for kind in ways:
+            row[f"{kind}, alpha {alpha}"] = _alone(part, kind, file, n, alpha)
+        Path(file + ".columns.npy").unlink(missing_ok=True)
+    row["anchors"] = _alone(anchors, n)
+    return row
+
+
+def main() -> None:
+    """Measure, print, write."""
+    import tempfile
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", type=int, choices=SIZES)
+    options = parser.parse_args()
+    path = Path(__file__).parent / "results" / "propagation.json"
+    sizes = [options.only] if options.only else [n for n in SIZES if not options.quick or n <= 5_000]
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for n in sizes:
+            result[str(n)] = measure(n, folder)
+            print(n)
+            for name, figures in result[str(n)].items():
+                print(f"  {name:26} {json.dumps(figures)}", flush=True)
+    if not options.quick:
+        path.parent.mkdir(exist_ok=True)
+        old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        kept = {n: row for n, row in (old | result).items()}
+        ordered = {str(n): kept[str(n)] for n in SIZES if str(n) in kept}
+        path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    if options.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
