@@ -83,8 +83,11 @@ def reach(there: Federation, job: Job, step: int, state: str) -> None:
     def happened() -> bool:
         return any((e["step"], e["site"], e["state"]) == (step, VICTIM, state) for e in there.events(job))
 
-    if not there.until(happened, LONGEST, pause=0.02):
-        raise RuntimeError(f"question {step} was never {state}")
+    def over() -> bool:
+        return there.status(job)["state"] in ("failed", "finished")
+
+    if not there.until(lambda: happened() or over(), LONGEST, pause=0.02) or not happened():
+        raise RuntimeError(f"question {step} was never {state}: {there.status(job)}")
 
 
 def caught(there: Federation, job: Job, step: int) -> list[int]:
@@ -157,7 +160,7 @@ def coordinator(there: Federation, cell: Cell) -> Ending:
         reach(there, job, cell.step, "answered")
     elif not there.until(lambda: bool(there.events(job)), LONGEST, pause=0.02):
         raise RuntimeError("nobody joined")
-    if not there.kill_conductor():
+    if not there.kill_conductor(job):
         raise RuntimeError("there was nothing to kill")
     there.resume(job)
     return ended(there, job, resumed=True)
@@ -194,8 +197,6 @@ def too_few(there: Federation, cell: Cell) -> Ending:
     there.start_site(VICTIM)
     there.until(lambda: there.connected(VICTIM), 90)
     there.resume(job)
-    time.sleep(1)
-    there.until(lambda: there.status(job)["state"] != "failed", 60)
     last = ended(there, job, resumed=True)
     if last.how == "resumed, finished":
         last.how = "aborted, resumed, finished"
@@ -286,9 +287,11 @@ def run(wanted: list[Cell], results: dict[str, Any], *, say: Callable[[str], Non
                 ending = cell.act(there, cell)
                 row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began)}
                 row |= verdict(there, ending) if ending.how.endswith("finished") else {"ok": False}
-            except Exception as error:
-                row = {"how": f"could not be measured: {error!r}"[:300], "ok": False}
-            there.lines[VICTIM].mend()
+            except RuntimeError as error:
+                say(f"{cell.name} could not be measured: {error}")
+                continue
+            finally:
+                there.lines[VICTIM].mend()
             results[cell.name] = {"fault": cell.fault, "when": cell.when, **row}
             RESULTS.parent.mkdir(exist_ok=True)
             RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -340,6 +343,7 @@ How to read it:
 
 def main() -> None:
     """Measure what is missing and write the page."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and every process that was started is stopped
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")

@@ -172,7 +172,7 @@ def main() -> None:
     if not options.quick:
         path.parent.mkdir(exist_ok=True)
         old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        kept = {n: row for n, row in (old | result).items()}
+        kept = old | result
         ordered = {str(n): kept[str(n)] for n in SIZES if str(n) in kept}
         path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     if options.json:

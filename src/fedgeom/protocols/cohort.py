@@ -231,7 +231,8 @@ def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mappin
         if not few:
             return
         for name in few:
-            reason = f"{holders[name]} of the {sent[name].needed} holders its shares need are left. Nothing was revealed"
+            reason = f"{holders[name]} of the {sent[name].needed} holders that its shares need are left. "
+            reason += "Nothing was revealed"
             sent.missing[name] = sites.lost[name] = reason
         for name in few:
             del sent.came[name]

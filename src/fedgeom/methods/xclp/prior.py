@@ -142,7 +142,8 @@ def site_prior(
 ) -> SitePrior:
     """Find a site's prior from its rows of Z, its own labels y (class numbers, -1 for none) and all sites' counts.
 
-    "em": labels and expectation maximisation on the unlabelled rows; "own": labels only; "none": as everywhere.
+    "em": labels and expectation maximisation on the unlabelled rows, unless the labels contradict what the latter
+    finds by itself; "own": labels only; "none": as everywhere.
     """
     totals, codes = np.asarray(counts, np.float64), np.asarray(y, np.int64)
     base = base_shares(totals)
@@ -157,5 +158,11 @@ def site_prior(
     if kind != "em":
         raise InputError(f'prior={kind!r} is unknown; wanted "em", "own" or "none"')
     evidence = normalise_classes(Z, totals)[codes < 0]
+    alone = em_prior(evidence, sharpening, base=base)
+    seen = own > 0
+    # Rows that differ from other sites' for another reason than their classes (another instrument, say) mislead the
+    # estimate; then the site's own labels, if it has any, speak against it.
+    if float(np.sum(own[seen] * np.log(alone[seen] / np.maximum(base[seen], 1e-300)))) < 0:
+        return SitePrior(totals, base, 0.0, sharpening)
     prior = em_prior(evidence, sharpening, base=base, own_counts=own)
     return SitePrior(totals, prior, skew_weight(evidence, prior, base, sharpening, own_counts=own), sharpening)

@@ -1,0 +1,262 @@
+"""What the scripts of this folder share: data as sites, features, FedAvg, figures and files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from fedgeom.data.sets import data_folder
+from fedgeom.data.sites import split
+from fedgeom.methods.xclp.plain import Labelled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RESULTS = Path(__file__).parent / "results"
+SEEDS = (10, 11, 12)
+"""The defaults were chosen with seeds 0, 1 and 2; the tables use others."""
+TEST_SHARE = 0.3
+
+
+class Figure(TypedDict):
+    """A mean in percent, the half width of its 95 % interval, the number of runs, and the paper's mean."""
+
+    mean: float
+    ci95: float
+    n: int
+    paper: float | None
+
+
+Row = dict[str, Figure]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows, classes and owners; a row is for training or for testing."""
+
+    X: Floats
+    y: Ints
+    owner: Ints
+    test: NDArray[np.bool_]
+
+    @property
+    def classes(self) -> list[int]:
+        """All classes in use."""
+        return sorted(set(self.y.tolist()))
+
+
+def figure(values: Sequence[float], paper: float | None = None) -> Figure:
+    """Sum runs up: mean and Student's 95 % half width."""
+    mean, n = float(np.mean(values)), len(values)
+    half = float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    return {"mean": round(mean, 2), "ci95": round(half, 2), "n": n, "paper": paper}
+
+
+def file(name: str) -> Any:
+    """Open one of the data files."""
+    folder = data_folder()
+    if folder is None or not (folder / name).is_file():
+        raise SystemExit(f"{name} is not here; put it into a folder and set FEDGEOM_DATA to that")
+    return np.load(folder / name)
+
+
+def _task(X: Floats, y: Ints, owner: Ints, rng: np.random.Generator) -> Task:
+    return Task(X, y, owner, rng.random(len(y)) < TEST_SHARE)
+
+
+def _owners(y: Ints, n_sites: int, how: Any, seed: int) -> Ints:
+    parts = split(np.arange(len(y))[:, None], y, n_sites, how, seed, alpha=0.3)
+    owner = np.empty(len(y), np.int64)
+    for j, part in enumerate(parts):
+        owner[part.X[:, 0].astype(int)] = j
+    return owner
+
+
+def digits(seed: int, how: str = "iid", n_sites: int = 20) -> Task:
+    """scikit-learn's 1,797 digits, 8 × 8 pixels, dealt to sites."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    y = bunch.target.astype(np.int64)
+    return _task(bunch.data.astype(float), y, _owners(y, n_sites, how, seed), np.random.default_rng(seed))
+
+
+def mnist_writers(seed: int, features: str = "pixels", writers: int = 25) -> Task:
+    """MNIST by writer: every site is one person's digits (a hundred or so)."""
+    z, rng = file("mnist_writers.npz"), np.random.default_rng(seed)
+    writer, X, y = z["writer_train"], z["X_train"], z["y_train"].astype(np.int64)
+    many = np.flatnonzero(np.bincount(writer) >= 80)
+    chosen = rng.permutation(many)[:writers]
+    rows = np.flatnonzero(np.isin(writer, chosen))
+    return _task(image_features(X[rows], features), y[rows], np.unique(writer[rows], return_inverse=True)[1], rng)
+
+
+def fashion(seed: int, features: str = "pixels", how: str = "iid", rows: int = 3000, n_sites: int = 10) -> Task:
+    """Fashion-MNIST, a sample dealt to sites."""
+    z, rng = file("fashion_mnist.npz"), np.random.default_rng(seed)
+    at = rng.permutation(len(z["y_train"]))[:rows]
+    y = z["y_train"][at].astype(np.int64)
+    return _task(image_features(z["X_train"][at], features), y, _owners(y, n_sites, how, seed), rng)
+
+
+def image_features(images: NDArray[np.uint8], kind: str) -> Floats:
+    """Return raw pixels, or histograms of gradient directions: 8 directions in 7 × 7 cells of 4 × 4 pixels.
+
+    Neither looks at any other image, so that sites can compute them alone.
+    """
+    values = images.astype(np.float64) / 255.0
+    if kind == "pixels":
+        return values.reshape(len(values), -1)
+    dy, dx = np.gradient(values, axis=(1, 2))
+    size, angle = np.hypot(dx, dy), np.arctan2(dy, dx)
+    bins = np.floor((angle + np.pi) / (2 * np.pi) * 8).astype(int) % 8
+    out = np.stack([np.where(bins == b, size, 0.0) for b in range(8)], axis=-1)
+    cells = out.reshape(len(values), 7, 4, 7, 4, 8).sum(axis=(2, 4)).reshape(len(values), -1)
+    return np.sqrt(cells)  # as for histograms of counts: the square root evens out large and small ones
+
+
+def cells(name: str, seed: int, rows: int, *, centred: bool = True) -> Task:
+    """Cells of several donors or technologies: log-normalised counts, 1,000 variable genes, 50 principal components.
+
+    Gene variances and components are those of all sites' cells together. Both follow from the sums of x and of xxᵀ
+    over sites, which a secure sum could add (10^6 numbers for 1,000 genes); here they are computed on pooled rows.
+    With ``centred`` each site subtracts its own means first, which takes away what sets a whole technology or donor
+    apart; otherwise the mean of all.
+    """
+    rng = np.random.default_rng(seed)
+    if name == "kang":
+        z = file("kang_pbmc_8donors.npz")
+        y, owner = z["y"].astype(np.int64), z["donor"].astype(np.int64)
+    elif name == "lung":
+        z = file("lung_2atlases_6donors.npz")
+        y, owner = z["y_mid"].astype(np.int64), z["donor"].astype(np.int64)
+    else:
+        z = file("pbmc_3tech_1200.npz")
+        y, owner = z["y"].astype(np.int64), z["site"].astype(np.int64)
+    X = sp.csr_matrix((z["X_data"], z["X_indices"].astype("int32"), z["X_indptr"]), shape=tuple(z["X_shape"]))
+    at = np.sort(rng.permutation(np.flatnonzero(y >= 0))[:rows])
+    X = X[at].astype(np.float64)
+    if name != "pbmc3":  # that one comes log-normalised
+        X = sp.csr_matrix(X.multiply(1e4 / X.sum(axis=1)))
+        X.data = np.log1p(X.data)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    variance = np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2
+    genes = np.sort(np.argsort(-variance)[:1000])
+    dense = X[:, genes].toarray() - mean[genes]
+    if centred:
+        for site in np.unique(owner[at]):
+            mine = owner[at] == site
+            dense[mine] -= dense[mine].mean(axis=0)
+    _, _, axes = np.linalg.svd(dense, full_matrices=False)
+    return _task(dense @ axes[:50].T, y[at], owner[at], rng)
+
+
+def hipc(seed: int, rows: int = 600) -> Task:
+    """T cells of five hospitals, seven markers, each scaled by the hospital's own mean and deviation."""
+    z, rng = file("hipc_tcell_5hospitals.npz"), np.random.default_rng(seed)
+    owner = z["site"]
+    at = np.concatenate([rng.permutation(np.flatnonzero(owner == s))[:rows] for s in range(5)])
+    X, site = z["X"][at].astype(np.float64), owner[at].astype(np.int64)
+    for s in range(5):
+        X[site == s] = (X[site == s] - X[site == s].mean(axis=0)) / X[site == s].std(axis=0)
+    return _task(X, z["y"][at].astype(np.int64), site, rng)
+
+
+def show_labels(task: Task, share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose the training rows that keep their labels; every class in the training rows keeps at least one."""
+    rng = np.random.default_rng([seed, 17])
+    shown = (rng.random(len(task.y)) < share) & ~task.test
+    for c in task.classes:
+        there = np.flatnonzero((task.y == c) & ~task.test)
+        if there.size and not shown[there].any():
+            shown[rng.choice(there)] = True
+    return shown
+
+
+def as_sites(
+    task: Task, shown: NDArray[np.bool_], rows: NDArray[np.bool_]
+) -> tuple[list[tuple[Floats, Ints]], Ints]:
+    """Return the sites' (X, y) with only these rows, labels hidden where not shown, and where the rows come from."""
+    y = np.where(shown, task.y, -1)
+    at = [np.flatnonzero((task.owner == s) & rows) for s in np.unique(task.owner)]
+    at = [a for a in at if a.size]
+    return [(task.X[a], y[a]) for a in at], np.concatenate(at)
+
+
+def spread(
+    task: Task,
+    shown: NDArray[np.bool_],
+    rows: NDArray[np.bool_],
+    method: Callable[[list[tuple[Floats, Ints]]], Sequence[Labelled]],
+) -> Ints:
+    """Run a propagation and return the class of every row of the task, -1 where there is none."""
+    sites, at = as_sites(task, shown, rows)
+    found = np.full(len(task.y), -1)
+    codes = np.concatenate([site.codes for site in method(sites)])
+    found[at] = np.where(codes >= 0, np.array(task.classes)[codes], -1)
+    return found
+
+
+def fedavg(task: Task, shown: NDArray[np.bool_], *, rounds: int = 60, steps: int = 5, rate: float = 0.5) -> Ints:
+    """Train a linear softmax classifier by federated averaging on the labelled rows, and classify all rows.
+
+    Columns are scaled by the mean and deviation of all sites' rows (two sums). Each round, every site with labels makes
+    5 gradient steps on its own loss, with weight decay 1e-3; the models are averaged by the number of labels.
+    """
+    X = (task.X - task.X.mean(axis=0)) / np.maximum(task.X.std(axis=0), 1e-6)
+    X = np.column_stack([np.clip(X, -5, 5) / np.sqrt(X.shape[1]), np.ones(len(X))])
+    classes = np.array(task.classes)
+    Y = (task.y[:, None] == classes).astype(float)
+    parts = [np.flatnonzero(shown & (task.owner == s)) for s in np.unique(task.owner)]
+    parts = [part for part in parts if part.size]
+    total = sum(len(part) for part in parts)
+    W = np.zeros((X.shape[1], len(classes)))
+    for _ in range(rounds):
+        mean = np.zeros_like(W)
+        for part in parts:
+            V, A, B = W.copy(), X[part], Y[part]
+            for _ in range(steps):
+                scores = A @ V
+                p = np.exp(scores - scores.max(axis=1, keepdims=True))
+                p /= p.sum(axis=1, keepdims=True)
+                V -= rate * 10 * (A.T @ (p - B) / len(part) + 1e-4 * V)
+            mean += len(part) / total * V
+        W = mean
+    return np.asarray(classes[(X @ W).argmax(axis=1)])
+
+
+def percent(found: Ints, task: Task, rows: NDArray[np.bool_], *, balanced: bool = False) -> float:
+    """Give the share of right answers in percent, or its mean over classes; an abstention is wrong."""
+    right, y = found[rows] == task.y[rows], task.y[rows]
+    if balanced:
+        return 100.0 * float(np.mean([right[y == c].mean() for c in np.unique(y)]))
+    return 100.0 * float(right.mean())
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """Make the command line that all scripts of this folder have."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--quick", action="store_true", help="a small version; writes no file")
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    return made
+
+
+def keep(name: str, rows: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    """Put rows among the results of a file, in order, and return them all."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / name
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    both = old | dict(rows)
+    ranked = sorted(both, key=lambda title: next((i for i, o in enumerate(order) if title.startswith(o)), 99))
+    merged = {title: both[title] for title in ranked}
+    path.write_text(json.dumps(merged, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return merged

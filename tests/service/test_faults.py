@@ -1,0 +1,51 @@
+"""Killing real processes; the whole matrix is made by benchmarks/faults.py and stands in docs/faults.md."""
+
+from __future__ import annotations
+
+import pytest
+
+import fedgeom
+from fedgeom.service.jobs import Job
+from tests.service.deployment import Federation
+from tests.service.test_deployment import EPSILON, ONLY_GOOD, good
+
+pytestmark = [pytest.mark.xdist_group("deployment"), pytest.mark.slow]
+
+
+def submit(federation: Federation, name: str, times: str) -> Job:
+    return federation.submit(f'method = "hulls"\n{times}[parameters]\nepsilon = {EPSILON}\n{ONLY_GOOD}', name=name)
+
+
+def reached(federation: Federation, job: Job, step: int) -> bool:
+    """Wait until bert has answered this question."""
+    return federation.until(
+        lambda: any(
+            (e["step"], e["site"], e["state"]) == (step, "bert", "answered") for e in federation.events(job)
+        ),
+        120,
+        pause=0.05,
+    )
+
+
+def test_a_killed_coordinator_and_a_killed_site_end_in_the_undisturbed_model(federation: Federation) -> None:
+    """Three sites, whose policy asks for three.
+
+    First the coordinator dies and the run is resumed; then a site dies, which ends the run with the site's name; it
+    is started again, and the run is resumed once more.
+    """
+    job = submit(federation, "faults", "wait = 10\ndeadline = 30\n")
+    assert reached(federation, job, 2)
+    assert federation.kill_conductor(job)
+    federation.resume(job)
+    assert reached(federation, job, 3), federation.status(job)
+    federation.kill("bert")
+    status = federation.wait(job, 150)
+    assert status["state"] == "failed"
+    assert "bert" in status["detail"]
+    federation.start_site("bert")
+    assert federation.until(lambda: federation.connected("bert"), 60), federation.said("bert")
+    federation.resume(job)
+    status = federation.wait(job, 150)
+    assert status["state"] == "finished", status
+    expected = fedgeom.run(fedgeom.Hulls(epsilon=EPSILON), good(federation)).model.to_bytes()
+    assert (job.run_folder / "model.safetensors").read_bytes() == expected
