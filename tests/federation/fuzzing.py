@@ -157,7 +157,8 @@ def spoil_tree(tree: Any, others: list[Any], rng: random.Random) -> Any:
     if isinstance(tree, bytes) and tree and rng.random() < 0.6:
         return spoil_bytes(tree, [tree], rng)
     if isinstance(tree, int | float) and not isinstance(tree, bool) and rng.random() < 0.6:
-        return rng.choice([tree + 1, tree - 1, -tree, tree * 2, tree * 1000, tree * 0.5, float(tree), str(tree)])
+        near = [tree + 1, tree - 1, -tree, tree * 2, tree * 1000, tree * 0.5, float(tree), str(tree)]
+        return rng.choice([*near, 6, 32, 64, 4096, 100_000, 10_000_000, 1e-6, 1e-12])
     return rng.choice([*ODD, rng.choice(others)])
 
 

@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedgeom
-from fedgeom.errors import DecodeError, FedgeomError
+from fedgeom.errors import DecodeError, FedgeomError, TooFewSitesError
 from fedgeom.federation.engines.embedded import EmbeddedEngine
-from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, read_answer, unpack
+from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, pack, read_answer, unpack
 from fedgeom.federation.sites import Lost, Sites
 from fedgeom.protocols.secure_sum import about
 from tests.federation.fuzzing import RUN, Exchange, exchanges, no_longer_than, read, restamp, small_sites, spoil
@@ -57,11 +57,17 @@ def close(exchange: Exchange, data: bytes) -> bool:
     if kind.kind in ("join.hello", "hulls.learn", "moments.receive", "names.seal"):
         return True
     if hasattr(told, "ticket"):
-        return told.ticket.about == about(told)
+        return told.ticket.about == about(told) and settled(told) == settled(true)
     if kind.kind in ("sum.confirm", "sum.unmask"):
         lists = [(set(m.alive), set(m.dropped)) for m in (told, true)]  # of this round, or of one before
         return lists[0] == lists[1] and 0 <= told.round <= true.round
     return bool(told == true)
+
+
+def settled(question: Any) -> list[Any]:
+    """Return what the terms of the run settle in a question."""
+    plan = getattr(question, "plan", question)
+    return [getattr(plan, name, None) for name in ("epsilon", "curvature")] + [getattr(question, "trim", None)]
 
 
 def check_site(exchange: Exchange, data: bytes) -> str:
@@ -201,6 +207,52 @@ def test_an_earlier_question_asked_late_gets_the_same_answer_and_harms_nobody() 
         reply, after = exchange.host.answer(exchange.request, last[id(exchange.host)])
         assert reply == exchange.reply
         assert after == last[id(exchange.host)]
+
+
+def asked(kind: str) -> Exchange:
+    """Return the first exchange that began with this kind of question."""
+    return next(exchange for exchange in exchanges() if unpack(exchange.request).kind == kind)
+
+
+def put(exchange: Exchange, question: Any) -> Message:
+    """Put another question, with its ticket made out properly, at the moment of this one; return the answer."""
+    data = restamp(pack(RUN, exchange.host.method, question), exchange.question)
+    reply, _ = exchange.host.answer(data, exchange.before)
+    return read_answer(unpack(reply), exchange.question.answer)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": 1e-6}, {"curvature": 0.5}, {"trim": 0.0}])
+def test_a_site_keeps_to_the_terms_it_joined_on(change: dict[str, float]) -> None:
+    """A coordinator that invites on coarse terms cannot ask in fine ones."""
+    exchange = asked("hulls.encode")
+    question: Any = read(exchange.request, exchange.question)
+    plan = {name: value for name, value in change.items() if name != "trim"}
+    spoilt = msgspec.structs.replace(
+        question, plan=msgspec.structs.replace(question.plan, **plan), trim=change.get("trim", question.trim)
+    )
+    refusal = put(exchange, spoilt)
+    assert isinstance(refusal, Refusal)
+    assert f"the site joined on {next(iter(change))}=" in refusal.reason
+    assert not isinstance(put(exchange, question), Refusal)
+
+
+@pytest.mark.parametrize(
+    "change", [{"h": 32}, {"h": 22}, {"classes": 4096}, {"classes": 4096, "h": 32}, {"capacity": 10**7}]
+)
+def test_a_plan_that_no_site_could_carry_out_is_refused_at_once(change: dict[str, int]) -> None:
+    exchange = asked("hulls.encode")
+    question: Any = read(exchange.request, exchange.question)
+    plan = msgspec.structs.replace(question.plan, **change)
+    with no_longer_than(SECONDS):
+        answer = put(exchange, msgspec.structs.replace(question, plan=plan))
+    assert isinstance(answer, Refusal)
+
+
+def test_an_answer_larger_than_the_policy_allows_is_never_made() -> None:
+    """With a fine grid and a large capacity a coordinator could ask for gigabytes."""
+    method = fedgeom.Hulls(epsilon=1e-6, capacity=10**7, n_classes=2)
+    with no_longer_than(60), pytest.raises(TooFewSitesError, match="the site's policy allows 67,108,864"):
+        fedgeom.run(method, small_sites())
 
 
 def spoiling(rng: random.Random, at: int) -> Any:
