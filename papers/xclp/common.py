@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from scipy.stats import t as student
 
 from fedgeom.data.sets import data_folder
 from fedgeom.data.sites import split
+from fedgeom.geometry.anchors import unit_rows
 from fedgeom.methods.xclp.plain import Labelled
 
 Floats = NDArray[np.float64]
@@ -206,14 +208,15 @@ def spread(
     return found
 
 
-def fedavg(task: Task, shown: NDArray[np.bool_], *, rounds: int = 60, steps: int = 5, rate: float = 0.5) -> Ints:
+def fedavg(task: Task, shown: NDArray[np.bool_], *, rounds: int = 100, steps: int = 5, rate: float = 5.0) -> Ints:
     """Train a linear softmax classifier by federated averaging on the labelled rows, and classify all rows.
 
-    Columns are scaled by the mean and deviation of all sites' rows (two sums). Each round, every site with labels makes
-    5 gradient steps on its own loss, with weight decay 1e-3; the models are averaged by the number of labels.
+    Rows are centred by the mean of all sites (a sum) and scaled to length one, which was better than scaling columns
+    and comes within a point of a well-tuned logistic regression on pooled labels. Each round, every site with labels
+    makes 5 gradient steps on its own loss, with weight decay; the models are averaged by the number of labels.
     """
-    X = (task.X - task.X.mean(axis=0)) / np.maximum(task.X.std(axis=0), 1e-6)
-    X = np.column_stack([np.clip(X, -5, 5) / np.sqrt(X.shape[1]), np.ones(len(X))])
+    X = task.X - task.X.mean(axis=0)
+    X = np.column_stack([unit_rows(X), np.ones(len(X))])
     classes = np.array(task.classes)
     Y = (task.y[:, None] == classes).astype(float)
     parts = [np.flatnonzero(shown & (task.owner == s)) for s in np.unique(task.owner)]
@@ -228,10 +231,39 @@ def fedavg(task: Task, shown: NDArray[np.bool_], *, rounds: int = 60, steps: int
                 scores = A @ V
                 p = np.exp(scores - scores.max(axis=1, keepdims=True))
                 p /= p.sum(axis=1, keepdims=True)
-                V -= rate * 10 * (A.T @ (p - B) / len(part) + 1e-4 * V)
+                V -= rate * (A.T @ (p - B) / len(part) + 1e-4 * V)
             mean += len(part) / total * V
         W = mean
     return np.asarray(classes[(X @ W).argmax(axis=1)])
+
+
+def remember_distances(most: int = 40) -> None:
+    """Let `plain` look up hashes and distances that it has computed before.
+
+    The methods of a table hash the same rows with the same seed, and comparing the hashes is most of their work.
+    Both functions are deterministic, so that no figure changes.
+    """
+    from fedgeom.methods.xclp import plain as twin
+
+    def remembering(work: Callable[..., Any]) -> Callable[..., Any]:
+        known: dict[bytes, Any] = {}
+
+        def look_up(*given: Any) -> Any:
+            digest = hashlib.sha256()
+            for part in given:
+                array = isinstance(part, np.ndarray)
+                digest.update(np.ascontiguousarray(part).tobytes() if array else repr(part).encode())
+            key = digest.digest()
+            if key not in known:
+                if len(known) >= most:
+                    del known[next(iter(known))]
+                known[key] = work(*given)
+            return known[key]
+
+        return look_up
+
+    for name in ("hash_bits", "hamming"):
+        setattr(twin, name, remembering(getattr(twin, name)))
 
 
 def percent(found: Ints, task: Task, rows: NDArray[np.bool_], *, balanced: bool = False) -> float:

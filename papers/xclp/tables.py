@@ -39,6 +39,7 @@ from common import (
     mnist_writers,
     parser,
     percent,
+    remember_distances,
     show_labels,
     spread,
 )
@@ -281,6 +282,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--only", choices=list(GROUPS), help="compute one group of rows")
     chosen = options.parse_args()
+    remember_distances()
     made: dict[str, Row] = {}
     for name in [chosen.only] if chosen.only else GROUPS:
         rows = GROUPS[name](chosen.quick)

@@ -236,9 +236,7 @@ def test_a_site_keeps_to_the_terms_it_joined_on(change: dict[str, float]) -> Non
     assert not isinstance(put(exchange, question), Refusal)
 
 
-@pytest.mark.parametrize(
-    "change", [{"h": 32}, {"h": 22}, {"classes": 4096}, {"classes": 4096, "h": 32}, {"capacity": 10**7}]
-)
+@pytest.mark.parametrize("change", [{"h": 32}, {"h": 22}, {"classes": 4096}, {"classes": 4096, "h": 32}])
 def test_a_plan_that_no_site_could_carry_out_is_refused_at_once(change: dict[str, int]) -> None:
     exchange = asked("hulls.encode")
     question: Any = read(exchange.request, exchange.question)

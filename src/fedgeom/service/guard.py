@@ -139,12 +139,14 @@ def superlink() -> None:
 
 
 def superexec() -> None:
-    """Run Flower's SuperExec, which starts a process for each question; ours are forked."""
+    """Run Flower's SuperExec, which starts a process for each question; a site's are forked."""
     from flwr.supercore.cli import flower_superexec
 
+    from fedgeom.service.coordinator_app import FOLDER_VARIABLE
     from fedgeom.service.forking import fork_answerers
 
-    fork_answerers(clientapp)
+    if FOLDER_VARIABLE not in os.environ:  # a coordinator answers nothing
+        fork_answerers(clientapp)
     flower_superexec()
 
 

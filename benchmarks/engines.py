@@ -1,0 +1,355 @@
+"""What carrying questions by Flower costs, compared with the embedded engine.
+
+    python benchmarks/engines.py                     # 2, 10 and 50 sites, and the settings; about half an hour
+    python benchmarks/engines.py --quick             # 2 sites
+    python benchmarks/engines.py --only sites|settings
+    python benchmarks/engines.py --sites 10          # this number of sites only
+    python benchmarks/engines.py --json              # the last line is one JSON object
+
+A coordinator and the sites are processes on loopback, with TLS and node keys, all on this machine. The run is one
+of `Moments` with the classes agreed (six questions); rows with two columns make messages of about a kilobyte, rows
+with 500 to 2,000 columns messages of 2 to 32 MB, in both directions. Times are wall-clock seconds from the moment a
+question is asked to the moment its last answer is in, the best of two runs. Results go to
+benchmarks/results/engines.json, the table to docs/engines.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from tests.service.deployment import Federation  # noqa: E402
+
+import fedgeom  # noqa: E402
+from fedgeom.data.sites import SiteData  # noqa: E402
+from fedgeom.federation.sites import Event  # noqa: E402
+from fedgeom.service import flower_programs as flower  # noqa: E402
+from fedgeom.service.guard import write_guards  # noqa: E402
+from fedgeom.service.running import free_port  # noqa: E402
+
+RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
+METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))
+SETTINGS = 'method = "moments"\nwait = 600\ndeadline = 900\nleast = {n}\n[parameters]\nspace = "euclidean"\n'
+SETTINGS += 'rule = "centroid"\nclasses = ["no", "yes"]\n'
+LARGE = ("moments.give", "moments.receive")
+COLUMNS = {2: 2000, 10: 1000, 50: 500}
+"""How wide the rows are that make large messages, by the number of sites."""
+LONGEST = 1500.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often everybody looks, in seconds, and whether answers are forked or started."""
+
+    node: float
+    executor: float
+    coordinator: float
+    fork: bool
+
+
+SHIPPED = Pace(0.5, 0.2, 0.5, True)
+PACES = {
+    "as Flower does it: nodes look every 3 s, executors 1 s, coordinator 3 s, a new program per question": Pace(
+        3.0, 1.0, 3.0, False
+    ),
+    "looking more often: 0.5 s, 0.2 s, 0.5 s": Pace(0.5, 0.2, 0.5, False),
+    "and forking the process that answers (what fedgeom does)": SHIPPED,
+    "looking very often: 0.05 s, 0.02 s, 0.05 s, and forking": Pace(0.05, 0.02, 0.05, True),
+}
+
+CUSTOM = """\
+import os
+import sys
+
+if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexec")):
+    import fedgeom.federation.engines.flower as engine
+    import fedgeom.service.forking as forking
+    import fedgeom.service.guard as guard
+
+    os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "{executor}"
+    guard.POLL_SECONDS = {node}
+    engine.FlowerEngine.__init__.__kwdefaults__["poll"] = {coordinator}
+    forking.AHEAD = tuple(name for name in forking.AHEAD if "hulls" not in name)
+    if not {fork}:
+        forking.fork_answerers = lambda answer: None
+"""
+"""What every process of a measured federation does first."""
+
+
+def make_sites(n: int, columns: int) -> list[SiteData]:
+    """Return sites with few rows and this many columns."""
+    rng = np.random.default_rng(n)
+    y = np.array(["no", "no", "yes", "yes"])
+    return [SiteData(f"site-{k}", rng.normal(size=(4, columns)), y) for k in range(n)]
+
+
+class Watch:
+    """Turns events into seconds per question."""
+
+    def __init__(self) -> None:
+        self.began: dict[int, float] = {}
+        self.ended: dict[int, float] = {}
+        self.kinds: dict[int, str] = {}
+
+    def event(self, step: int, kind: str, state: str) -> None:
+        """Note an event that has just happened."""
+        now = time.perf_counter()
+        if state == "asked":
+            self.began.setdefault(step, now)
+            self.kinds[step] = kind
+        elif state == "answered":
+            self.ended[step] = now
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each question."""
+        return {self.kinds[step]: self.ended[step] - self.began[step] for step in self.began if step in self.ended}
+
+
+def embedded(n: int, columns: int) -> tuple[dict[str, float], bytes]:
+    """Measure the embedded engine: the best of three runs, and the model."""
+    policy = fedgeom.Policy(smallest_cohort=2)
+    best: dict[str, float] = {}
+    for _ in range(3):
+        watch = Watch()
+
+        def listen(event: Event, watch: Watch = watch) -> None:
+            watch.event(event.step, event.kind, event.state)
+
+        run = fedgeom.run(METHOD, make_sites(n, columns), policy=policy, watch=listen)
+        for kind, seconds in watch.seconds().items():
+            best[kind] = min(seconds, best.get(kind, seconds))
+    return best, run.model.to_bytes()
+
+
+@contextmanager
+def federation(n: int, pace: Pace) -> Iterator[Federation]:
+    """Run a federation at a pace; nodes are started without the program that looks after them, to save memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        custom = Path(folder) / "custom"
+        custom.mkdir()
+        (custom / "sitecustomize.py").write_text(CUSTOM.format(**vars(pace)), encoding="utf-8")
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(custom), *([before] if before else [])])
+        nodes: list[subprocess.Popen[bytes]] = []
+        try:
+            with Federation(Path(folder), make_sites(n, 2)) as there:
+                for site in there.sites.values():
+                    text = site.config_file.read_text(encoding="utf-8")
+                    site.config_file.write_text(text.replace("smallest_cohort = 3", "smallest_cohort = 2"))
+                there.start_coordinator(seconds=600)
+                try:
+                    nodes += [start_node(there, name) for name in there.sites]
+                    there.until(
+                        lambda: all("SuperNode ID" in there.log(name) for name in there.sites), 600, pause=1
+                    )
+                    yield there
+                finally:
+                    for node in nodes:
+                        os.killpg(node.pid, signal.SIGTERM)
+                    for node in nodes:
+                        node.wait(60)
+        finally:
+            os.environ.pop("PYTHONPATH")
+            if before is not None:
+                os.environ["PYTHONPATH"] = before
+
+
+def start_node(there: Federation, name: str) -> subprocess.Popen[bytes]:
+    """Start a site's SuperNode by itself."""
+    site = there.sites[name]
+    home = site.path / "flower"
+    home.mkdir(exist_ok=True)
+    command = flower.supernode(
+        site.config().coordinator,
+        port=free_port(),
+        config={"site": str(site.path)},
+        certificate=site.path / "ca.pem",
+        key=site.node_key,
+    )
+    with (site.path / "site.log").open("ab") as log:
+        environment = flower.environment(home, guards=write_guards(home / "guards"))
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def processor_seconds(there: Federation) -> float:
+    """Return the processor time that all processes of a federation have used so far."""
+    ticks = 0
+    for process in there.find():
+        try:
+            fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def flower_runs(there: Federation, n: int, columns: int, times: int = 2) -> tuple[dict[str, float], bytes]:
+    """Return each question's best time of a few runs by Flower, and the model."""
+    best: dict[str, float] = {}
+    for _ in range(times):
+        seconds, model = flower_run(there, n, columns)
+        best = {kind: min(value, best.get(kind, value)) for kind, value in seconds.items()}
+    return best, model
+
+
+def flower_run(there: Federation, n: int, columns: int) -> tuple[dict[str, float], bytes]:
+    """Measure one run by Flower."""
+    for site in make_sites(n, columns):
+        np.savez(there.sites[site.name].path / "data.npz", X=site.X, y=site.y)
+    job = there.submit(SETTINGS.format(n=n), name=f"columns-{columns}")
+    watch, seen, end = Watch(), 0, time.monotonic() + LONGEST
+    while time.monotonic() < end:
+        state = there.status(job)["state"]
+        events = there.events(job)
+        for event in events[seen:]:
+            watch.event(event["step"], event["kind"], event["state"])
+        seen = len(events)
+        if state in ("failed", "finished"):
+            break
+        time.sleep(0.02)
+    if state != "finished":
+        raise RuntimeError(f"{there.status(job)}")
+    return watch.seconds(), (job.run_folder / "model.safetensors").read_bytes()
+
+
+def megabytes(columns: int) -> float:
+    """Return the size of a large answer."""
+    return 8 * 2 * (1 + columns + columns * (columns + 1) // 2) / 1e6
+
+
+def per_question(seconds: dict[str, float]) -> float:
+    """Return the mean over questions with small messages, the first one left out: there processes start."""
+    return statistics.mean(s for kind, s in seconds.items() if kind not in (*LARGE, "join.hello"))
+
+
+def per_megabyte(small: dict[str, float], large: dict[str, float], columns: int) -> float:
+    """Return the extra seconds for each MB that every site gets or gives."""
+    return sum(large[kind] - small[kind] for kind in LARGE) / (2 * megabytes(columns))
+
+
+def measure(n: int, pace: Pace, *, large: bool) -> dict[str, Any]:
+    """Compare the engines with this many sites."""
+    plain, expected = embedded(n, 2)
+    columns = COLUMNS.get(n, 500)
+    row: dict[str, Any] = {"sites": n, "embedded_question_s": per_question(plain)}
+    with federation(n, pace) as there:
+        flower_run(there, n, 2)  # processes and files are warm after this
+        time.sleep(5)
+        idle, began = processor_seconds(there), time.perf_counter()
+        time.sleep(10)
+        row["idle_processors"] = (processor_seconds(there) - idle) / (time.perf_counter() - began)
+        carried, model = flower_runs(there, n, 2)
+        row |= {"flower_question_s": per_question(carried), "same_model": model == expected}
+        if large:
+            heavy, expected = embedded(n, columns)
+            slow, model = flower_runs(there, n, columns)
+            row["same_model"] &= model == expected
+            row["MB"] = megabytes(columns)
+            row["embedded_MB_s"] = per_megabyte(plain, heavy, columns)
+            row["flower_MB_s"] = per_megabyte(carried, slow, columns)
+            row["MB_ratio"] = row["flower_MB_s"] / row["embedded_MB_s"]
+    row["question_ratio"] = row["flower_question_s"] / row["embedded_question_s"]
+    return row
+
+
+def waiting(pace: Pace) -> float:
+    """Return how long a question with its answer lies somewhere until somebody looks, on average."""
+    return pace.node / 2 + pace.executor / 2 + min(0.5, pace.node) / 2 + pace.coordinator / 2
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page with the tables."""
+    lines = [
+        "# What the engines cost",
+        "",
+        "Made by `python benchmarks/engines.py` on one machine with two processors, on which the coordinator and all",
+        "sites ran: with 50 sites the processors are the limit, which 50 machines would not have.",
+        "",
+        "| sites | seconds per question: embedded | Flower | Flower ÷ embedded | seconds per MB: embedded | Flower |"
+        " Flower ÷ embedded | processors busy when nothing happens |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in results.get("sites", {}).values():
+        large = (
+            f"{row['embedded_MB_s']:.3f} | {row['flower_MB_s']:.2f} | {row['MB_ratio']:.0f}"
+            if "MB_ratio" in row
+            else "– | – | –"
+        )
+        lines.append(
+            f"| {row['sites']} | {row['embedded_question_s']:.4f} | {row['flower_question_s']:.2f} | "
+            f"{row['question_ratio']:.0f} | {large} | {row['idle_processors']:.2f} |"
+        )
+    lines += ["", *NOTES[0], "", "| settings, two sites | seconds per question | of which waiting for a look |"]
+    lines += ["|---|---|---|"]
+    for name, row in results.get("settings", {}).items():
+        share = min(1.0, row["waiting_s"] / row["flower_question_s"])
+        lines.append(f"| {name} | {row['flower_question_s']:.2f} | {row['waiting_s']:.2f} s ({share:.0%}) |")
+    return "\n".join([*lines, "", *NOTES[1], ""])
+
+
+NOTES = (
+    """\
+A question by Flower takes seconds where the embedded engine takes milliseconds, whatever the question is. That is
+why fedgeom's methods ask few questions and send all that a step needs at once. The model is the same, byte for
+byte; every row was checked. "Per MB" is the extra time for each MB that every site gets or gives in a question.
+""".splitlines(),
+    """\
+Flower's parts look for work at intervals: the node asks the coordinator, its executor asks the node, the node looks
+for the answer, the coordinator looks for answers. On average a message lies half an interval at each of the four.
+fedgeom shortens these intervals (`POLL_SECONDS` in `fedgeom.service.guard` and `fedgeom.federation.engines.flower`,
+`FLWR_SUPEREXEC_TASK_POLL_INTERVAL` in `fedgeom.service.flower_programs`) and forks the process that answers, which
+spares importing Flower for every question (`fedgeom.service.forking`). Looking more often still is quicker with
+few sites, and costs processor time at the coordinator with every site.
+""".splitlines(),
+)
+
+
+def main() -> None:
+    """Measure and write."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only write the page")
+    parser.add_argument("--only", choices=["sites", "settings"])
+    parser.add_argument("--sites", type=int, action="append")
+    options = parser.parse_args()
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+
+    def keep(part: str, name: str, row: dict[str, Any]) -> None:
+        results.setdefault(part, {})[name] = row
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(name, json.dumps(row), flush=True)
+
+    if not options.table:
+        if options.only in (None, "sites"):
+            for n in options.sites or ([2] if options.quick else [2, 10, 50]):
+                keep("sites", str(n), measure(n, SHIPPED, large=True))
+        if options.only in (None, "settings"):
+            for name, pace in PACES.items():
+                keep("settings", name, measure(2, pace, large=False) | {"waiting_s": waiting(pace)})
+    PAGE.write_text(page(results), encoding="utf-8")
+    if options.json:
+        print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
