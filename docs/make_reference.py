@@ -16,7 +16,8 @@ MODULES = {
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
     "fedgeom.protocols.secure_sum": ("secure_sum", "SummingSite", "Ticket", "Total"),
-    "fedgeom.protocols.cohort": ("join", "Cohort", "SecureSite"),
+    "fedgeom.protocols.cohort": ("join", "Cohort"),
+    "fedgeom.protocols.secure_site": ("SecureSite",),
 }
 
 

@@ -25,7 +25,6 @@ from fedgeom.protocols.cohort import (
     Share,
     cohort_seed,
     holder_numbers,
-    new_exchange_secret,
 )
 from fedgeom.protocols.secure_sum import (
     Confirm,
@@ -38,7 +37,7 @@ from fedgeom.protocols.secure_sum import (
 )
 from fedgeom.protocols.vocabulary import NamingSite, OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.secure import shamir
-from fedgeom.secure.keys import Identity, exchange_public
+from fedgeom.secure.keys import Identity, exchange_public, new_exchange_secret
 from tests.protocols.summing import ColumnSum, GiveColumn, make_sites
 
 M = TypeVar("M", bound=Message)

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
 from fedgeom.federation.site import answers
-from fedgeom.protocols.cohort import Cohort, SecureMemory, SecureSite, seal_of, threshold
+from fedgeom.protocols.cohort import Cohort, SecureMemory, seal_of, threshold
+from fedgeom.protocols.secure_site import SecureSite
 from fedgeom.secure import shamir
 from fedgeom.secure.keys import exchange_public, fingerprint, shared_key, verify
 from fedgeom.secure.masks import add_masks
