@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Ending:
     how: str = "finished"
 
 
-def settings(times: dict[str, float], only: tuple[str, ...] = ()) -> str:
+def settings(times: Mapping[str, float], only: tuple[str, ...] = ()) -> str:
     """Return the federation file of a cell."""
     lines = ['method = "hulls"', *(f"{key} = {value}" for key, value in times.items())]
     lines += ["[parameters]", f"epsilon = {EPSILON}"]
