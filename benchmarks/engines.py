@@ -41,7 +41,7 @@ import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.federation.sites import Event  # noqa: E402
 from fedgeom.service import flower_programs as flower  # noqa: E402
-from fedgeom.service.guard import write_guards  # noqa: E402
+from fedgeom.service.guard import AWAKE_SECONDS, write_guards  # noqa: E402
 from fedgeom.service.running import free_port  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
@@ -88,7 +88,7 @@ if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexe
     engine.FlowerEngine.__init__.__kwdefaults__["poll"] = {coordinator}
     forking.AHEAD = tuple(name for name in forking.AHEAD if "hulls" not in name)
     if not {fork}:
-        forking.fork_answerers = lambda answer: None
+        forking.fork_answerers = lambda answer, told: False
 """
 """What every process of a measured federation does first."""
 
@@ -251,7 +251,7 @@ def measure(n: int, pace: Pace, *, large: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"sites": n, "embedded_question_s": per_question(plain)}
     with federation(n, pace) as there:
         flower_run(there, n, 2)  # processes and files are warm after this
-        time.sleep(5)
+        time.sleep(AWAKE_SECONDS + 5)
         idle, began = processor_seconds(there), time.perf_counter()
         time.sleep(10)
         row["idle_processors"] = (processor_seconds(there) - idle) / (time.perf_counter() - began)

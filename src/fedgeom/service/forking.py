@@ -30,16 +30,20 @@ AHEAD = (
 """What answers import late."""
 
 
-def fork_answerers(answer: Callable[[], None]) -> None:
-    """Let this SuperExec fork the processes that answer; ``answer`` is what such a process does."""
+def fork_answerers(answer: Callable[[], None], told: Callable[[], None] = lambda: None) -> bool:
+    """Let this SuperExec fork the processes that answer, if that can be done.
+
+    ``answer`` is what such a process does; ``told`` is called whenever there is a question.
+    """
     if sys.platform != "linux":
-        return
+        return False
     module = importlib.import_module("flwr.supercore.superexec.executor.subprocess_executor")
     if getattr(module, "subprocess", None) is not subprocess:  # if not, it is only slower
-        return
+        return False
     import_ahead()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Flower never waits for its children; nobody has to
-    module.subprocess = _Starter(answer)  # type: ignore[attr-defined]
+    module.subprocess = _Starter(answer, told)  # type: ignore[attr-defined]
+    return True
 
 
 def import_ahead() -> None:
@@ -57,13 +61,14 @@ class _Starter:
 
     DEVNULL = subprocess.DEVNULL
 
-    def __init__(self, answer: Callable[[], None]):
-        self._answer = answer
+    def __init__(self, answer: Callable[[], None], told: Callable[[], None]):
+        self._answer, self._told = answer, told
 
     def Popen(self, arguments: Sequence[str], **options: Any) -> Any:  # noqa: N802
         """Start a program; the one that answers is forked."""
         if arguments[0] != ANSWERER:
             return subprocess.Popen(arguments, **options)
+        self._told()
         sys.stdout.flush()
         sys.stderr.flush()
         number = os.fork()

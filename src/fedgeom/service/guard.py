@@ -27,6 +27,9 @@ GUARDED = {
     "flower-superexec": "superexec",
 }
 POLL_SECONDS = 0.5
+"""How often a site's node asks for questions while a run goes on."""
+AWAKE_SECONDS = 60.0
+"""How long after a question it does so; then it asks as rarely as Flower does by itself."""
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
 REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
@@ -83,16 +86,30 @@ def serverapp() -> None:
     flwr_serverapp()
 
 
-class _QuickTime:
-    """Stands for the time module in Flower's node loop, which asks for work every three seconds."""
+class Pace:
+    """Stands for the time module in one of Flower's loops: quick while a run goes on, slow when nothing happens.
+
+    Fifty sites that ask twice a second keep a coordinator busy for nothing. A sleep shorter than ``sign`` is a sign of
+    a run: Flower's node sleeps half a second while an answer is being made, and three when there is no question.
+    """
+
+    def __init__(self, *, slow: float, sign: float = 0.0):
+        self._slow, self._sign = slow, sign
+        self.wake()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
 
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        """Sleep, but not longer than our own interval."""
-        time.sleep(min(seconds, POLL_SECONDS))
+    def wake(self) -> None:
+        """Be quick for a while."""
+        self._awake = time.monotonic() + AWAKE_SECONDS
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, but not longer than our own interval while a run goes on."""
+        if seconds < self._sign:
+            self.wake()
+        quick = time.monotonic() < self._awake
+        time.sleep(min(seconds, POLL_SECONDS) if quick else max(seconds, self._slow))
 
 
 def supernode() -> None:
@@ -101,7 +118,7 @@ def supernode() -> None:
 
     module = importlib.import_module("flwr.supernode.start_client_internal")
     if getattr(module, "time", None) is time:  # if not, it is only slower
-        module.time = _QuickTime()  # type: ignore[attr-defined]
+        module.time = Pace(slow=3.0, sign=1.0)  # type: ignore[attr-defined]
     beat = "HEARTBEAT_DEFAULT_INTERVAL"
     names = ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat")
     places = [importlib.import_module(name) for name in names]
@@ -146,7 +163,9 @@ def superexec() -> None:
     from fedgeom.service.forking import fork_answerers
 
     if FOLDER_VARIABLE not in os.environ:  # a coordinator answers nothing
-        fork_answerers(clientapp)
+        module, pace = importlib.import_module("flwr.supercore.superexec.run_superexec"), Pace(slow=1.0)
+        if fork_answerers(clientapp, pace.wake) and getattr(module, "time", None) is time:
+            module.time = pace  # type: ignore[attr-defined]
     flower_superexec()
 
 
