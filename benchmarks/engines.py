@@ -42,7 +42,7 @@ from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.federation.sites import Event  # noqa: E402
 from fedgeom.service import flower_programs as flower  # noqa: E402
 from fedgeom.service.guard import AWAKE_SECONDS, write_guards  # noqa: E402
-from fedgeom.service.running import free_port  # noqa: E402
+from fedgeom.service.processes import free_port  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
 METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))

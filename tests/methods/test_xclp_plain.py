@@ -265,14 +265,32 @@ def test_own_labels_join_the_estimate() -> None:
     assert site_prior(np.zeros((1, 3)), [-1], [5, 5, 5], kind="own").weight == 0.0
 
 
-def test_own_labels_have_a_veto() -> None:
+def test_own_labels_must_bear_the_estimate_out() -> None:
     E, _ = evidence(np.array([0.85, 0.05, 0.05, 0.05]), 300, 0)
     counts, silent = [100, 100, 100, 100], np.full(300, -1)
-    assert site_prior(E, silent, counts).weight > 0.5
+    assert site_prior(E, silent, counts).weight == 0.0
+    assert site_prior(E, silent, counts, kind="em-unchecked").weight > 0.5
     agreeing, contradicting = silent.copy(), silent.copy()
     agreeing[:6], contradicting[:6] = 0, [1, 2, 3, 1, 2, 3]
     assert site_prior(E, agreeing, counts).weight > 0.5
     assert site_prior(E, contradicting, counts).weight == 0.0
+    assert site_prior(E, contradicting, counts, kind="em-unchecked").weight == 0.0
+
+
+def test_a_site_that_looks_like_another_class_is_not_led_astray() -> None:
+    """All rows of a site without labels lean to a rare class they are not, as across laboratories."""
+    rng = np.random.default_rng(0)
+    E = np.column_stack([0.55 + 0.1 * rng.random(200), 0.4 + 0.1 * rng.random(200), np.full(200, 0.02)])
+    counts, silent = np.array([10.0, 150.0, 140.0]), np.full(200, -1)
+    Z = E * counts
+    right, wrong = (
+        np.mean(site_prior(Z, silent, counts, kind=kind).scores(Z).argmax(axis=1) == 1)
+        for kind in ("em", "em-unchecked")
+    )
+    repeated = em_prior(E, 2.0, iterations=30, base=base_shares(counts))
+    assert repeated[0] > 0.5  # what made labels collapse before
+    assert right == 1.0
+    assert wrong <= right
 
 
 def test_the_prior_lifts_skewed_sites_and_leaves_even_ones() -> None:

@@ -23,15 +23,17 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.geometry.sampling import labelled_disc
-from fedgeom.service import running, submit
-from fedgeom.service.folders import CoordinatorFolder, SiteFolder
+from fedgeom.service import site_signs, submit
+from fedgeom.service.coordinator_folder import CoordinatorFolder
 from fedgeom.service.jobs import Job
+from fedgeom.service.processes import free_port
+from fedgeom.service.site_folder import SiteFolder
 
 COORDINATE = """
 import signal, sys, time
 from pathlib import Path
-from fedgeom.service.folders import CoordinatorFolder
-from fedgeom.service.running import coordinator
+from fedgeom.service.coordinator_folder import CoordinatorFolder
+from fedgeom.service.coordinator_process import coordinator
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: print(text, flush=True)):
     print("ready", flush=True)
@@ -125,7 +127,7 @@ class Federation:
     def __init__(self, root: Path, data: Sequence[SiteData], *, proxied: Collection[str] = ()):
         """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
         self.root, self.data = root, {site.name: site for site in data}
-        self.port = running.free_port()
+        self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
         self.coordinator = CoordinatorFolder.create(
             root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
@@ -189,13 +191,13 @@ class Federation:
 
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site as a service manager would."""
-        command = [sys.executable, "-m", "fedgeom.service.running", str(self.sites[name].path)]
+        command = [sys.executable, "-m", "fedgeom.service.site_process", str(self.sites[name].path)]
         self._began[name] = len(self.log(name))
         self._start(name, command, environment or {})
 
     def connected(self, name: str) -> bool:
         """Say whether the coordinator has let a site in since it was last started."""
-        return running.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
+        return site_signs.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         out = self.root / f"{name}.out"

@@ -8,7 +8,8 @@ import numpy as np
 
 from fedgeom.data.sites import split
 from fedgeom.geometry.sampling import labelled_disc
-from fedgeom.service.folders import CoordinatorFolder, SiteFolder
+from fedgeom.service.coordinator_folder import CoordinatorFolder
+from fedgeom.service.site_folder import SiteFolder
 
 NAMES = ("anna", "bert", "carl")
 

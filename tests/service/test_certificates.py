@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import serialization
 
 from fedgeom.errors import InputError
 from fedgeom.service.certificates import VALID_DAYS, make_node_key, public_line, valid_until
-from fedgeom.service.running import check_certificate
 from fedgeom.service.serving import warn_of_end
+from fedgeom.service.site_checks import check_certificate
 from tests.service.making import make_coordinator
 
 

@@ -15,9 +15,10 @@ from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.sites import Event
 from fedgeom.service import serving, submit
-from fedgeom.service.folders import CoordinatorFolder, Node, Registered
+from fedgeom.service.coordinator_folder import CoordinatorFolder, Node, Registered
+from fedgeom.service.coordinator_process import COORDINATOR_LOCK
+from fedgeom.service.flower_calls import register_nodes
 from fedgeom.service.journal import held
-from fedgeom.service.running import COORDINATOR_LOCK, register_nodes
 from tests.service.making import make_coordinator, make_sites
 
 runner = CliRunner()
@@ -183,7 +184,7 @@ def nodes(monkeypatch, made):
             return '{"nodes": [{"node-id": "1", "status": "online"}, {"node-id": "2", "status": "offline"}]}'
         return f'{{"success": true, "node-id": {len(calls)}}}'
 
-    monkeypatch.setattr("fedgeom.service.running.flower_call", flower_call)
+    monkeypatch.setattr("fedgeom.service.flower_calls.flower_call", flower_call)
     monkeypatch.setattr(serving, "flower_call", flower_call)
     return calls
 

@@ -12,10 +12,10 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Ledger
-from fedgeom.service.folders import CoordinatorFolder
+from fedgeom.service.coordinator_folder import CoordinatorFolder
 from fedgeom.service.jobs import Job
 from fedgeom.service.journal import Journal
-from fedgeom.service.running import check_certificate, check_site
+from fedgeom.service.site_checks import check_certificate, check_site
 from tests.service.conftest import GOOD
 from tests.service.deployment import Federation
 

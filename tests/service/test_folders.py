@@ -8,15 +8,9 @@ import msgspec
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.service.folders import (
-    CoordinatorFolder,
-    Node,
-    Registered,
-    SiteFolder,
-    check_address,
-    check_loopback,
-    check_name,
-)
+from fedgeom.service.addresses import check_address, check_loopback, check_name
+from fedgeom.service.coordinator_folder import CoordinatorFolder, Node, Registered
+from fedgeom.service.site_folder import SiteFolder
 from tests.service.making import NAMES, edit, make_coordinator, make_sites
 
 

@@ -9,10 +9,10 @@ import pytest
 from fedgeom.errors import InputError
 from fedgeom.federation.sites import Event
 from fedgeom.service import submit
+from fedgeom.service.coordinator_process import COORDINATOR_LOCK
 from fedgeom.service.federation_file import read_federation
 from fedgeom.service.jobs import create_job, load_job
 from fedgeom.service.journal import held
-from fedgeom.service.running import COORDINATOR_LOCK
 from tests.service.making import NAMES, make_coordinator, make_sites
 
 

@@ -18,8 +18,8 @@ from fedgeom.methods.hulls.method import Hulls
 from fedgeom.protocols.cohort import Hello
 from fedgeom.service import site_app
 from fedgeom.service.journal import Journal
-from fedgeom.service.running import Signs, describe
 from fedgeom.service.site_app import answer
+from fedgeom.service.site_signs import Signs, describe
 from tests.service.making import edit, make_coordinator, make_sites
 
 RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)

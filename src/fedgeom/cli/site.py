@@ -40,7 +40,7 @@ def init(
 ) -> None:
     """Make a site's folder with its keys, and print the public lines to send to the coordinator."""
     from fedgeom.errors import InputError
-    from fedgeom.service.folders import SiteFolder
+    from fedgeom.service.site_folder import SiteFolder
 
     where = folder or Path(name)
     if new_node_key:
@@ -64,8 +64,9 @@ def init(
 @app.command()
 def start(folder: Folder = Path()) -> None:
     """Answer the coordinator's questions until stopped; connects again by itself."""
-    from fedgeom.service.folders import SiteFolder
-    from fedgeom.service.running import ending_politely, run_site
+    from fedgeom.service.processes import ending_politely
+    from fedgeom.service.site_folder import SiteFolder
+    from fedgeom.service.site_process import run_site
 
     try:
         with ending_politely():
@@ -88,9 +89,9 @@ def preview(
 
     from fedgeom.cli.screen import console
     from fedgeom.report.tables import size
-    from fedgeom.service.folders import SiteFolder
     from fedgeom.service.preview import draw
     from fedgeom.service.preview import preview as rehearse
+    from fedgeom.service.site_folder import SiteFolder
 
     screen = console()
     site = SiteFolder(folder.absolute())
@@ -127,9 +128,9 @@ def preview(
 @app.command()
 def ledger(folder: Folder = Path()) -> None:
     """Show the site's own ledger: each question it was asked and each answer it gave."""
-    from fedgeom.service.folders import SiteFolder
     from fedgeom.service.journal import Journal
-    from fedgeom.service.running import describe
+    from fedgeom.service.site_folder import SiteFolder
+    from fedgeom.service.site_signs import describe
 
     site = SiteFolder(folder.absolute())
     site.config()

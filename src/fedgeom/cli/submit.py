@@ -39,7 +39,7 @@ def submit(
     from fedgeom.cli.screen import complain, console
     from fedgeom.errors import InputError
     from fedgeom.service import submit as service
-    from fedgeom.service.folders import CoordinatorFolder
+    from fedgeom.service.coordinator_folder import CoordinatorFolder
 
     if (federation is None) == (resume is None):
         raise InputError("give either a federation file or --resume RUN")

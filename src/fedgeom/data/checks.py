@@ -9,7 +9,7 @@ from fedgeom.errors import InputError
 
 
 def check_table(site: SiteData, *, least_points: int) -> list[str]:
-    """Refuse empty tables, numbers that are not finite and classes too small to hide a patient in.
+    """Refuse empty tables, numbers that are not finite, missing labels and classes too small to hide a patient in.
 
     Returns the site's label names, sorted.
     """
@@ -21,6 +21,12 @@ def check_table(site: SiteData, *, least_points: int) -> list[str]:
         raise InputError(
             f"site {site.name!r}: row {row}, column {column} is {site.X[row, column]}; finite numbers are wanted: "
             "impute, or drop the row"
+        )
+    without = len(site) - int(site.has_label.sum())
+    if without:
+        raise InputError(
+            f"site {site.name!r}: {without} of {len(site)} rows have no label, which this method cannot use: label "
+            "them, leave them out with drop_unlabelled, or let XCLP find their labels"
         )
     names, counts = np.unique(site.y.astype(str), return_counts=True)
     few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least_points]

@@ -36,7 +36,8 @@ def read_site(
     - ``columns``: the features. CSV and Parquet: column names, all but the label if not given. ``.npz``: the key
       of the table, ``"X"`` if not given. ``.h5ad``: ``"X"``, ``"obsm:X_pca"`` or a list of genes;
     - ``rows``: only these, as indices or a mask over the file's rows;
-    - ``drop_unlabelled``: leave rows without a label out; without it they are an error that counts them.
+    - ``drop_unlabelled``: leave rows without a label out. Without it their label is ``""``; what to do with them is
+      the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them.
     """
     file = _existing(path)
     table = _reader(file)(file, label, columns)
@@ -49,15 +50,10 @@ def read_site(
             site = site.take(np.atleast_1d(np.asarray(rows)))
         except IndexError as error:
             raise InputError(f"{file} has {len(labels)} rows; `rows` does not fit: {error}") from error
-    empty = int((site.y == "").sum())
-    if empty and not drop_unlabelled:
-        raise InputError(
-            f"{file}: {empty} of {len(site)} rows have no label in {label!r}; label them, or leave them out with "
-            "drop_unlabelled=True"
-        )
-    site = site.take(site.y != "")
+    if drop_unlabelled:
+        site = site.take(site.has_label)
     if len(site) == 0:
-        raise InputError(f"{file} has no {'labelled ' if empty else ''}rows")
+        raise InputError(f"{file} has no {'labelled ' if drop_unlabelled else ''}rows")
     return site
 
 

@@ -45,9 +45,20 @@ class SiteData:
         return len(self.X)
 
     @property
+    def has_label(self) -> npt.NDArray[np.bool_]:
+        """Which rows have a label: one that is not empty text, None or NaN."""
+        if self.y.dtype.kind in "US":
+            return np.asarray(self.y != self.y.dtype.type())
+        if self.y.dtype.kind == "f":
+            return np.asarray(~np.isnan(self.y))
+        if self.y.dtype.kind == "O":  # NaN is the one value that differs from itself
+            return np.array([label is not None and label != "" and label == label for label in self.y], bool)
+        return np.ones(len(self.y), bool)
+
+    @property
     def classes(self) -> npt.NDArray[Any]:
-        """The distinct labels, sorted."""
-        return np.unique(self.y)
+        """The distinct labels, sorted; rows without a label are left out."""
+        return np.unique(self.y[self.has_label])
 
     def take(self, rows: npt.ArrayLike) -> SiteData:
         """Return the site with only these rows (indices or a mask)."""
@@ -78,6 +89,8 @@ def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
 
 def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, SiteData]:
     """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
+
+    Rows without a label cannot be tested and are never set aside.
 
     >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
     >>> len(kept), len(aside)

@@ -71,6 +71,14 @@ class RunRecord:
         """Keep the model file."""
         (self.folder / "model.safetensors").write_bytes(data)
 
+    def keep(self, name: str, data: bytes) -> None:
+        """Keep a model on the way to the last one."""
+        file = self.folder / f"{name}.safetensors"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(".part")
+        draft.write_bytes(data)
+        draft.replace(file)
+
     def artifacts(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Keep the coordinator's intermediate arrays, for pictures."""
         if arrays:

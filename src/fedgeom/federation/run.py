@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
@@ -41,12 +42,13 @@ class Run:
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:
         """Each site's own labels for its rows, where the method yields labels."""
-        return {name: result["labels"] for name, result in self.local.items() if "labels" in result}
+        return {name: np.asarray(result["labels"]) for name, result in self.local.items() if "labels" in result}
 
     @property
     def confidences(self) -> dict[str, npt.NDArray[Any]]:
         """Each site's own confidence in its labels, from 0 to 1."""
-        return {name: result["confidences"] for name, result in self.local.items() if "confidences" in result}
+        found = {name: result["confidences"] for name, result in self.local.items() if "confidences" in result}
+        return {name: np.asarray(values) for name, values in found.items()}
 
 
 def run(
@@ -98,6 +100,7 @@ def converse(method: Method, sites: Sites, log: RunRecord | None) -> Model:
     if log is not None:
         sites.ledger.listeners.append(log.enter)
         sites.listeners.append(log.event)
+        sites.keepers.append(log.keep)
     began = time.perf_counter()
     try:
         model = method.conduct(sites)

@@ -94,12 +94,18 @@ class Sites:
         """What a method wants to report about the run."""
         self.artifacts: dict[str, npt.NDArray[Any]] = {}
         """What a method wants to keep for pictures."""
+        self.keepers: list[Callable[[str, bytes], None]] = []
         self._step = 0
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all sites, including those that were lost."""
         return self._engine.names
+
+    def keep(self, name: str, model: bytes) -> None:
+        """Keep a model on the way, such as "rounds/0003", where the run keeps anything."""
+        for keeper in self.keepers:
+            keeper(name, model)
 
     def ask(
         self,

@@ -14,6 +14,22 @@ METHODS = {
     "hulls": ("fedgeom.methods.hulls.method", "Hulls", "fedgeom.methods.hulls.model", "HullModel"),
     "moments": ("fedgeom.methods.moments.method", "Moments", "fedgeom.methods.moments.model", "MomentsModel"),
     "xclp": ("fedgeom.methods.xclp.method", "XCLP", "fedgeom.methods.xclp.model", "XclpModel"),
+    **{
+        name: (f"fedgeom.training.rows.{module}", cls, "fedgeom.training.model", "TrainedModel")
+        for name, module, cls in (
+            ("fedavg", "fedavg", "FedAvg"),
+            ("fedprox", "fedprox", "FedProx"),
+            ("scaffold", "scaffold", "Scaffold"),
+            ("feddyn", "feddyn", "FedDyn"),
+            ("fedadam", "fedopt", "FedAdam"),
+            ("fedyogi", "fedopt", "FedYogi"),
+            ("ditto", "ditto", "Ditto"),
+            ("pfedme", "pfedme", "PFedMe"),
+            ("fedper", "fedper", "FedPer"),
+            ("local", "local_only", "LocalOnly"),
+            ("interpolated", "interpolated", "Interpolated"),
+        )
+    },
 }
 """For each method: where its class is, and where the class of its models is."""
 

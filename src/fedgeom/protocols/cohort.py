@@ -33,7 +33,8 @@ Term = bool | int | float | Annotated[str, msgspec.Meta(max_length=1000)] | None
 
 HERALDS = 8
 """How many sites write to all others when not everyone does."""
-MOST_ROUNDS = 64
+MOST_ROUNDS = 2048
+"""The most secure sums in a run: each has keys and shares of its own, made when joining."""
 
 
 class PublicKeys(Message, frozen=True, kw_only=True):

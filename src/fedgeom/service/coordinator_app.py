@@ -14,7 +14,7 @@ from fedgeom.federation.record import RunRecord
 from fedgeom.federation.run import converse
 from fedgeom.federation.sites import Event, Sites
 from fedgeom.federation.transcript import Transcript
-from fedgeom.service.folders import CoordinatorFolder
+from fedgeom.service.coordinator_folder import CoordinatorFolder
 from fedgeom.service.introduction import ask_names
 from fedgeom.service.jobs import Job, load_job
 from fedgeom.service.journal import held

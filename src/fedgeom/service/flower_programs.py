@@ -7,8 +7,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from fedgeom.errors import InputError
+
 CONNECTION = "fedgeom"
 """The name of the coordinator in Flower's own configuration."""
+
+
+def need_flower() -> None:
+    """Say how to install Flower when it is missing."""
+    try:
+        import flwr  # noqa: F401
+    except ImportError as error:
+        raise InputError("deployments need Flower: pip install 'fedgeom[flower]'") from error
 
 
 def environment(home: Path, *, guards: Path | None = None) -> dict[str, str]:

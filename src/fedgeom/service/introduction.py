@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fedgeom.errors import ProtocolError
 from fedgeom.secure.keys import verify
-from fedgeom.service.folders import SiteFolder
+from fedgeom.service.site_folder import SiteFolder
 
 if TYPE_CHECKING:
     from flwr.app import Message

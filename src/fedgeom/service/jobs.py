@@ -11,8 +11,8 @@ import msgspec
 
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
+from fedgeom.service.coordinator_folder import CoordinatorFolder
 from fedgeom.service.federation_file import FederationFile, build_method, read_federation
-from fedgeom.service.folders import CoordinatorFolder
 
 NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,80}$")
 

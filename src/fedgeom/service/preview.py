@@ -20,8 +20,8 @@ from fedgeom.federation.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.sites import Lost, Sites
 from fedgeom.service.federation_file import FederationFile, build_method, read_federation
-from fedgeom.service.folders import SiteFolder
 from fedgeom.service.site_app import read_data, reveals
+from fedgeom.service.site_folder import SiteFolder
 
 SHAKE = 0.05
 """Phantom rows differ from the site's own by about this share of each column's spread."""

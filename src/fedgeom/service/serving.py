@@ -13,8 +13,10 @@ import msgspec
 from fedgeom.errors import InputError
 from fedgeom.service import certificates
 from fedgeom.service import flower_programs as flower
-from fedgeom.service.folders import CoordinatorFolder
-from fedgeom.service.running import Say, coordinator, flower_call, is_running, register_nodes
+from fedgeom.service.coordinator_folder import CoordinatorFolder
+from fedgeom.service.coordinator_process import coordinator, is_running
+from fedgeom.service.flower_calls import flower_call, register_nodes
+from fedgeom.service.processes import Say
 
 LOOK_SECONDS = 2.0
 """How often the coordinator looks for newly admitted sites."""

@@ -20,9 +20,9 @@ from fedgeom.federation.engines.flower import QUESTION, answer_message
 from fedgeom.federation.messages import Refusal, pack, unpack
 from fedgeom.federation.site import Badge, Host
 from fedgeom.methods import METHODS, method_class
-from fedgeom.service.folders import SiteFolder
 from fedgeom.service.introduction import INTRODUCE, introduce_message
 from fedgeom.service.journal import Journal, Kept, LocalEntry
+from fedgeom.service.site_folder import SiteFolder
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message

@@ -13,11 +13,12 @@ import msgspec
 from fedgeom.errors import InputError
 from fedgeom.federation.sites import Event
 from fedgeom.service import flower_programs as flower
+from fedgeom.service.coordinator_folder import CoordinatorFolder
+from fedgeom.service.coordinator_process import is_running
 from fedgeom.service.federation_file import FederationFile
-from fedgeom.service.folders import CoordinatorFolder
+from fedgeom.service.flower_calls import flower_call, flower_status, start_flower_run
 from fedgeom.service.jobs import Job, create_job, load_job
 from fedgeom.service.journal import is_held
-from fedgeom.service.running import flower_call, flower_status, is_running, start_flower_run
 
 POLL_SECONDS = 0.3
 ASK_FLOWER_SECONDS = 20.0

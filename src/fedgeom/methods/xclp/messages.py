@@ -19,7 +19,7 @@ class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """How a site reads labels from its scores (lines 15 and 16)."""
 
     variant: Literal["ours", "paper", "code"]
-    prior: Literal["em", "own", "none"]
+    prior: Literal["em", "em-unchecked", "own", "none"]
     counts: Array
     """How many labels each class has over all sites."""
 

@@ -10,42 +10,35 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site
 from fedgeom.federation.sites import Sites
 from fedgeom.methods.xclp.anchored import AnchorConversation, Labelled, TakeModel
 from fedgeom.methods.xclp.anchored_site import XclpSite
+from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
 from fedgeom.methods.xclp.messages import (
-    Begin,
     Collect,
     Comparison,
     CountClasses,
     CountRows,
-    FirstLetters,
-    Hashing,
     Kept,
-    PairLetters,
-    PassOn,
     Reading,
     Rows,
     Spread,
 )
 from fedgeom.methods.xclp.model import XclpModel
-from fedgeom.methods.xclp.plain import Setting, setting_for, shared_seed
+from fedgeom.methods.xclp.plain import Setting, setting_for
 from fedgeom.methods.xclp.site import ATTEMPTS
 from fedgeom.protocols.cohort import Cohort, check_columns, join
-from fedgeom.protocols.hamming import open_shares, variant
-from fedgeom.protocols.pairs import asks_first, deliver
+from fedgeom.protocols.hamming import variant
 from fedgeom.protocols.row_sums import row_sums
 from fedgeom.protocols.secure_sum import secure_sum
 from fedgeom.protocols.vocabulary import agree_on_names
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-Distances = dict[tuple[str, str], npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +71,9 @@ class XCLP(Method):
     """k: how many most similar rows each row is tied to. None: the variant's."""
     alpha: float | None = None
     """α: how far labels spread. None: the variant's (the paper's 0.99 spreads too far when labels are few)."""
-    prior: Literal["em", "own", "none"] = "em"
-    """How a site estimates its own class shares, by itself: for "ours" only."""
+    prior: Literal["em", "em-unchecked", "own", "none"] = "em"
+    """How a site estimates its own class shares, by itself: for "ours" only. "em": from its labels and scores, where its
+    labels bear that out; "em-unchecked": also at sites without labels; "own": from its labels; "none": not at all."""
     hamming: Comparison = "bfv"
     """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
@@ -106,8 +100,8 @@ class XCLP(Method):
             raise InputError(f"alpha={self.alpha} given; wanted a number between 0 and 1")
         if setting.k < 1:
             raise InputError(f"neighbours={self.neighbours} given; wanted at least 1")
-        if self.prior not in ("em", "own", "none"):
-            raise InputError(f'prior={self.prior!r} is unknown; wanted "em", "own" or "none"')
+        if self.prior not in ("em", "em-unchecked", "own", "none"):
+            raise InputError(f'prior={self.prior!r} is unknown; wanted "em", "em-unchecked", "own" or "none"')
         if not 0 <= self.flip < 0.5:
             raise InputError(f"flip={self.flip} given; wanted a share in [0, 0.5)")
         if self.classes is not None and (len(set(self.classes)) < 2 or any("\n" in n for n in self.classes)):
@@ -129,7 +123,8 @@ class XCLP(Method):
         check_columns({site.name: site.X.shape[1] for site in sites})
 
     @property
-    def _setting(self) -> Setting:
+    def setting(self) -> Setting:
+        """How labels spread: the variant's setting, with what was given instead."""
         return setting_for(self.variant, self.neighbours, self.alpha)
 
     def conduct(self, sites: Sites) -> XclpModel:
@@ -142,10 +137,11 @@ class XCLP(Method):
         if self.graph == "anchors":
             return self._through_anchors(cohort, among, classes)
         wanted = self._rows(cohort, among)
-        distances = self._distances(cohort, {name: len(mask) for name, mask in wanted.items()})
+        distances = compare(self, cohort, {name: len(mask) for name, mask in wanted.items()})
         among = tuple(sorted({name for pair in distances for name in pair}))
-        places = _layout(among, {name: len(wanted[name]) for name in among})
-        graph = self._graph(distances, places)
+        places = layout(among, {name: len(wanted[name]) for name in among})
+        graph = neighbour_graph(self, distances, places)
+        del distances  # n² numbers; what follows needs the graph only
         counts = secure_sum(
             cohort,
             0,
@@ -168,7 +164,7 @@ class XCLP(Method):
             "classes": len(classes),
             "edges": int(graph.nnz) // 2,
         }
-        return XclpModel(classes)
+        return XclpModel(classes, variant=self.variant)
 
     def _through_anchors(self, cohort: Cohort, among: Sequence[str], classes: tuple[str, ...]) -> XclpModel:
         sites = cohort.sites
@@ -195,53 +191,6 @@ class XCLP(Method):
         found.need(self.smallest, "how many rows they have")
         return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
 
-    def _distances(self, cohort: Cohort, rows: dict[str, int]) -> Distances:
-        """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
-        sites = cohort.sites
-        seed = b"" if self.hidden_projection else shared_seed(sites.seed)
-        hashing = Hashing(bits=self.bits, flip=float(self.flip), comparison=self.hamming, seed=seed)
-        questions = {
-            name: Begin(hashing=hashing, partners={n: k for n, k in rows.items() if n != name}) for name in rows
-        }
-        first = sites.ask(questions, expect=FirstLetters)
-        first.need(self.smallest, "with first letters")
-        alive, found, shares = set(first), {}, {}
-        for name, answer in first.items():
-            found[name, name] = _square(answer.own.numpy(), rows[name])
-        post = deliver({name: answer.letters for name, answer in first.items()}, alive)
-        number = 1
-        while post:
-            asked = {
-                name: PassOn(hashing=hashing, number=number, letters=post.get(name, {})) for name in sorted(post)
-            }
-            replies = sites.ask(asked, expect=PairLetters)
-            alive -= set(replies.missing)
-            for name, reply in replies.items():
-                for partner, share in reply.shares.items():
-                    shares[name, partner] = share.numpy()
-            post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
-            number += 1
-        group = variant(self.hamming).group
-        for one in sorted(alive):
-            for other in sorted(alive):
-                if one != other and asks_first(one, other):
-                    if (one, other) not in shares or (other, one) not in shares:
-                        raise ProtocolError(f"{one!r} and {other!r} did not finish their comparison")
-                    found[one, other] = open_shares(shares[one, other], shares[other, one], self.bits, group)
-        return {pair: H for pair, H in found.items() if set(pair) <= alive}
-
-    def _graph(self, distances: Distances, places: dict[str, tuple[int, int]]) -> sp.csr_array:
-        """Build the normalised graph from the blocks of distances (lines 6 to 9)."""
-        from fedgeom.geometry.graph import Neighbours, normalise
-        from fedgeom.geometry.lsh import cosine_from_hamming, debias
-
-        n, setting = max(end for _, end in places.values()), self._setting
-        found = Neighbours(n, setting.k, self_loops=setting.self_loops)
-        for (one, other), H in sorted(distances.items()):
-            true = debias(H, self.bits, self.flip) if self.flip else H
-            found.add(places[one][0], places[other][0], cosine_from_hamming(true, self.bits))
-        return normalise(found.graph(power=setting.power))
-
     def _spread(
         self,
         cohort: Cohort,
@@ -256,12 +205,12 @@ class XCLP(Method):
         from fedgeom.geometry.propagation import influence_columns
 
         columns = {
-            name: influence_columns(graph, self._setting.alpha, places[name][0] + np.flatnonzero(wanted[name]))
+            name: influence_columns(graph, self.setting.alpha, places[name][0] + np.flatnonzero(wanted[name]))
             for name in among
         }
 
         def rows_of(left: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-            return _layout(left, {name: len(wanted[name]) for name in left})
+            return layout(left, {name: len(wanted[name]) for name in left})
 
         def ask(name: str, ticket: Any) -> Spread:
             kept = np.concatenate([np.arange(*places[other]) for other in ticket.participants])
@@ -287,21 +236,3 @@ class XCLP(Method):
             for name, b in hidden.blocks.items()
         }
         cohort.sites.ask(back, expect=Kept).need(1, "that they have their rows")
-
-
-def _layout(names: Sequence[str], rows: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """Put the sites' rows one below the other, in alphabetical order of the sites."""
-    layout, at = {}, 0
-    for name in sorted(names):
-        layout[name] = (at, at + rows[name])
-        at += rows[name]
-    return layout
-
-
-def _square(upper: npt.NDArray[Any], n: int) -> npt.NDArray[np.int64]:
-    """Fill a symmetric matrix from its upper triangle."""
-    if upper.shape != (n * (n - 1) // 2,):
-        raise ProtocolError(f"{upper.size} distances within a site of {n} rows came; wanted {n * (n - 1) // 2}")
-    full = np.zeros((n, n), np.int64)
-    full[np.triu_indices(n, 1)] = upper
-    return full + full.T

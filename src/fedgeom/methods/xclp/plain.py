@@ -29,6 +29,7 @@ from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
     ABSTAIN,
     is_labelled,
+    label_text,
     labels_and_confidence,
     normalise_classes,
     one_hot,
@@ -230,8 +231,10 @@ def per_client(
 def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
     """Return the place of every label among the names, -1 for a row without label; labels are compared as text."""
     given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
-    there, place = is_labelled(given), {_text(name): i for i, name in enumerate(names)}
-    words = [_text(label) if known else "" for label, known in zip(given.tolist(), there.tolist(), strict=True)]
+    there, place = is_labelled(given), {label_text(name): i for i, name in enumerate(names)}
+    words = [
+        label_text(label) if known else "" for label, known in zip(given.tolist(), there.tolist(), strict=True)
+    ]
     unknown = sorted({word for word, known in zip(words, there.tolist(), strict=True) if known} - set(place))
     if unknown:
         raise InputError(f"labels outside the agreed classes: {', '.join(unknown[:8])}")
@@ -279,17 +282,12 @@ def _names(parts: Sequence[ArrayLike]) -> tuple[Any, ...]:
     seen: dict[str, Any] = {}
     for y in parts:
         given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
-        seen |= {_text(label): label for label in given[is_labelled(given)].tolist()}
+        seen |= {label_text(label): label for label in given[is_labelled(given)].tolist()}
     if not seen:
         raise InputError("no site has a label; at least one row somewhere must have one")
     if all(isinstance(label, (int, float, bool)) for label in seen.values()):
         return tuple(sorted(seen.values()))
     return tuple(sorted(seen))
-
-
-def _text(label: Any) -> str:
-    """Write 3.0 like 3, so that a column with gaps (read as floats) agrees with one without."""
-    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _generator(seed: bytes) -> np.random.Generator:

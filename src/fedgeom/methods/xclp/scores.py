@@ -13,6 +13,7 @@ __all__ = [
     "ABSTAIN",
     "class_weights",
     "is_labelled",
+    "label_text",
     "labels_and_confidence",
     "normalise_classes",
     "one_hot",
@@ -42,6 +43,11 @@ def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:
     if given.dtype.kind == "f":
         return np.asarray(~np.isnan(given) & (given != -1))
     return np.array([str(label).strip() not in _NO_LABEL for label in given.tolist()], bool)
+
+
+def label_text(label: Any) -> str:
+    """Write 3.0 like 3, so that a column with gaps (read as floats) agrees with one without."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def one_hot(codes: ArrayLike, C: int) -> Floats:

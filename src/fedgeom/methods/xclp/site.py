@@ -26,7 +26,8 @@ from fedgeom.methods.xclp.messages import (
     Rows,
     Spread,
 )
-from fedgeom.methods.xclp.scores import is_labelled, one_hot
+from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.scores import is_labelled, label_text, one_hot
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from fedgeom.protocols.hamming import PackedBits, Step, plain_distances, variant
@@ -100,14 +101,14 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
 
     def label_names(self) -> list[str]:
         """Return the site's own label names, unlabelled rows aside."""
-        return sorted(set(self.data.y[self.labelled].astype(str).tolist()))
+        return sorted({label_text(label) for label in self.data.y[self.labelled].tolist()})
 
     def codes(self, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
         """Return each row's class number, -1 where it has no label."""
         place = {name: at for at, name in enumerate(classes)}
-        texts, has = self.data.y.astype(str).tolist(), self.labelled
+        each = zip(self.data.y.tolist(), self.labelled.tolist(), strict=True)
         try:
-            return np.array([place[t] if has_one else -1 for t, has_one in zip(texts, has, strict=True)], np.int64)
+            return np.array([place[label_text(label)] if known else -1 for label, known in each], np.int64)
         except KeyError as error:
             raise InputError(f"the label {error} is not among the agreed classes") from error
 
@@ -226,6 +227,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         block = self.unmask_rows(ask.of, ask.block.numpy(), part, memory.own, memory.height)
         scores = from_fixed(block, fraction_bits=FRACTION_BITS).reshape(-1, len(memory.classes))
         self.read_labels(np.maximum(scores, 0.0), memory.classes, ask.reading)
+        memory.model = XclpModel(memory.classes, variant=ask.reading.variant).to_bytes()
         return Kept()
 
     def read_labels(self, Z: npt.NDArray[np.float64], classes: tuple[str, ...], reading: Reading) -> None:
@@ -245,11 +247,11 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         memory = self.memory
         if memory.labels is None or memory.confidences is None or memory.scores is None:
             return {}
-        names = np.array([*memory.classes, ""])
-        return {
-            "labels": names[memory.labels.numpy()],
-            "confidences": memory.confidences.numpy(),
-            "scores": memory.scores.numpy(),
+        names = [*memory.classes, ""]
+        return {  # plain lists: a site keeps its result as JSON
+            "labels": [names[code] for code in memory.labels.numpy().tolist()],
+            "confidences": memory.confidences.numpy().tolist(),
+            "scores": memory.scores.numpy().tolist(),
         }
 
 

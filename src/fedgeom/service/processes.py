@@ -1,0 +1,91 @@
+"""Programs of a federation as processes: started in groups of their own, and stopped with all their children."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedgeom.errors import InputError
+
+Say = Callable[[str], None]
+"""How a program that runs for long tells people what happens."""
+
+
+@contextmanager
+def ending_politely() -> Iterator[None]:
+    """Let SIGTERM, by which service managers stop programs, end this one by way of its clean-up."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def free_port() -> int:
+    """Return a port on loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program with its children in a group of its own, and stop them all in the end."""
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes], *, patience: float = 10.0) -> None:
+    """End a program and its children: politely first."""
+    for sign, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            continue
+    process.poll()
+
+
+def wait_for_port(address: str, process: subprocess.Popen[bytes], *, seconds: float = 60.0) -> None:
+    """Wait until a program listens, or say that it does not."""
+    host, port = address.rsplit(":", 1)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise InputError(f"the coordinator's SuperLink ended at once (code {process.returncode}); see its log")
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise InputError(f"the coordinator's SuperLink did not listen at {address} within {seconds:g} s")
+
+
+def check_port(address: str) -> None:
+    """Refuse to start where another program listens, or sites would talk to that one."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+    except OSError:
+        return
+    raise InputError(f"another program listens at {address}; stop it, or give another port in coordinator.toml")

@@ -1,0 +1,271 @@
+"""The coordinator's side of iterative training: agree, then ask, average and combine, round after round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedgeom.errors import TooFewSitesError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.sites import Sites
+from fedgeom.protocols.cohort import Cohort, join
+from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.secure_sum import secure_sum
+from fedgeom.protocols.vocabulary import agree_on_names
+from fedgeom.training import scaling
+from fedgeom.training.aggregation import FRACTION_BITS, aggregate
+from fedgeom.training.messages import (
+    Begin,
+    Finish,
+    Finished,
+    GiveColumnSums,
+    Ready,
+    TrainMasked,
+    TrainOpen,
+    Update,
+)
+from fedgeom.training.model import TrainedModel
+from fedgeom.training.vectors import Layout
+
+if TYPE_CHECKING:
+    from fedgeom.training.table import Row, State
+
+STRIKES = 2
+"""A site that misses this many rounds in a row is not waited for any more."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sites that are averaged together in a round."""
+
+    members: tuple[str, ...]
+    given: State
+    factors: dict[str, float] = field(default_factory=dict)
+    """What a site's weight is multiplied by; 1 where nothing is said."""
+
+    def factor(self, name: str) -> float:
+        """Return what a site's weight is multiplied by."""
+        return self.factors.get(name, 1.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a group in a round."""
+
+    mean: State
+    sites: tuple[str, ...]
+    aside_loss: float
+    aside_rows: float
+    updates: dict[str, State] = field(default_factory=dict)
+    """Each site's own vectors, where the row looks at them."""
+
+
+class Conversation:
+    """One run of one row."""
+
+    def __init__(self, row: Row, sites: Sites):
+        self.row, self.sites = row, sites
+        self.members: tuple[str, ...] = ()
+        self.strikes: dict[str, int] = {}
+        self.layout: Layout
+        self.cohort: Cohort
+        self._sums = 0
+
+    def hold(self) -> TrainedModel:
+        """Hold the whole conversation."""
+        row, sites = self.row, self.sites
+        self.agree()
+        learner = row.build_learner()
+        first = learner.start(self.columns, len(self.classes), np.random.default_rng([sites.seed % 2**63, 0]))
+        self.layout = Layout.of(first)
+        self.first = self.layout.pack(first)
+        self.shared = row.shared(self.layout)
+        state, history, best = row.start(self.first[self.shared]), list[float](), math.inf
+        kept, waited = state, 0
+        for round in range(row.rounds if row.sends else 0):
+            new, loss = self.round(round, state)
+            if row.validation:  # the loss is that of the model given out, so it tells of `state`, not of `new`
+                history.append(loss)
+                if loss < best - 1e-12:
+                    best, kept, waited = loss, state, 0
+                else:
+                    waited += 1
+                if row.patience is not None and waited >= row.patience:
+                    break
+            state = new
+            sites.keep(f"rounds/{round + 1:04d}", self.model(state).to_bytes())
+        if row.patience is not None and history:
+            state = kept if waited >= row.patience else state
+        self.finish(state)
+        sites.metrics |= {
+            "sites": len(self.members),
+            "classes": len(self.classes),
+            "numbers": int(self.shared.sum()),
+        }
+        if history:
+            sites.metrics["loss on rows set aside"] = history
+        return self.model(state)
+
+    def agree(self) -> None:
+        """Join, agree on the class names and the scale of the columns, and tell all sites."""
+        row, sites = self.row, self.sites
+        terms = row.parameters() | {"seed": sites.seed}
+        self.cohort = join(sites, rounds=len(row.site.sums(terms)), terms=terms, smallest=row.smallest)  # type: ignore[attr-defined]
+        among, classes = self.cohort.names, row.classes
+        if classes is None:
+            classes, among = agree_on_names(self.cohort, smallest=row.smallest)
+        self.classes, self.columns = tuple(classes), self.cohort.keys[among[0]].columns
+        self.centre = self.spread = np.empty(0)
+        if row.scale == "joint":
+            total = secure_sum(
+                self.cohort,
+                self.next_sum(),
+                lambda ticket: GiveColumnSums(ticket=ticket),
+                modulus=2**64,
+                length=1 + 2 * self.columns,
+                among=among,
+                smallest=row.smallest,
+            )
+            sums = from_fixed(total.vector, fraction_bits=scaling.FRACTION_BITS)
+            (self.centre, self.spread), among = scaling.scale_from(sums), total.sites
+        begin = Begin(classes=self.classes, centre=Array.of(self.centre), spread=Array.of(self.spread))
+        ready = sites.ask(begin, of=among, expect=Ready)
+        ready.need(row.smallest, "that they are ready to train")
+        self.members = tuple(ready)
+
+    def next_sum(self) -> int:
+        """Return the number of the next secure sum: each has keys of its own."""
+        self._sums += 1
+        return self._sums - 1
+
+    def chosen(self, round: int) -> tuple[str, ...]:
+        """Return the sites that train in this round."""
+        there = [name for name in self.members if self.strikes.get(name, 0) < STRIKES]
+        wanted = max(self.row.smallest, math.ceil(self.row.share * len(self.members)))
+        if wanted >= len(there):
+            return tuple(there)
+        rng = np.random.default_rng([self.sites.seed % 2**63, round, 1])
+        return tuple(sorted(rng.choice(there, wanted, replace=False).tolist()))
+
+    def round(self, round: int, state: State) -> tuple[State, float]:
+        """Hold one round; return the next state and the loss of this one on rows set aside."""
+        asked = self.chosen(round)
+        outcomes = self.exchange(round, self.groups(round, state, asked))
+        answered = {name for outcome in outcomes for name in outcome.sites}
+        for name in asked:
+            self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1
+        rows = sum(outcome.aside_rows for outcome in outcomes)
+        loss = sum(outcome.aside_loss for outcome in outcomes) / rows if rows else math.nan
+        return self.combine(state, outcomes, len(answered) / len(self.members)), loss
+
+    def groups(self, round: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
+        """Say who is averaged with whom, and what each group is given: here all together."""
+        return [Group(chosen, {name: state[name] for name in self.row.gives})]
+
+    def combine(self, state: State, outcomes: Sequence[Outcome], share: float) -> State:
+        """Make the next state from what came of the groups."""
+        return self.row.combine(state, outcomes[0].mean, share)
+
+    def rates(self, round: int, members: Sequence[str]) -> dict[str, float]:
+        """Return each site's learning rate."""
+        return dict.fromkeys(members, self.row.rate_in(round))
+
+    def exchange(self, round: int, groups: Sequence[Group]) -> list[Outcome]:
+        """Let the groups train and average each."""
+        if self.row.masked:
+            return [self._masked(round, group) for group in groups]
+        return self._open(round, groups)
+
+    def _masked(self, round: int, group: Group) -> Outcome:
+        row, size = self.row, int(self.shared.sum())
+        given, rates = _arrays(group.given), self.rates(round, group.members)
+        factors = {name: group.factor(name) for name in group.members}
+        total = secure_sum(
+            self.cohort,
+            self.next_sum(),
+            lambda ticket: TrainMasked(ticket=ticket, round=round, given=given, factors=factors, rates=rates),
+            modulus=2**64,
+            length=len(row.sends) * size + 3,
+            among=group.members,
+            smallest=row.smallest,
+        )
+        sums = from_fixed(total.vector, fraction_bits=FRACTION_BITS)
+        weight, loss, rows = sums[-3:]
+        parts = (sums[:-3] / weight).reshape(len(row.sends), size)
+        return Outcome(dict(zip(row.sends, parts, strict=True)), total.sites, float(loss), round_count(rows))
+
+    def _open(self, round: int, groups: Sequence[Group]) -> list[Outcome]:
+        questions: dict[str, TrainOpen] = {}
+        for group in groups:
+            question = TrainOpen(round=round, given=_arrays(group.given), rates=self.rates(round, group.members))
+            questions |= dict.fromkeys(group.members, question)
+        answers = self.sites.ask(questions, expect=Update)
+        updates = {name: self._read(name, answer) for name, answer in answers.items()}
+        return [self._average(group, {n: u for n, u in updates.items() if n in group.members}) for group in groups]
+
+    def _read(self, name: str, answer: Update) -> tuple[State, Update] | None:
+        """Return a site's vectors, or None when they are not what was asked for."""
+        size = (int(self.shared.sum()),)
+        vectors = {key: array.numpy() for key, array in answer.vectors.items()}
+        fit = set(vectors) == set(self.row.sends) and all(v.shape == size for v in vectors.values())
+        if fit and all(np.isfinite(v).all() for v in vectors.values()) and answer.weight > 0:
+            return vectors, answer
+        self.sites.lost[name] = "sent vectors that do not fit the model"
+        return None
+
+    def _average(self, group: Group, came: dict[str, tuple[State, Update] | None]) -> Outcome:
+        row, good = self.row, {name: update for name, update in came.items() if update is not None}
+        if len(good) < min(row.smallest, len(group.members)):
+            missing = "; ".join(f"{name}: {why}" for name, why in sorted(self.sites.lost.items()))
+            raise TooFewSitesError(f"{len(good)} sites trained, {row.smallest} are needed; missing: {missing}")
+        names = tuple(good)
+        matrix = np.array([np.concatenate([good[name][0][key] for key in row.sends]) for name in names])
+        weights = np.array([good[name][1].weight * group.factor(name) for name in names])
+        whole = aggregate(row.aggregation, matrix, weights, trim=row.trim, bad=row.bad)
+        parts = whole.reshape(len(row.sends), -1)
+        return Outcome(
+            dict(zip(row.sends, parts, strict=True)),
+            names,
+            sum(update.aside_loss for _, update in good.values()),
+            sum(update.aside_rows for _, update in good.values()),
+            {name: vectors for name, (vectors, _) in good.items()},
+        )
+
+    def finish(self, state: State) -> None:
+        """Give every site its last model."""
+        questions: dict[str, Finish] = {}
+        for group in self.groups(self.row.rounds, state, self.members):
+            questions |= dict.fromkeys(group.members, Finish(given=_arrays(group.given)))
+        self.sites.ask(questions, expect=Finished)
+
+    def model(self, state: State) -> TrainedModel:
+        """Return the joint model in a state; entries that sites keep stand as they were before training."""
+        row, whole = self.row, self.first.copy()
+        whole[self.shared] = state["model"]
+        joint = row.scale == "joint"
+        plain = np.zeros(self.columns), np.ones(self.columns)
+        centre, spread = (self.centre, self.spread) if joint else plain if row.scale == "none" else (None, None)
+        options: dict[str, Any] = row.learner_options()
+        return TrainedModel(
+            method=row.name,
+            names=self.classes,
+            learner=str(row.learner),
+            options=options,
+            parameters={name: array.copy() for name, array in self.layout.unpack(whole).items()},
+            columns=self.columns,
+            centre=centre,
+            spread=spread,
+        )
+
+
+def _arrays(vectors: State) -> dict[str, Array]:
+    return {name: Array.of(np.asarray(vector, np.float64)) for name, vector in vectors.items()}
+
+
+def round_count(value: float) -> float:
+    """Return a count that went through a sum of real numbers."""
+    return float(np.rint(value))
