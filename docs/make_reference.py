@@ -15,7 +15,8 @@ MODULES = {
     "fedgeom.geometry.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
-    "fedgeom.protocols.secure_sum": ("secure_sum", "SummingSite", "Ticket", "Total"),
+    "fedgeom.protocols.secure_sum": ("secure_sum", "Ticket", "Total"),
+    "fedgeom.protocols.summing_site": ("SummingSite",),
     "fedgeom.protocols.cohort": ("join", "Cohort"),
     "fedgeom.protocols.secure_site": ("SecureSite",),
 }

@@ -13,7 +13,6 @@ from typing import Any, TypedDict
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from fedgeom.data.sets import data_folder
 from fedgeom.data.sites import split
@@ -30,10 +29,10 @@ TEST_SHARE = 0.3
 
 
 class Figure(TypedDict):
-    """A mean in percent, the half width of its 95 % interval, the number of runs, and the paper's mean."""
+    """A mean in percent, the standard deviation of the runs, their number, and the paper's mean."""
 
     mean: float
-    ci95: float
+    sd: float
     n: int
     paper: float | None
 
@@ -57,10 +56,9 @@ class Task:
 
 
 def figure(values: Sequence[float], paper: float | None = None) -> Figure:
-    """Sum runs up: mean and Student's 95 % half width."""
-    mean, n = float(np.mean(values)), len(values)
-    half = float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    return {"mean": round(mean, 2), "ci95": round(half, 2), "n": n, "paper": paper}
+    """Sum runs up: mean and standard deviation (n - 1 in the denominator)."""
+    spread_out = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": round(float(np.mean(values)), 2), "sd": round(spread_out, 2), "n": len(values), "paper": paper}
 
 
 def file(name: str) -> Any:

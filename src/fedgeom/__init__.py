@@ -26,6 +26,7 @@ _HOMES = {
     "Hulls": "fedgeom.methods.hulls.method",
     "Moments": "fedgeom.methods.moments.method",
     "XCLP": "fedgeom.methods.xclp.method",
+    "PTopoFL": "fedgeom.methods.ptopofl.method",
     "load_model": "fedgeom.methods",
     "PoincareSVC": "fedgeom.geometry.svm",
     "EuclideanSVC": "fedgeom.geometry.svm",
@@ -41,6 +42,7 @@ __all__ = [
     "InputError",
     "Ledger",
     "Moments",
+    "PTopoFL",
     "PoincareSVC",
     "Policy",
     "Run",
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from fedgeom.methods import load_model
     from fedgeom.methods.hulls.method import Hulls
     from fedgeom.methods.moments.method import Moments
+    from fedgeom.methods.ptopofl.method import PTopoFL
     from fedgeom.methods.xclp.method import XCLP
 
 

@@ -8,8 +8,9 @@ import importlib.util
 import numpy as np
 import pytest
 
+from fedgeom.data.checks import check_table
 from fedgeom.data.files import read_rows, read_site, same_columns
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import SiteData, holdout
 from fedgeom.errors import InputError
 
 TEXT = "age,bmi,diagnosis\n61,22.5,ill\n47,,well\n35,31,ill\n"
@@ -65,9 +66,29 @@ def test_text_columns_are_named(tmp_path):
 def test_unlabelled_rows(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("x,y\n1,a\n2,\n3,NA\n4,None\n")
-    with pytest.raises(InputError, match=r"2 of 4 rows have no label.*drop_unlabelled=True"):
-        read_site(file, label="y")
+    site = read_site(file, label="y")
+    assert site.y.tolist() == ["a", "", "", "None"]
+    assert site.classes.tolist() == ["None", "a"]
+    with pytest.raises(InputError, match=r"2 of 4 rows have no label.*drop_unlabelled"):
+        check_table(site, least_points=1)
     assert read_site(file, label="y", drop_unlabelled=True).y.tolist() == ["a", "None"]
+
+
+@pytest.mark.parametrize(
+    ("y", "known"),
+    [
+        (np.array(["a", ""]), [True, False]),
+        (np.array([1.0, np.nan]), [True, False]),
+        (np.array(["a", None, float("nan"), "", "b"], object), [True, False, False, False, True]),
+        (np.array([-1, 1]), [True, True]),
+    ],
+)
+def test_which_rows_have_a_label(y, known):
+    site = SiteData("a", np.zeros((len(y), 1)), y)
+    assert site.has_label.tolist() == known
+    _, aside = holdout(SiteData("a", np.zeros((5 * len(y), 1)), np.tile(y, 5)), 0.4)
+    assert len(aside) == 2 * sum(known)
+    assert aside.has_label.all()
 
 
 @pytest.mark.parametrize(
@@ -188,6 +209,7 @@ def test_h5ad(tmp_path):
     cells.write_h5ad(file)
     site = read_site(file, label="type", drop_unlabelled=True)
     assert site.y.tolist() == ["T", "B", "T"]
+    assert read_site(file, label="type").y.tolist() == ["T", "B", "", "T"]
     assert site.columns == ("CD3", "CD4", "CD8")
     assert site.X[1].tolist() == [3, 4, 5]
     genes = read_site(file, label="type", columns=["CD8", "CD3"], drop_unlabelled=True)
@@ -195,7 +217,6 @@ def test_h5ad(tmp_path):
     assert read_site(file, label="type", columns="obsm:X_poincare", drop_unlabelled=True).X.shape == (3, 2)
     for options, message in [
         ({"label": "kind"}, "no obs column 'kind'; its obs columns are 'type'"),
-        ({"label": "type"}, "1 of 4 rows have no label"),
         ({"label": "type", "columns": "obsm:X_pca"}, "no obsm 'X_pca'; it has 'X_poincare'"),
         ({"label": "type", "columns": ["CD19"]}, "no genes 'CD19' among its 3"),
     ]:

@@ -124,6 +124,28 @@ def test_forgiving_goes_back_to_the_last_loss_and_keeps_the_others_answers(tmp_p
     assert engine.asked == [{"c": b"two"}, dict.fromkeys("abc", b"another three")]
 
 
+def test_who_was_left_out_for_its_answer_is_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "t.bin"
+    t = Transcript(Scripted(a=[b"1"], b=[b"a bad key"], c=[b"1"]), path)
+    ask(t, "a", "b", "c", what=b"one")
+    t.forgive({"b"})
+    engine = Scripted(a=[], b=[b"a good key"], c=[])
+    assert ask(Transcript(engine, path), "a", "b", "c", what=b"one") == {"a": b"1", "b": b"a good key", "c": b"1"}
+    assert engine.asked == [{"b": b"one"}]
+
+
+def test_an_earlier_useless_answer_stays_when_others_were_lost_later(tmp_path: Path) -> None:
+    path = tmp_path / "t.bin"
+    t = Transcript(Scripted(a=[b"1", b"2"], b=[b"a bad key"], c=[b"1", Lost("x")]), path)
+    ask(t, "a", "b", "c", what=b"one")
+    ask(t, "a", "c", what=b"two")
+    t.forgive({"b", "c"})
+    engine = Scripted(a=[], b=[], c=[b"back"])
+    t = Transcript(engine, path)
+    assert ask(t, "a", "b", "c", what=b"one")["b"] == b"a bad key"
+    assert ask(t, "a", "c", what=b"two") == {"a": b"2", "c": b"back"}
+
+
 def test_with_nobody_lost_there_is_nothing_to_forgive(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     t = Transcript(Scripted(a=[b"1"]), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -32,6 +33,20 @@ def test_the_projection_is_fixed_for_all_machines() -> None:
     # The first numbers, written down once: a change here would make sites of different versions disagree.
     first = next(projection_blocks(SEED, 1, 4))[0]
     np.testing.assert_allclose(first, GOLDEN, rtol=1e-12)
+
+
+def test_thousands_of_columns_fit_in_little_memory() -> None:
+    """The whole projection for L = 4096 and d = 10,000 would be 313 MiB; blocks of it are made and dropped."""
+    X = np.random.default_rng(0).normal(size=(20, 10_000))
+    tracemalloc.start()
+    try:
+        bits = hash_bits(X, SEED, 4096)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert bits.shape == (20, 512)
+    assert peak < 64 * 2**20
+    np.testing.assert_array_equal(hash_bits(X, SEED, 64, block=8), bits[:, :8])
 
 
 @pytest.mark.parametrize("byte", [0, 15, 16, 31])

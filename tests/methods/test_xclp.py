@@ -8,7 +8,13 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.messages import unpack
+from fedgeom.federation.messages import Message, Question, decode, unpack
+from fedgeom.federation.method import Method
+from fedgeom.federation.site import answers
+from fedgeom.federation.sites import Sites
+from fedgeom.methods.xclp import method as xclp_method
+from fedgeom.methods.xclp.anchored_site import XclpSite
+from fedgeom.methods.xclp.messages import Spread
 from fedgeom.methods.xclp.plain import plain
 
 CLASSES = 3
@@ -87,6 +93,88 @@ def test_sites_may_be_unlabelled_fully_labelled_or_tiny() -> None:
     run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
     assert [len(run.labels[s.name]) for s in sites] == [20, 1, 20, 20]
     assert np.mean(run.labels[sites[0].name] == sites[0].extra["truth"].astype(str)) > 0.9
+
+
+def test_hiding_which_rows_are_labelled_changes_no_label() -> None:
+    sites, seen = cones(4, rows=12, labelled=0.3), []
+    options = {"bits": 256, "hamming": "ot", "hidden_projection": False}
+    open_ = fedgeom.run(fedgeom.XCLP(**options), sites)
+    hidden = fedgeom.run(
+        fedgeom.XCLP(**options, hide_labelled=True),
+        sites,
+        interfere=lambda name, request: seen.append((name, unpack(request))),
+    )
+    for site in sites:
+        assert hidden.labels[site.name].tolist() == open_.labels[site.name].tolist()
+        assert np.allclose(hidden.local[site.name]["scores"], open_.local[site.name]["scores"], atol=1e-5)
+    columns = [decode(frame.body, Spread).columns.shape for _, frame in seen if frame.kind == Spread.kind]
+    assert columns == [(48, 12)] * 4  # as many columns as rows, whoever has how many labels
+
+
+def test_labels_with_gaps_are_the_same_classes_as_labels_without() -> None:
+    """A column of numbers with gaps is read as floats: 1.0 and 1 are one class."""
+    sites = cones(3, rows=15, labelled=0.6)
+    mixed = [
+        SiteData(sites[0].name, sites[0].X, np.where(sites[0].y < 0, np.nan, sites[0].y.astype(float))),
+        SiteData(sites[1].name, sites[1].X, np.array([None if v < 0 else int(v) for v in sites[1].y], object)),
+        SiteData(sites[2].name, sites[2].X, np.array(["" if v < 0 else str(v) for v in sites[2].y])),
+    ]
+    method = fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False)
+    run = fedgeom.run(method, mixed)
+    assert run.metrics["classes"] == CLASSES
+    assert_same(run, sites, twin(sites, method))
+
+
+class HowSure(Message, frozen=True, kw_only=True):
+    kind = "test.how-sure"
+    reveals = "a mean"
+    mean: float
+
+
+class AskHowSure(Question, frozen=True, kw_only=True):
+    kind = "test.ask-how-sure"
+    answer = HowSure
+
+
+class LearningSite(XclpSite):
+    """A site of another method: it makes features of its own, and goes on with the labels that XCLP found."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.hstack([self.data.X, np.tanh(self.data.X)])
+
+    @answers(AskHowSure)
+    def how_sure(self, ask: AskHowSure) -> HowSure:
+        assert len(self.result()["labels"]) == len(self.data)
+        return HowSure(mean=float(np.mean(self.result()["confidences"])))
+
+
+class Learning(Method):
+    """Spread labels, then go on with them: the outline of Algorithm 2."""
+
+    name = "learning"
+    site = LearningSite
+
+    def __init__(self, step: fedgeom.XCLP):
+        self.step = step
+
+    def parameters(self) -> dict[str, object]:
+        return self.step.parameters()
+
+    def conduct(self, sites: Sites) -> object:
+        model = self.step.conduct(sites)
+        told = sites.ask(AskHowSure(), expect=HowSure)
+        sites.metrics["sure"] = [answer.mean for _, answer in told.items()]
+        return model
+
+
+def test_it_is_a_step_inside_another_method() -> None:
+    sites = cones(3, rows=12, labelled=0.5)
+    step = fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False)
+    run = fedgeom.run(Learning(step), sites)
+    richer = [SiteData(s.name, np.hstack([s.X, np.tanh(s.X)]), s.y) for s in sites]
+    assert_same(run, richer, twin(richer, step))
+    assert len(run.metrics["sure"]) == 3
 
 
 STEPS = [
@@ -186,3 +274,21 @@ def test_flipped_bits_blur_the_distances_but_labels_stay_mostly_right() -> None:
     run = fedgeom.run(fedgeom.XCLP(bits=1024, hamming="ot", flip=0.1), sites)
     right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
     assert right.mean() > 0.85
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.2])
+def test_what_the_coordinator_opens_is_blurred_by_flips(flip: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows lie at two sites: their distance is 0, or about 2f(1-f)L when both turn bits."""
+    one, two, three = cones(3, rows=10)
+    sites = [one, SiteData(two.name, one.X, two.y), three]
+    build, opened = xclp_method.neighbour_graph, {}
+
+    def look(method: fedgeom.XCLP, distances: dict, places: dict):
+        opened.update(distances)
+        return build(method, distances, places)
+
+    monkeypatch.setattr(xclp_method, "neighbour_graph", look)
+    fedgeom.run(fedgeom.XCLP(bits=2048, hamming="ot", flip=flip), sites)
+    block = next(H for pair, H in opened.items() if set(pair) == {one.name, two.name})
+    assert block.dtype == np.uint16  # two bytes a pair: 50,000 points are 2.3 GiB, not 9.3
+    assert np.diag(block).mean() == pytest.approx(2 * flip * (1 - flip) * 2048, abs=30)

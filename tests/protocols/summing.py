@@ -17,7 +17,8 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import answers
 from fedgeom.federation.sites import Lost, Sites
 from fedgeom.protocols.cohort import SecureMemory, join
-from fedgeom.protocols.secure_sum import MaskedVector, SummingSite, Ticket, Total, secure_sum
+from fedgeom.protocols.secure_sum import MaskedVector, Ticket, Total, secure_sum
+from fedgeom.protocols.summing_site import SummingSite
 
 M = TypeVar("M", bound=Message)
 

@@ -7,10 +7,21 @@ import os
 import stat
 import time
 
+import msgspec
 import pytest
 
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.service.journal import KEEP_SECONDS, Journal, Kept, LocalEntry, held, is_held
+from fedgeom.secure.keys import Identity
+from fedgeom.service.journal import (
+    KEEP_SECONDS,
+    LARGEST_CARRIED,
+    Journal,
+    Kept,
+    LocalEntry,
+    held,
+    is_held,
+    sealed,
+)
 
 RUN, OTHER = b"r" * 32, b"o" * 32
 
@@ -35,11 +46,33 @@ def journal(tmp_path):
 
 
 def test_the_newer_memory_wins(journal):
-    carried = journal.keep(RUN, Kept(1, b"old"))
-    assert journal.newest(RUN, None) == Kept(1, b"old")
-    journal.keep(RUN, Kept(2, b"new"))
-    assert journal.newest(RUN, carried) == Kept(2, b"new")
-    assert journal.newest(OTHER, None) == Kept(0, b"")
+    me = Identity.generate()
+    journal.keep(RUN, Kept(2, b"disk"))
+    assert journal.newest(RUN) == Kept(2, b"disk")
+    assert journal.newest(RUN, sealed(Kept(1, b"carried"), RUN, me), me) == Kept(2, b"disk")
+    assert journal.newest(RUN, sealed(Kept(3, b"carried"), RUN, me), me) == Kept(3, b"carried")
+    assert journal.newest(OTHER) == Kept(0, b"")
+
+
+def test_what_flower_carries_says_nothing_and_nobody_else_can_make_it(journal):
+    me, run = Identity.generate(), RUN
+    carried = sealed(Kept(7, b"the secret of the masks"), run, me)
+    assert b"secret" not in carried
+    for data, of, by in (
+        (sealed(Kept(9, b"forged"), run, Identity.generate()), run, me),
+        (carried, OTHER, me),
+        (carried[:-1] + bytes([carried[-1] ^ 1]), run, me),
+        (msgspec.msgpack.encode(Kept(9, b"not sealed at all")), run, me),
+    ):
+        with pytest.raises(ProtocolError, match="damaged"):
+            journal.newest(of, data, by)
+
+
+def test_a_large_memory_stays_on_disk(journal):
+    me, large = Identity.generate(), Kept(1, bytes(LARGEST_CARRIED))
+    assert sealed(large, RUN, me) == b""
+    journal.keep(RUN, large)
+    assert journal.newest(RUN, b"", me) == large
 
 
 def test_a_memory_is_private_and_never_half_written(journal, tmp_path):
@@ -48,7 +81,7 @@ def test_a_memory_is_private_and_never_half_written(journal, tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     file.with_suffix(".part").write_bytes(b"half")  # a crash while the next one was written
-    assert journal.newest(RUN, None).memory == b"secret"
+    assert journal.newest(RUN).memory == b"secret"
 
 
 def test_damage_is_said_not_ignored(journal, tmp_path):
@@ -56,7 +89,7 @@ def test_damage_is_said_not_ignored(journal, tmp_path):
     (file,) = (tmp_path / "memory").glob("*.bin")
     file.write_bytes(b"\xff\xff")
     with pytest.raises(ProtocolError, match="damaged"):
-        journal.newest(RUN, None)
+        journal.newest(RUN)
 
 
 def test_the_ledger_survives_a_line_cut_off(journal, tmp_path):
@@ -100,15 +133,15 @@ def test_old_memories_are_forgotten(journal, tmp_path):
     past = time.time() - KEEP_SECONDS - 10
     os.utime(tmp_path / "memory" / f"{RUN.hex()}.bin", (past, past))
     journal.forget_old()
-    assert journal.newest(RUN, None) == Kept(0, b"")
-    assert journal.newest(OTHER, None) == Kept(1, b"y")
+    assert journal.newest(RUN) == Kept(0, b"")
+    assert journal.newest(OTHER) == Kept(1, b"y")
 
 
 def _add_one(folder, times):
     journal = Journal(folder)
     for _ in range(times):
         with journal.alone():
-            kept = journal.newest(RUN, None)
+            kept = journal.newest(RUN)
             time.sleep(0.001)
             journal.keep(RUN, Kept(kept.count + 1, b""))
 
@@ -120,7 +153,7 @@ def test_processes_take_turns(tmp_path):
         process.start()
     for process in processes:
         process.join()
-    assert Journal(tmp_path).newest(RUN, None).count == 40
+    assert Journal(tmp_path).newest(RUN).count == 40
 
 
 def test_locks(tmp_path):

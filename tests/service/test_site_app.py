@@ -80,7 +80,12 @@ def test_a_whole_run_over_folders(sites, coordinator, tmp_path):
 
 def test_the_memory_is_on_disk_before_the_answer_leaves(anna):
     reply, copy = answer(anna, hello(), None)
-    assert Journal(anna.path).newest(RUN, None) == Journal(anna.path).newest(RUN, copy)
+    kept = Journal(anna.path).newest(RUN)
+    assert kept.count == 1
+    (anna.path / "memory" / f"{RUN.hex()}.bin").rename(anna.path / "elsewhere")
+    assert Journal(anna.path).newest(RUN, copy, anna.identity()) == kept
+    assert kept.memory not in copy  # it passes a port that anybody on the machine can reach
+    (anna.path / "elsewhere").rename(anna.path / "memory" / f"{RUN.hex()}.bin")
     assert answer(anna, hello(), None)[0] == reply  # Flower forgot everything; the keys are the same
 
 
@@ -92,7 +97,7 @@ def test_questions_that_come_together_wait_for_each_other(anna):
     for thread in threads:
         thread.join()
     assert len(set(replies)) == 1
-    assert Journal(anna.path).newest(RUN, None).count == 3
+    assert Journal(anna.path).newest(RUN).count == 3
 
 
 def test_another_protocol_version(anna, monkeypatch):

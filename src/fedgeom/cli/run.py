@@ -29,7 +29,8 @@ def run(
     plan = read_federation(federation)
     method, policy = build_method(federation, plan), build_policy(federation, plan)
     chosen = plan.seed if seed is None else seed
-    parts = [holdout(site, plan.holdout, chosen) for site in read_sites(federation, plan)]
+    sites = [method.understood(site) for site in read_sites(federation, plan)]
+    parts = [holdout(site, plan.holdout, chosen) for site in sites]
     train, test = [a for a, _ in parts], [b for _, b in parts]
     folder = new_folder(out or Path("runs") / federation.stem)
     with kept(folder, screen):

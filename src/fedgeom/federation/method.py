@@ -36,6 +36,10 @@ class Method:
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
 
+    def understood(self, site: SiteData) -> SiteData:
+        """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
+        return site
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters, for the run record."""
         return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -81,16 +81,23 @@ class Transcript:
         if step not in self._over:
             self._write(Line(step=step))
 
-    def forgive(self) -> None:
+    def forgive(self, left_out: Collection[str] = ()) -> None:
         """Forget the last step in which sites were lost, and all that followed.
 
         For a run that ended because too few sites were left: when it is resumed, the lost ones are asked
-        again, and the others' answers of that step still hold. What the sites agreed to meanwhile they
-        hold on to themselves, so nothing can be asked of them that a living run could not ask.
+        again, and the others' answers of that step still hold. The same goes for the sites ``left_out``, whose last
+        answer came but could not be used: a wrong key can be set right. What the sites agreed to meanwhile
+        they hold on to themselves, so nothing can be asked of them that a living run could not ask.
         """
         lines = list(_read(self._path))
-        last = max((line.step for line in lines if line.lost), default=0)
-        kept = [line for line in lines if line.step < last or (line.step == last and line.site and not line.lost)]
+        useless = {name: max((n.step for n in lines if n.site == name), default=0) for name in left_out}
+        lost = [bool(line.lost) or useless.get(line.site) == line.step for line in lines]
+        last = max((line.step for line, gone in zip(lines, lost, strict=True) if gone), default=0)
+        kept = [
+            line
+            for line, gone in zip(lines, lost, strict=True)
+            if line.step < last or (line.step == last and line.site and not gone)
+        ]
         if not last:
             return
         self._file.close()

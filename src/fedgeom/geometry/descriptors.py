@@ -13,7 +13,8 @@ The counts grow with the number of points, so that clusters of descriptors find 
 With ``size_free=True`` curves and counts are divided by n − 1 (the number of H0 merges of n distinct points),
 entropies by the log of the number of pairs, amplitudes by its root (they become the root mean square persistence).
 What remains is that n points of one law lie closer together the more there are; only equal numbers cure that:
-choose ``points`` no larger than the smallest site, and let ``repeats`` average over several draws.
+choose ``points`` no larger than the smallest site, and let ``repeats`` average over several draws. Then the law of a
+descriptor does not depend on the site's size at all.
 
 A cloud without pairs (no point, one point, duplicates only) has the zero descriptor.
 """
@@ -60,6 +61,8 @@ NAMES: tuple[str, ...] = (
 
 Scale = Literal["unit box", "none"]
 
+_STEPS = np.linspace(0.0, 1.0, RESOLUTION)
+
 
 def thresholds(h0: FloatArray) -> FloatArray:
     """Return the 20 thresholds from 0 to the 95th percentile of the H0 deaths; all 0 without deaths."""
@@ -69,7 +72,7 @@ def thresholds(h0: FloatArray) -> FloatArray:
     # The linear percentile, written out: numpy's own takes as long as the rest of the descriptor.
     below, share = divmod((len(deaths) - 1) * PERCENTILE / 100.0, 1.0)
     low, high = deaths[int(below)], deaths[min(int(below) + 1, len(deaths) - 1)]
-    return np.asarray(np.linspace(0.0, low + share * (high - low), RESOLUTION), np.float64)
+    return np.asarray((low + share * (high - low)) * _STEPS, np.float64)
 
 
 def betti_curve(diagram: FloatArray, at: ArrayLike) -> FloatArray:
@@ -116,19 +119,20 @@ def descriptor(
     """Return φ, the 48 numbers of the rows of X (Eq. 5, Appendix B).
 
     ``points`` (n_sub, Table 3) is the most that are looked at, drawn with ``rng``; None takes all. ``scale`` moves
-    every column into [0, 1] by the site's own range, before points are drawn, or leaves the units alone.
-    ``repeats`` draws are averaged; a site with no more than ``points`` rows has only one.
+    every column into [0, 1] by its own range, or leaves the units alone: the range of the whole site, or with
+    ``size_free`` that of the drawn points, because a site's range grows with its size. ``repeats`` draws are
+    averaged; a site with no more than ``points`` rows has only one.
     """
-    cloud = _scaled(X, scale)
     if repeats < 1:
         raise InputError(f"repeats is {repeats}, but at least one draw is needed.")
-    if points is None or len(cloud) <= points:
-        return describe(rips_diagrams(cloud), size_free=size_free)
-    draws = [
-        describe(rips_diagrams(cloud[subsample(len(cloud), points, rng)]), size_free=size_free)
-        for _ in range(repeats)
-    ]
-    return draws[0] if repeats == 1 else np.asarray(np.mean(draws, axis=0), np.float64)
+    cloud = check_cloud(X) if size_free else _scaled(X, scale)
+    few = points is None or len(cloud) <= points
+    draws = []
+    for _ in range(1 if few else repeats):
+        drawn = cloud if few else cloud[subsample(len(cloud), points, rng)]
+        drawn = _scaled(drawn, scale) if size_free else drawn
+        draws.append(describe(rips_diagrams(drawn), size_free=size_free))
+    return draws[0] if len(draws) == 1 else np.asarray(np.mean(draws, axis=0), np.float64)
 
 
 def class_descriptors(
@@ -180,7 +184,7 @@ def check_labels(y: ArrayLike, n: int, classes: Sequence[Any]) -> np.ndarray[Any
     for at, label in enumerate(order):
         place[labels == label] = at
     if (place < 0).any():
-        unknown = labels[int(np.argmin(place))]
+        unknown = labels.tolist()[int(np.argmin(place))]
         raise InputError(f"label {unknown!r} is not among the classes {list(classes)!r}; add it or drop its rows.")
     return place
 

@@ -81,8 +81,8 @@ def _assignment(da: FloatArray, db: FloatArray, between: FloatArray | None, p: f
     ca, cb = (da / scale) ** p, (db / scale) ** p  # at most 1, so that a large p does not overflow
     if between is None:
         return float(scale * (ca.sum() + cb.sum()) ** (1.0 / p))
-    # Beyond da + db a pair never pays; cutting there keeps the powers finite and the choice unchanged.
-    cost = np.minimum(between / scale, (da[:, None] + db) / scale) ** p
+    # A pair that costs more than both diagonals (at most 2) is never taken; cutting there keeps powers finite.
+    cost = np.minimum(between / scale, 4.0 ** (1.0 / p)) ** p
     rows, columns = linear_sum_assignment(np.minimum(cost - ca[:, None] - cb, 0.0))
     gained = cost[rows, columns] < ca[rows] + cb[columns]
     rows, columns = rows[gained], columns[gained]

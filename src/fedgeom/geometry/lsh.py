@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Bits = NDArray[np.uint8]
 
 SEED_BYTES = 32
+_NORMALS = 2**20  # numbers of the projection that exist at a time, unless the caller says otherwise: 8 MiB
 _ROWS = 8192  # rows of data multiplied at a time, so that a product stays below 32 MiB
 _PAIRS = 2048  # rows and columns of a tile of Hamming distances
 
@@ -58,14 +59,17 @@ def projection_blocks(seed: bytes, L: int, d: int, block: int = 512) -> Iterator
         yield np.asarray(ndtri((raw + 0.5) * 2.0**-53), np.float64).reshape(rows, d)
 
 
-def hash_bits(X: ArrayLike, seed: bytes, L: int, *, block: int = 512) -> Bits:
+def hash_bits(X: ArrayLike, seed: bytes, L: int, *, block: int | None = None) -> Bits:
     """Hash every row to L bits, packed eight to a byte: shape (n, L/8), most significant bit first.
 
     Laws: scaling a row by a positive number changes no bit; -v has all bits of v turned (where no product is 0).
-    A row of zeros lies on every hyperplane and gets ones only: its cosine to other rows is estimated as about 0.
+    A row of zeros lies on every hyperplane and gets ones only: its cosine to other rows is estimated as about 0. Only
+    ``block`` of the L hyperplanes are in memory at a time; without it, as many as make up some megabytes.
     """
     rows = _table(X)
     _check_length(L)
+    if block is None:
+        block = 8 * max(1, min(64, _NORMALS // (8 * rows.shape[1])))
     if block % 8:
         raise InputError(f"block={block} given; wanted a multiple of 8, so that blocks fill whole bytes")
     out = np.empty((len(rows), L // 8), np.uint8)

@@ -156,12 +156,12 @@ def spanning_tree(distances: FloatArray) -> tuple[NDArray[np.int64], FloatArray]
 
 
 def _finite(diagram: NDArray[Any], least: float) -> FloatArray:
-    """Keep the finite pairs longer than rounding, sorted by persistence, then by birth."""
+    """Keep the finite pairs longer than rounding, sorted by persistence."""
     pairs = np.asarray(diagram, np.float64).reshape(-1, 2)
     persistence = pairs[:, 1] - pairs[:, 0]
-    kept = (persistence > least) & (persistence < np.inf)
-    pairs, persistence = pairs[kept], persistence[kept]
-    return pairs[np.lexsort((pairs[:, 0], persistence))]
+    order = persistence.argsort(kind="stable")
+    lengths = persistence[order]
+    return pairs[order[lengths.searchsorted(least, side="right") : lengths.searchsorted(np.inf)]]
 
 
 @lru_cache(maxsize=1)

@@ -4,13 +4,20 @@ Neighbours are data sets of n rows that differ in one row; n is public.
 
 **Noise on the 48 numbers themselves is useless.** The smallest Gaussian noise for (ε, δ) has a deviation
 proportional to the L2 sensitivity, the most that one row can move the descriptor, and that is about the size of the
-descriptor. H0: a point x joins all components that it touches. Neighbours of x at scale t that are pairwise farther
-apart than t can number as many as spheres can touch one sphere, 5 in the plane and more than 17,000 in R^20, so that
-in R^20 one row can join all n − 1 others: moving it changes the Betti curve by n − 2 over a whole range of
-thresholds. H1: 22 points in R^20 (two orthogonal simplices of 11) have 100 loops at one scale, and a point put in
-their middle fills all of them. At n = 80 the curve of H0 alone has sensitivity of at least √19 · 78 = 340; for
-ε = 1, δ = 1e-5 the noise has deviation 3.73 · 340 ≈ 1,270 on values of at most 79. Dividing by n divides both. The
-paper's bound c/n (Appendix E) does not hold: one row moves the Hausdorff distance by up to the diameter.
+descriptor itself, also on data clipped to the unit box:
+
+- Thresholds end at a percentile, which one row can move. Of 80 points on a line let 77 be evenly spaced and 3 far
+  away: 79 pairs are alive at the first 19 thresholds. Move a fourth point far away, and 4 are alive from the second
+  threshold on. The H0 curve has moved by √18 · 75 = 318; for ε = 1, δ = 1e-5 the noise needs a deviation of
+  3.73 · 318 ≈ 1,190 on values of at most 79.
+- Fixed thresholds help in low dimension only. A point joins all components that it touches; neighbours at scale t
+  that are pairwise farther apart than t can number as many as spheres can touch one sphere: at most 5 in the plane,
+  12 in space, but thousands in R^20, where one row of 80 can join all others.
+- H1 is worse: 22 points in R^20 (two orthogonal simplices of 11) have 100 loops at one scale, and one point in their
+  middle fills them all.
+
+Dividing by n divides signal and noise alike. The paper's c/n (Appendix E) is no bound: one row moves the Hausdorff
+distance by up to the diameter of the domain, whatever n is.
 
 **Subsample and aggregate is sound for any statistic** (Nissim, Raskhodnikova and Smith 2007). The rows are split into
 B disjoint blocks by a draw that does not look at them. One vector is computed per block and clipped to a public set
@@ -24,9 +31,9 @@ What it costs: on coordinates scaled to [0, 1] the noise has deviation c · √m
 
 Limits. The generator for blocks and noise must be seeded from the operating system and never reused:
 ``np.random.default_rng(int.from_bytes(os.urandom(32), "little"))``; with a seed that anyone can guess there is no
-privacy. The proof is about real numbers: doubles have gaps that a bare release of noisy values can betray (Mironov
-2012), so that results are rounded to a grid far finer than the noise. Refusals (missing values) are seen by the
-site alone and must not be sent on.
+privacy. The proof is about real numbers; doubles have gaps by which noisy values can betray more (Mironov 2012).
+Results are rounded to a coarser grid, which lessens that and is no proof against it. Refusals (missing values) are
+seen by the site alone and must not be sent on.
 """
 
 from __future__ import annotations
@@ -202,12 +209,8 @@ def private_descriptor(
     """
     cloud = scale_to_unit_box(check_cloud(X), low, high)
     kept = np.arange(len(NAMES)) if coordinates is None else np.asarray(coordinates, np.int64)
-    if (
-        kept.ndim != 1
-        or not len(kept)
-        or len(set(kept.tolist())) != len(kept)
-        or not (0 <= kept.min() <= kept.max() < len(NAMES))
-    ):
+    places = set(kept.ravel().tolist())
+    if kept.ndim != 1 or not places or len(places) != len(kept) or not places <= set(range(len(NAMES))):
         raise InputError(f"coordinates are {coordinates!r}, but different places in NAMES are wanted, 0 to 47.")
     floor, ceiling = descriptor_bounds(cloud.shape[1])
 

@@ -14,6 +14,7 @@ METHODS = {
     "hulls": ("fedgeom.methods.hulls.method", "Hulls", "fedgeom.methods.hulls.model", "HullModel"),
     "moments": ("fedgeom.methods.moments.method", "Moments", "fedgeom.methods.moments.model", "MomentsModel"),
     "xclp": ("fedgeom.methods.xclp.method", "XCLP", "fedgeom.methods.xclp.model", "XclpModel"),
+    "ptopofl": ("fedgeom.methods.ptopofl.method", "PTopoFL", "fedgeom.methods.ptopofl.model", "TopoModel"),
     **{
         name: (f"fedgeom.training.rows.{module}", cls, "fedgeom.training.model", "TrainedModel")
         for name, module, cls in (

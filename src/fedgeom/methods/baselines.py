@@ -124,12 +124,20 @@ def compare(
 
 
 def score(run: Run, test_sites: Sequence[SiteData]) -> Comparison:
-    """Score a run of any method whose model speaks the sites' words, beside nothing."""
-    parts = [site for site in test_sites if len(site) and site.name not in run.lost]
+    """Score a run of any method whose model speaks the sites' words, beside nothing.
+
+    A model that works only beside a site's own rows (label propagation over pairs) is asked there.
+    """
+    everywhere = getattr(run.model, "everywhere", True)
+    known = {site.name: site for site in run.sites if everywhere or run.local.get(site.name)}
+    parts = [site for site in test_sites if len(site) and site.name not in run.lost and site.name in known]
     if not parts:
         raise InputError("no site has test rows; nothing can be scored")
-    found = tuple(_share(np.asarray(run.model.predict(site.X)), site.y.astype(str)) for site in parts)
-    return Comparison(tuple(site.name for site in parts), found, (), (), ())
+    found = []
+    for site in parts:
+        model = run.model if everywhere else run.model.at(known[site.name], run.local[site.name])
+        found.append(_share(np.asarray(model.predict(site.X)), site.y.astype(str)))
+    return Comparison(tuple(site.name for site in parts), tuple(found), (), (), ())
 
 
 def _train_alone(site: SiteData, options: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.cohort import SecureMemory
-from fedgeom.protocols.secure_sum import SummingSite
+from fedgeom.protocols.summing_site import SummingSite
 from fedgeom.secure.keys import fingerprint, shared_key
 from fedgeom.secure.letters import seal, unseal
 

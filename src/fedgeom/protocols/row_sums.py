@@ -22,7 +22,8 @@ import numpy.typing as npt
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, Question
 from fedgeom.protocols.cohort import Cohort, SecureMemory
-from fedgeom.protocols.secure_sum import MaskedVector, SummingSite, Ticket, about, pair_key
+from fedgeom.protocols.secure_sum import MaskedVector, Ticket, about, pair_key
+from fedgeom.protocols.summing_site import SummingSite
 from fedgeom.secure.masks import add_masks
 from fedgeom.secure.rings import Ring, Vector
 

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
-from fedgeom.federation.site import answers
-from fedgeom.protocols.cohort import Cohort, SecureMemory, seal_of, threshold
-from fedgeom.protocols.secure_site import SecureSite
+from fedgeom.protocols.cohort import Cohort, seal_of
 from fedgeom.secure import shamir
-from fedgeom.secure.keys import exchange_public, fingerprint, shared_key, verify
+from fedgeom.secure.keys import exchange_public, fingerprint, shared_key
 from fedgeom.secure.masks import add_masks
 from fedgeom.secure.rings import Ring, Vector
 
@@ -92,6 +89,24 @@ class Confirm(Question, frozen=True, kw_only=True):
     dropped: Names
 
 
+class Witness(Question, frozen=True, kw_only=True):
+    """Ask a site that is not summed, but holds shares, to sign the list too.
+
+    When some of the sites are summed, the shares of the others may be needed. A witness signs one list a round like
+    everybody else, for the very question that the summed sites masked for, so it can help with no second sum.
+    """
+
+    kind: ClassVar[str] = "sum.witness"
+    answer: ClassVar[type[Message]] = Confirmation
+    round: Annotated[int, msgspec.Meta(ge=0)]
+    about: Key
+    members: Names
+    participants: Names
+    alive: Names
+    dropped: Names
+    letters: dict[Name, bytes] = {}
+
+
 class UnmaskShares(Message, frozen=True, kw_only=True):
     """Shares that remove own masks of the living and pairwise masks of the dropped."""
 
@@ -152,13 +167,25 @@ def secure_sum(
     masked.need(smallest, "with their masked vectors")
     alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(participants) - set(alive)))
+    witnesses = _witnesses(cohort, participants, alive)
     for name in participants:  # once sites have confirmed who is there, those who are lost cannot come back
-        _check_holders(cohort, name, len({name, *cohort.peers[name]} & set(alive)))
+        _check_holders(cohort, name, len({name, *cohort.peers[name]} & {*alive, *witnesses}))
 
-    signed = sites.ask(Confirm(round=round, alive=alive, dropped=dropped), of=alive, expect=Confirmation)
+    lists = {"alive": alive, "dropped": dropped}
+    requests: dict[str, Question] = dict.fromkeys(alive, Confirm(round=round, **lists))
+    for name in witnesses:
+        requests[name] = Witness(
+            round=round,
+            about=ticket.about,
+            members=ticket.members,
+            participants=participants,
+            letters=cohort.mail[name],
+            **lists,
+        )
+    signed = sites.ask(requests, expect=Confirmation)
     signed.need(smallest, "with a signature")
     signatures = {name: answer.signature for name, answer in signed.items()}
-    requests: dict[str, Question] = {}
+    requests = {}
     for name in signed:
         seen = {peer: signatures[peer] for peer in (name, *cohort.peers[name]) if peer in signatures}
         requests[name] = Unmask(round=round, alive=alive, dropped=dropped, signatures=seen)
@@ -169,6 +196,15 @@ def secure_sum(
         total = ring.add(total, vectors[name])  # type: ignore[arg-type]
     plus, minus = _keys_to_remove(cohort, ticket, alive, dropped, dict(shares))
     return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
+
+
+def _witnesses(cohort: Cohort, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
+    """Return the sites outside the sum whose shares are needed: none where those in it hold enough."""
+    living = set(alive)
+    if all(len({name, *cohort.peers[name]} & living) >= cohort.needed[name] for name in participants):
+        return ()
+    holders = {peer for name in participants for peer in cohort.peers[name]}
+    return tuple(sorted((holders & set(cohort.names)) - set(participants)))
 
 
 def _vector(answer: MaskedVector, ring: Ring, length: int) -> Vector | str:
@@ -232,116 +268,3 @@ def pair_key(secret: bytes, peer_public: bytes, run: bytes, asked: bytes, one: s
     """Derive the mask key of two sites for one question (`about`); both get the same."""
     first, second = sorted((one, other))
     return shared_key(secret, peer_public, b"mask", run, asked, first.encode(), second.encode())
-
-
-Mem = TypeVar("Mem", bound=SecureMemory)
-
-
-class SummingSite(SecureSite[Mem]):
-    """A site that can mask vectors and help to unmask their sum."""
-
-    def answer(self, question: Question) -> Message:
-        """Answer one question; a ticket must be made out for the question that carries it."""
-        ticket = getattr(question, "ticket", None)
-        if isinstance(ticket, Ticket) and ticket.about != about(question):
-            raise ProtocolError("the ticket was made out for another question")
-        if isinstance(ticket, Ticket) and self.memory.sums:
-            planned = self.memory.sums[ticket.round] if ticket.round < len(self.memory.sums) else "nothing"
-            if planned != question.kind:
-                raise ProtocolError(f"round {ticket.round} of this run is for {planned!r}, not {question.kind!r}")
-        return super().answer(question)
-
-    def admit(self, ticket: Ticket, *details: bytes) -> None:
-        """Take a ticket: read the mail, and refuse a second, different sum in the same round."""
-        memory, participants = self.memory, ticket.participants
-        if not memory.cohort:
-            raise ProtocolError("a sum was asked for before the site joined")
-        if not 0 <= ticket.round < len(memory.mask_secrets):
-            raise ProtocolError(f"round {ticket.round} was not announced when joining")
-        self.open_letters(ticket.members, ticket.letters)
-        if self.badge.name not in participants or not set(participants) <= set(ticket.members):
-            raise ProtocolError("the announced participants are not a part of the members with this site in it")
-        self._check_many_enough(participants)
-        stamp = fingerprint(ticket.about, *details)
-        if memory.asked.setdefault(f"mask {ticket.round}", stamp) != stamp:
-            raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
-
-    def mask(self, ticket: Ticket, vector: Vector) -> MaskedVector:
-        """Hide a vector of ring elements behind this round's masks (`admit` comes first).
-
-        The same ticket and vector give the same masked vector again, so asking twice shows nothing
-        new; a different vector under the same masks would show the difference and is refused.
-        """
-        memory, ring, me = self.memory, ticket.ring, self.badge.name
-        values = ring.check(vector)
-        self.remember_vector(ticket.round, values)
-        among = set(ticket.participants)
-        plus: list[bytes] = [own_key(memory.self_seeds[ticket.round], ticket.about)]
-        minus: list[bytes] = []
-        for peer in memory.peers:
-            if peer in among:
-                public = memory.cohort[peer].masks[ticket.round]
-                key = pair_key(memory.mask_secrets[ticket.round], public, self.run, ticket.about, me, peer)
-                (plus if me < peer else minus).append(key)
-        memory.asked[f"among {ticket.round}"] = ticket.about
-        memory.participants[ticket.round] = ticket.participants
-        return MaskedVector(vector=Array.of(add_masks(values, ring, plus=plus, minus=minus)))
-
-    def remember_vector(self, round: int, values: npt.NDArray[np.uint64]) -> None:
-        """Refuse a second, different vector in one round: under the same masks it would show the difference."""
-        memory = self.memory
-        seen = fingerprint(memory.self_seeds[round], values.tobytes())
-        if memory.asked.setdefault(f"vector {round}", seen) != seen:
-            raise ProtocolError(f"the vector of round {round} has changed since it was first sent")
-
-    @answers(Confirm)
-    def confirm(self, ask: Confirm) -> Confirmation:
-        """Sign the list of the living, once a round."""
-        self._check_lists(ask.round, ask.alive, ask.dropped)
-        statement = self._statement(ask.round, ask.alive, ask.dropped)
-        if self.memory.asked.setdefault(f"confirm {ask.round}", statement) != statement:
-            raise ProtocolError(f"another list of living sites was confirmed in round {ask.round} already")
-        return Confirmation(signature=self.badge.identity.sign("alive", statement))
-
-    @answers(Unmask)
-    def unmask(self, ask: Unmask) -> UnmaskShares:
-        """Give the shares that reveal the sum, after enough peers confirmed the same list."""
-        memory, policy, me = self.memory, self.badge.policy, self.badge.name
-        self._check_lists(ask.round, ask.alive, ask.dropped)
-        statement = self._statement(ask.round, ask.alive, ask.dropped)
-        if memory.asked.get(f"confirm {ask.round}") != statement:
-            raise ProtocolError(f"this is not the list of living sites that was confirmed in round {ask.round}")
-        holders = {*memory.peers, me}
-        agreeing = sorted(holders & set(ask.signatures) & set(ask.alive))
-        for name in agreeing:
-            verify(self.badge.roster.get(name, b""), ask.signatures[name], "alive", statement, signer=name)
-        needed = threshold(len(holders), policy.threshold)
-        if len(agreeing) < needed:
-            raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {me!r} needs {needed}")
-        return UnmaskShares(
-            self_shares={n: memory.opened[n].self_shares[ask.round] for n in ask.alive if n in holders},
-            mask_shares={n: memory.opened[n].mask_shares[ask.round] for n in ask.dropped if n in holders},
-        )
-
-    def _check_lists(self, round: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> None:
-        both = sorted(set(alive) & set(dropped))
-        if both:
-            raise ProtocolError(f"announced as both alive and dropped: {', '.join(both)}")
-        participants = self.memory.participants.get(round)
-        if participants is None or {*alive, *dropped} != set(participants):
-            raise ProtocolError(f"the lists of round {round} do not make up the sites it was masked for")
-        if self.badge.name not in alive:
-            raise ProtocolError("a site announced as dropped does not help to unmask")
-        self._check_many_enough(alive)
-
-    def _check_many_enough(self, names: Collection[str]) -> None:
-        least = self.badge.policy.smallest_cohort
-        if len(set(names)) < least:
-            raise ProtocolError(
-                f"{len(set(names))} sites are left; the policy of {self.badge.name!r} asks for at least {least}"
-            )
-
-    def _statement(self, round: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> bytes:
-        masked_for = self.memory.asked[f"among {round}"]
-        lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))
-        return fingerprint(self.run, str(round).encode(), masked_for, *lists)

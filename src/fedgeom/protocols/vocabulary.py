@@ -16,7 +16,7 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Name, Names, Question
 from fedgeom.federation.site import answers
 from fedgeom.protocols.cohort import Cohort, SecureMemory
-from fedgeom.protocols.secure_sum import SummingSite
+from fedgeom.protocols.summing_site import SummingSite
 from fedgeom.secure.keys import fingerprint
 from fedgeom.secure.letters import seal, unseal
 

@@ -68,7 +68,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
     try:
         converse(method, sites, record)
     except TooFewSitesError:
-        transcript.forgive()  # whoever resumes the run does so because the lost sites are back
+        transcript.forgive(sites.lost)  # whoever resumes the run does so because the lost sites are back
         raise
     record.finish()
 

@@ -17,6 +17,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedgeom.service.vigil import write_down
+
 ANSWERER = "flwr-clientapp"
 """The program that is forked instead of started."""
 
@@ -74,6 +76,7 @@ class _Starter:
         number = os.fork()
         if number == 0:
             self._be(arguments, quiet=options.get("stdout") == subprocess.DEVNULL)
+        write_down(number)
         return number
 
     def _be(self, arguments: Sequence[str], *, quiet: bool) -> None:

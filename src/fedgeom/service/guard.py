@@ -14,9 +14,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from fedgeom.service.vigil import Vigil, keep_vigil, marker
 
 APP = Path(__file__).with_name("app")
 GUARDED = {
@@ -91,10 +94,11 @@ class Pace:
 
     Fifty sites that ask twice a second keep a coordinator busy for nothing. A sleep shorter than ``sign`` is a sign of
     a run: Flower's node sleeps half a second while an answer is being made, and three when there is no question.
+    Such a sleep is also the moment to ``look`` whether anybody still makes the answer.
     """
 
-    def __init__(self, *, slow: float, sign: float = 0.0):
-        self._slow, self._sign = slow, sign
+    def __init__(self, *, slow: float, sign: float = 0.0, look: Callable[[], None] = lambda: None):
+        self._slow, self._sign, self._look = slow, sign, look
         self.wake()
 
     def __getattr__(self, name: str) -> Any:
@@ -108,6 +112,7 @@ class Pace:
         """Sleep, but not longer than our own interval while a run goes on."""
         if seconds < self._sign:
             self.wake()
+            self._look()
         quick = time.monotonic() < self._awake
         time.sleep(min(seconds, POLL_SECONDS) if quick else max(seconds, self._slow))
 
@@ -117,8 +122,11 @@ def supernode() -> None:
     from flwr.supernode.cli import flower_supernode
 
     module = importlib.import_module("flwr.supernode.start_client_internal")
+    file = marker()
+    vigil = Vigil(file) if file is not None else None
+    look = vigil.look if vigil is not None and keep_vigil(module, vigil) else lambda: None
     if getattr(module, "time", None) is time:  # if not, it is only slower
-        module.time = Pace(slow=3.0, sign=1.0)  # type: ignore[attr-defined]
+        module.time = Pace(slow=3.0, sign=1.0, look=look)  # type: ignore[attr-defined]
     beat = "HEARTBEAT_DEFAULT_INTERVAL"
     names = ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat")
     places = [importlib.import_module(name) for name in names]

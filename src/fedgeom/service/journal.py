@@ -2,7 +2,8 @@
 
 A site's memory travels in the Flower context, which ends with the Flower run. The copy here is written
 *before* an answer leaves: it outlives crashes, it lets a run be resumed, and it is why a mask is never
-used twice.
+used twice. What Flower carries passes a port on loopback that asks nobody who he is. So it is sealed with a key
+that follows from the site's identity: others can neither read it nor put one of their own in its place.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.secure.keys import Identity, fingerprint
+from fedgeom.secure.letters import seal, unseal
 from fedgeom.service.certificates import write_private
 
 KEEP_SECONDS = 7 * 24 * 3600
 """How long the memory of an unfinished run is kept."""
+
+LARGEST_CARRIED = 4 * 2**20
+"""A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""
 
 
 class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,26 +87,24 @@ class Journal:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         return held(self._folder / "lock")
 
-    def newest(self, run: bytes, carried: bytes | None) -> Kept:
-        """Return the newer of the copy on disk and the one that Flower carried."""
+    def newest(self, run: bytes, carried: bytes | None = None, identity: Identity | None = None) -> Kept:
+        """Return the newer of the copy on disk and the sealed one that Flower carried."""
         copies = [Kept(0, b"")]
-        if carried:
-            copies.append(_decode(carried))
+        if carried and identity is not None:
+            copies.append(_decode(_unsealed(carried, run, identity)))
         file = self._file(run)
         if file.is_file():
             copies.append(_decode(file.read_bytes()))
         return max(copies, key=lambda kept: kept.count)
 
-    def keep(self, run: bytes, kept: Kept) -> bytes:
-        """Write a memory to disk, and return it for Flower to carry."""
+    def keep(self, run: bytes, kept: Kept) -> None:
+        """Write a memory to disk."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        data = msgspec.msgpack.encode(kept)
         draft = self._file(run).with_suffix(".part")
-        write_private(draft, data)
+        write_private(draft, msgspec.msgpack.encode(kept))
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         draft.replace(self._file(run))
-        return data
 
     def enter(self, entry: LocalEntry) -> None:
         """Append to the site's ledger."""
@@ -150,10 +154,28 @@ class Journal:
         return self._folder / f"{run.hex()}.bin"
 
 
+DAMAGED = "the site's stored memory of this run is damaged; the run has to start anew"
+
+
+def sealed(kept: Kept, run: bytes, identity: Identity) -> bytes:
+    """Return a memory for Flower to carry, which only this site can open; nothing if it is too large."""
+    data = msgspec.msgpack.encode(kept)
+    return seal(_carrying_key(identity), data, run) if len(data) <= LARGEST_CARRIED else b""
+
+
+def _unsealed(carried: bytes, run: bytes, identity: Identity) -> bytes:
+    try:
+        return unseal(_carrying_key(identity), carried, run)
+    except ProtocolError as error:
+        raise ProtocolError(DAMAGED) from error
+
+
+def _carrying_key(identity: Identity) -> bytes:
+    return fingerprint(b"fedgeom/1 carried memory", identity.secret)
+
+
 def _decode(data: bytes) -> Kept:
     try:
         return msgspec.msgpack.decode(data, type=Kept)
     except msgspec.DecodeError as error:
-        raise ProtocolError(
-            "the site's stored memory of this run is damaged; the run has to start anew"
-        ) from error
+        raise ProtocolError(DAMAGED) from error

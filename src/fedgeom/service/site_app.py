@@ -21,7 +21,7 @@ from fedgeom.federation.messages import Refusal, pack, unpack
 from fedgeom.federation.site import Badge, Host
 from fedgeom.methods import METHODS, method_class
 from fedgeom.service.introduction import INTRODUCE, introduce_message
-from fedgeom.service.journal import Journal, Kept, LocalEntry
+from fedgeom.service.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.service.site_folder import SiteFolder
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     enter = functools.partial(_entry, frame.run.hex(), frame.method, frame.kind)
     try:
         _let_in(folder, journal, frame.run, frame.method)
-        kept = journal.newest(frame.run, carried)
+        kept = journal.newest(frame.run, carried, folder.identity() if carried else None)
     except ProtocolError as error:  # nothing is remembered of it
         reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
         counts = not isinstance(error, TurnedAwayError)
@@ -74,14 +74,15 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
-    copy = journal.keep(frame.run, Kept(kept.count + 1, memory))
+    newest = Kept(kept.count + 1, memory)
+    journal.keep(frame.run, newest)
     said = unpack(reply)
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
     journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
     if host is not None:
         keep_result(folder, host, frame.run, memory)
-    return reply, copy
+    return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
 
 
 def _let_in(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from fedgeom.service.journal import LocalEntry
 from fedgeom.service.site_folder import SiteFolder
+from fedgeom.service.vigil import DIED
 
 HINTS = {
+    DIED: "the process that answered a question died (was memory short?); connecting anew, to be asked again",
     "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
     "the coordinator for its current ca.pem",
     "code: 2004": "the coordinator does not know this site's node key: it was not admitted, or with another key "

@@ -30,7 +30,30 @@ _HOMES = {
     "Interpolated": "fedgeom.training.rows.interpolated",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "Ditto",
+    "Effort",
+    "FedAdam",
+    "FedAvg",
+    "FedDyn",
+    "FedPer",
+    "FedProx",
+    "FedYogi",
+    "Interpolated",
+    "Learner",
+    "LocalOnly",
+    "Logistic",
+    "Objective",
+    "PFedMe",
+    "Row",
+    "Scaffold",
+    "Task",
+    "TorchLearner",
+    "TrainedModel",
+    "pooled",
+    "register",
+    "simulate",
+]
 
 if TYPE_CHECKING:
     from fedgeom.training.effort import Effort

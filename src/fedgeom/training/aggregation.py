@@ -14,6 +14,8 @@ from fedgeom.training.vectors import Vector
 
 FRACTION_BITS = 28
 """Binary digits after the point in sums: 4·10⁻⁹ per site, and room for numbers up to 10¹⁰."""
+LARGEST = 2.0 ** (62 - FRACTION_BITS)
+"""No sum may reach this."""
 
 Matrix = npt.NDArray[np.float64]
 
@@ -57,16 +59,26 @@ def krum(vectors: Matrix, weights: Vector, *, bad: int) -> Vector:
 
 
 def geometric_median(vectors: Matrix, weights: Vector, *, steps: int = 200, tolerance: float = 1e-10) -> Vector:
-    """Return the point with the least weighted sum of distances (Weiszfeld's steps; Pillutla et al. 2022)."""
+    """Return the point with the least weighted sum of distances (Weiszfeld's steps; Pillutla et al. 2022).
+
+    A step that lands on one of the vectors goes on as Vardi and Zhang (2000) say: there, Weiszfeld's own would stay.
+    """
     share = weights / weights.sum()
     at = share @ vectors
     for _ in range(steps):
-        # Smoothing by a tiny length keeps a step defined that lands on one of the vectors.
-        pull = share / np.maximum(np.linalg.norm(vectors - at, axis=1), 1e-12)
-        new = (pull / pull.sum()) @ vectors
-        if np.linalg.norm(new - at) <= tolerance * (1 + np.linalg.norm(at)):
-            return np.asarray(new)
-        at = new
+        away = vectors - at
+        gaps = np.linalg.norm(away, axis=1)
+        here = gaps <= 1e-12 * (1 + np.linalg.norm(at))
+        if here.all():
+            break
+        pull = share[~here] / gaps[~here]
+        step = (pull @ away[~here]) / pull.sum()
+        held, force = float(share[here].sum()), float(np.linalg.norm(pull @ away[~here]))
+        if held:
+            step = step * max(0.0, 1 - held / force) if force else 0 * step
+        at = at + step
+        if np.linalg.norm(step) <= tolerance * (1 + np.linalg.norm(at)):
+            break
     return np.asarray(at)
 
 

@@ -17,7 +17,7 @@ from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.secure_sum import secure_sum
 from fedgeom.protocols.vocabulary import agree_on_names
 from fedgeom.training import scaling
-from fedgeom.training.aggregation import FRACTION_BITS, aggregate
+from fedgeom.training.aggregation import FRACTION_BITS, LARGEST, aggregate
 from fedgeom.training.messages import (
     Begin,
     Finish,
@@ -73,6 +73,8 @@ class Conversation:
         self.strikes: dict[str, int] = {}
         self.layout: Layout
         self.cohort: Cohort
+        self.silent: set[str] = set()
+        """The sites that did not answer in this round."""
         self._sums = 0
 
     def hold(self) -> TrainedModel:
@@ -80,7 +82,9 @@ class Conversation:
         row, sites = self.row, self.sites
         self.agree()
         learner = row.build_learner()
-        first = learner.start(self.columns, len(self.classes), np.random.default_rng([sites.seed % 2**63, 0]))
+        first = learner.start(
+            self.columns + row.extra_columns, len(self.classes), np.random.default_rng([sites.seed % 2**63, 0])
+        )
         self.layout = Layout.of(first)
         self.first = self.layout.pack(first)
         self.shared = row.shared(self.layout)
@@ -88,7 +92,9 @@ class Conversation:
         kept, waited = state, 0
         for round in range(row.rounds if row.sends else 0):
             new, loss = self.round(round, state)
-            if row.validation:  # the loss is that of the model given out, so it tells of `state`, not of `new`
+            if not math.isnan(
+                loss
+            ):  # the loss is that of the model given out, so it tells of `state`, not of `new`
                 history.append(loss)
                 if loss < best - 1e-12:
                     best, kept, waited = loss, state, 0
@@ -142,22 +148,28 @@ class Conversation:
         self._sums += 1
         return self._sums - 1
 
+    @property
+    def there(self) -> tuple[str, ...]:
+        """The sites that are still waited for."""
+        return tuple(name for name in self.members if self.strikes.get(name, 0) < STRIKES)
+
     def chosen(self, round: int) -> tuple[str, ...]:
         """Return the sites that train in this round."""
-        there = [name for name in self.members if self.strikes.get(name, 0) < STRIKES]
+        there = self.there
         wanted = max(self.row.smallest, math.ceil(self.row.share * len(self.members)))
         if wanted >= len(there):
-            return tuple(there)
+            return there
         rng = np.random.default_rng([self.sites.seed % 2**63, round, 1])
         return tuple(sorted(rng.choice(there, wanted, replace=False).tolist()))
 
     def round(self, round: int, state: State) -> tuple[State, float]:
         """Hold one round; return the next state and the loss of this one on rows set aside."""
-        asked = self.chosen(round)
+        asked, self.silent = self.chosen(round), set()
         outcomes = self.exchange(round, self.groups(round, state, asked))
         answered = {name for outcome in outcomes for name in outcome.sites}
-        for name in asked:
-            self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1
+        self.silent |= set(asked) - answered
+        for name in {*asked, *self.silent}:
+            self.strikes[name] = self.strikes.get(name, 0) + 1 if name in self.silent else 0
         rows = sum(outcome.aside_rows for outcome in outcomes)
         loss = sum(outcome.aside_loss for outcome in outcomes) / rows if rows else math.nan
         return self.combine(state, outcomes, len(answered) / len(self.members)), loss
@@ -183,20 +195,33 @@ class Conversation:
     def _masked(self, round: int, group: Group) -> Outcome:
         row, size = self.row, int(self.shared.sum())
         given, rates = _arrays(group.given), self.rates(round, group.members)
-        factors = {name: group.factor(name) for name in group.members}
+        # All sites take part in every sum, or too few would be there to unmask it: those outside add zeros.
+        everyone = tuple(sorted({*self.there, *group.members}))
+        factors = {name: group.factor(name) if name in group.members else 0.0 for name in everyone}
         total = secure_sum(
             self.cohort,
             self.next_sum(),
             lambda ticket: TrainMasked(ticket=ticket, round=round, given=given, factors=factors, rates=rates),
             modulus=2**64,
             length=len(row.sends) * size + 3,
-            among=group.members,
+            among=everyone,
             smallest=row.smallest,
         )
+        self.silent |= set(everyone) - set(total.sites)
+        trained = tuple(name for name in total.sites if name in group.members)
+        self._need(trained, group)
         sums = from_fixed(total.vector, fraction_bits=FRACTION_BITS)
         weight, loss, rows = sums[-3:]
         parts = (sums[:-3] / weight).reshape(len(row.sends), size)
-        return Outcome(dict(zip(row.sends, parts, strict=True)), total.sites, float(loss), round_count(rows))
+        return Outcome(dict(zip(row.sends, parts, strict=True)), trained, float(loss), round_count(rows))
+
+    def _need(self, trained: Sequence[str], group: Group) -> None:
+        """Raise `TooFewSitesError` when too few of a group came through the round."""
+        if len(trained) < min(self.row.smallest, len(group.members)):
+            missing = "; ".join(f"{name}: {why}" for name, why in sorted(self.sites.lost.items()))
+            raise TooFewSitesError(
+                f"{len(trained)} sites trained, {self.row.smallest} are needed; missing: {missing}"
+            )
 
     def _open(self, round: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
@@ -205,26 +230,39 @@ class Conversation:
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
         updates = {name: self._read(name, answer) for name, answer in answers.items()}
-        return [self._average(group, {n: u for n, u in updates.items() if n in group.members}) for group in groups]
+        trust = self.judged(groups, {name: update[0] for name, update in updates.items() if update is not None})
+        return [
+            self._average(group, {n: u for n, u in updates.items() if n in group.members}, trust)
+            for group in groups
+        ]
+
+    def judged(self, groups: Sequence[Group], updates: dict[str, State]) -> dict[str, float]:
+        """Return what sites' weights are multiplied by in the light of their updates; 1 where nothing is said."""
+        return {}
 
     def _read(self, name: str, answer: Update) -> tuple[State, Update] | None:
         """Return a site's vectors, or None when they are not what was asked for."""
-        size = (int(self.shared.sum()),)
+        size, limit = int(self.shared.sum()), LARGEST / len(self.members)
         vectors = {key: array.numpy() for key, array in answer.vectors.items()}
-        fit = set(vectors) == set(self.row.sends) and all(v.shape == size for v in vectors.values())
-        if fit and all(np.isfinite(v).all() for v in vectors.values()) and answer.weight > 0:
+        fit = set(vectors) == set(self.row.sends) and all(v.shape == (size,) for v in vectors.values())
+        # One site that went astray, or lies, must not make the sum overflow for all.
+        fit = fit and 0 < answer.weight < limit and math.isfinite(answer.aside_loss)
+        if fit and all((np.abs(v) * max(answer.weight, 1.0) < limit).all() for v in vectors.values()):
             return vectors, answer
-        self.sites.lost[name] = "sent vectors that do not fit the model"
+        self.sites.lost[name] = (
+            f"sent vectors that do not fit the model; wanted {size} numbers for each of {', '.join(self.row.sends)}, "
+            "none of them huge or NaN (a lower rate helps if training diverged)"
+        )
         return None
 
-    def _average(self, group: Group, came: dict[str, tuple[State, Update] | None]) -> Outcome:
+    def _average(
+        self, group: Group, came: dict[str, tuple[State, Update] | None], trust: dict[str, float]
+    ) -> Outcome:
         row, good = self.row, {name: update for name, update in came.items() if update is not None}
-        if len(good) < min(row.smallest, len(group.members)):
-            missing = "; ".join(f"{name}: {why}" for name, why in sorted(self.sites.lost.items()))
-            raise TooFewSitesError(f"{len(good)} sites trained, {row.smallest} are needed; missing: {missing}")
+        self._need(tuple(good), group)
         names = tuple(good)
         matrix = np.array([np.concatenate([good[name][0][key] for key in row.sends]) for name in names])
-        weights = np.array([good[name][1].weight * group.factor(name) for name in names])
+        weights = np.array([good[name][1].weight * group.factor(name) * trust.get(name, 1.0) for name in names])
         whole = aggregate(row.aggregation, matrix, weights, trim=row.trim, bad=row.bad)
         parts = whole.reshape(len(row.sends), -1)
         return Outcome(
@@ -250,7 +288,7 @@ class Conversation:
         plain = np.zeros(self.columns), np.ones(self.columns)
         centre, spread = (self.centre, self.spread) if joint else plain if row.scale == "none" else (None, None)
         options: dict[str, Any] = row.learner_options()
-        return TrainedModel(
+        return row.model_type(
             method=row.name,
             names=self.classes,
             learner=str(row.learner),

@@ -25,10 +25,15 @@ class Effort:
     """η: the learning rate."""
     solver: Literal["sgd", "exact"] = "sgd"
     """"sgd": steps; "exact": until the objective is minimal (learners that can)."""
+    only: npt.NDArray[np.int64] | None = None
+    """The rows that every step looks at, instead of batches."""
 
     def batches(self, rows: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the rows of each step: every epoch in a new order, without repetition."""
         for at in range(self.count(rows)):
+            if self.only is not None:
+                yield self.only
+                continue
             size = self.batch_size(rows)
             place = at % math.ceil(rows / size)
             if place == 0:

@@ -48,9 +48,14 @@ class TrainedModel:
             raise InputError(
                 "the sites scaled by their own columns; use model.at(run.local[site]) for a site's rows"
             )
+        features = self.features((rows - self.centre) / self.spread)
         learner = learner_named(self.learner, **self.options)
-        learner.bind(self.columns, len(self.names))
-        return learner.predict_proba(self.parameters, (rows - self.centre) / self.spread)
+        learner.bind(features.shape[1], len(self.names))
+        return learner.predict_proba(self.parameters, features)
+
+    def features(self, rows: Floats) -> Floats:
+        """Return what the learner sees of scaled rows; methods may add columns."""
+        return rows
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the name of the likeliest class of each row."""

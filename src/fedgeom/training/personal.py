@@ -33,7 +33,7 @@ def best_mix(task: Task, joint: Vector) -> float:
             continue
         local, held = task.part(kept).fit(joint), task.part(fold)
         for at, a in enumerate(GRID):
-            losses[at] += len(fold) * held.loss((1 - a) * joint + a * local)
+            losses[at] += len(fold) * held.surprise((1 - a) * joint + a * local)
     return float(GRID[int(np.argmin(losses))])
 
 

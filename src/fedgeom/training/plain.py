@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.training import scaling
 from fedgeom.training.aggregation import aggregate, fixed_sum
 from fedgeom.training.model import TrainedModel
+from fedgeom.training.rows.fedavg import FedAvg
 from fedgeom.training.site import LAST, generator
 from fedgeom.training.table import Row, State
 from fedgeom.training.task import Task
@@ -28,8 +29,10 @@ class Simulation:
 
 def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
     """Train as a run does when no site is lost: every site in every round, no rows set aside, no groups."""
-    if row.share < 1 or row.validation or row.groups > 1:
-        raise InputError("the plain twin has no sampling, no rows set aside and no groups; use fedgeom.run")
+    if row.share < 1 or row.validation or row.groups > 1 or row.extra_columns:
+        raise InputError(
+            "the plain twin has no sampling, no rows set aside, no groups and no added columns; use fedgeom.run"
+        )
     ordered = sorted(sites, key=lambda site: site.name)
     names = row.classes or tuple(sorted({str(name) for site in sites for name in site.classes.tolist()}))
     columns, learner = ordered[0].X.shape[1], row.build_learner()
@@ -43,9 +46,10 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
         y = np.array([places[str(label)] for label in site.y.tolist()], np.int64)
         rng = generator(seed, round, site.name)
         effort = row.effort(row.rate if round == LAST else row.rate_in(round))
-        return Task(learner, layout, (site.X - centre) / spread, y, effort, rng, len(names))
+        return Task(learner, layout, (site.X - centre) / spread, y, effort, rng, len(names), begun)
 
-    whole = layout.pack(first)
+    begun = layout.pack(first)
+    whole = begun.copy()
     shared = row.shared(layout)
     state, owns = row.start(whole[shared]), [State() for _ in ordered]
     weights = np.array([float(len(site)) if row.weights == "rows" else 1.0 for site in ordered])
@@ -86,10 +90,13 @@ def _scales(row: Row, sites: Sequence[SiteData]) -> list[tuple[Vector, Vector]]:
 
 
 def pooled(row: Row, sites: Sequence[SiteData], seed: int = 0) -> TrainedModel:
-    """Train centrally: all rows in one place, as many passes over them as the sites make in all rounds."""
+    """Train centrally: all rows in one place, as many passes over them as the sites make in all rounds.
+
+    What makes the row federated or personal has no meaning there; its learner, effort and scale have.
+    """
     labels = np.concatenate([site.y.astype(str) for site in sites])
     everyone = SiteData("everyone", np.vstack([site.X for site in sites]), labels)
-    lone = replace(
-        row, share=1.0, validation=0.0, patience=None, scale="joint" if row.scale == "site" else row.scale
-    )
-    return simulate(lone, [everyone], seed).model
+    settings = {field.name: getattr(row, field.name) for field in fields(FedAvg)}
+    settings |= {"share": 1.0, "validation": 0.0, "patience": None, "aggregation": "mean", "personal": "none"}
+    settings["scale"] = "joint" if row.scale == "site" else row.scale
+    return simulate(FedAvg(**settings), [everyone], seed).model

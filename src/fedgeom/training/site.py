@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,14 +10,16 @@ import numpy.typing as npt
 
 from fedgeom.data.checks import check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import Array, Message, encode
 from fedgeom.federation.site import Memory, answers
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.fixed_point import to_fixed
-from fedgeom.protocols.secure_sum import MaskedVector
+from fedgeom.protocols.secure_sum import Confirm, MaskedVector
 from fedgeom.protocols.vocabulary import NamingSite
+from fedgeom.secure.keys import fingerprint
 from fedgeom.training import scaling
 from fedgeom.training.aggregation import FRACTION_BITS
+from fedgeom.training.learners import Floats
 from fedgeom.training.messages import (
     Begin,
     Finish,
@@ -46,6 +48,12 @@ class TrainingMemory(SecureMemory, kw_only=True):
     spread: Array | None = None
     own: dict[str, Array] = {}
     """The vectors that stay here: variates, personal models."""
+    before: dict[str, Array] = {}
+    """The same before the last round: asked the same again, the site must answer the same again."""
+    answered: bytes = b""
+    """A hash of the last round's question."""
+    factors: dict[int, dict[str, float]] = {}
+    """The weights in each secure sum where not all sites count alike."""
     model: Array | None = None
     """The site's own model after the last round."""
 
@@ -110,7 +118,10 @@ class TrainingSite(NamingSite[TrainingMemory]):
         centre, spread = ask.centre.numpy(), ask.spread.numpy()
         if self.method.scale != "joint":
             centre, spread = self._own_scale()
-        if centre.shape != (columns,) or spread.shape != (columns,) or not (spread > 0).all():
+        fit = (
+            centre.shape == spread.shape == (columns,) and np.isfinite(centre).all() and np.isfinite(spread).all()
+        )
+        if not fit or not (spread > 0).all():
             raise ProtocolError(f"the scale does not fit a table of {columns} columns")
         memory = self.memory
         memory.classes = tuple(ask.classes)
@@ -123,32 +134,54 @@ class TrainingSite(NamingSite[TrainingMemory]):
             return np.zeros(columns), np.ones(columns)
         return scaling.scale_from(scaling.column_sums(self.data.X))
 
-    def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
-        """Return what a row works with in this round; ``rows`` marks those to use."""
+    def scaled(self) -> Floats:
+        """Return the site's rows on the agreed scale."""
         memory = self.memory
         if memory.centre is None or memory.spread is None:
             raise ProtocolError("the site was asked to train before it was told the classes")
+        return np.asarray((self.data.X - memory.centre.numpy()) / memory.spread.numpy())
+
+    def features(self, rows: Floats) -> Floats:
+        """Return what the learner sees of scaled rows; methods may add columns."""
+        return rows
+
+    def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
+        """Return what a row works with in this round; ``rows`` marks those to use."""
+        memory = self.memory
         row, at = self.method, slice(None) if rows is None else rows
-        X = (self.data.X[at] - memory.centre.numpy()) / memory.spread.numpy()
+        X = self.features(self.scaled()[at])
         places = {name: place for place, name in enumerate(memory.classes)}
         y = np.array([places[name] for name in self.data.y[at].astype(str).tolist()], np.int64)
         learner = row.build_learner()
-        start = learner.start(X.shape[1], len(places), np.random.default_rng(0))
-        rng = generator(int(memory.terms.get("seed") or 0), round, self.badge.name)
-        return Task(learner, Layout.of(start), X, y, row.effort(rate), rng, len(places))
+        first = learner.start(X.shape[1], len(places), np.random.default_rng([self.seed % 2**63, 0]))
+        layout, rng = Layout.of(first), generator(self.seed, round, self.badge.name)
+        return Task(learner, layout, X, y, row.effort(rate), rng, len(places), layout.pack(first))
 
-    def train(self, round: int, given: Mapping[str, Array], rate: float) -> tuple[State, float, float, int]:
-        """Return what is sent, the site's weight, and the loss of the given model on the rows set aside."""
-        row, me = self.method, self.badge.name
-        aside = set_aside(len(self.data), row.validation, int(self.memory.terms.get("seed") or 0), me)
-        task, own = self.task(round, rate, ~aside), {k: a.numpy() for k, a in self.memory.own.items()}
+    @property
+    def seed(self) -> int:
+        """The run's seed, from the terms on which the site joined."""
+        return int(self.memory.terms.get("seed") or 0)
+
+    def train(
+        self, asked: bytes, round: int, given: Mapping[str, Array], rate: float
+    ) -> tuple[State, float, float, int]:
+        """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
+
+        ``asked`` stands for the question. A coordinator that died may put it again; then training starts again from
+        what the site had before it.
+        """
+        row, me, memory = self.method, self.badge.name, self.memory
+        aside = set_aside(len(self.data), row.validation, self.seed, me)
+        had = memory.before if asked == memory.answered else memory.own
+        task, own = self.task(round, rate, ~aside), {name: array.numpy() for name, array in had.items()}
         vectors = self._given(given, task, row)
         loss = 0.0
         if aside.any():
             watched = self.task(round, rate, aside)
-            loss = len(watched.X) * watched.loss(row.whole(watched, vectors["model"], own))
+            loss = watched.rows * watched.surprise(row.whole(watched, vectors["model"], own))
         sent = row.local(task, vectors, own)
-        self.memory.own = {name: Array.of(np.asarray(vector, np.float64)) for name, vector in own.items()}
+        memory.answered, memory.before = asked, had
+        memory.own = {name: Array.of(np.asarray(vector, np.float64)) for name, vector in own.items()}
         return sent, float(task.rows) if row.weights == "rows" else 1.0, loss, int(aside.sum())
 
     def _given(self, given: Mapping[str, Array], task: Task, row: Row) -> State:
@@ -164,40 +197,56 @@ class TrainingSite(NamingSite[TrainingMemory]):
         """Train and show the result, if that was agreed."""
         if self.method.masked:
             raise ProtocolError("this run was agreed on with secure sums; a site's own update is not shown")
-        sent, weight, loss, rows = self.train(ask.round, ask.given, self._rate(ask.rates))
+        asked = fingerprint(b"open", encode(ask))
+        sent, weight, loss, rows = self.train(asked, ask.round, ask.given, self._rate(ask.rates))
         vectors = {name: Array.of(np.asarray(v, np.float64)) for name, v in sent.items()}
         return Update(vectors=vectors, weight=weight, aside_loss=loss, aside_rows=rows)
 
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> MaskedVector:
-        """Train and add the result to the secure sum."""
-        factors = self._factors(ask.factors, ask.ticket.participants)
-        self.admit(ask.ticket)
-        sent, weight, loss, rows = self.train(ask.round, ask.given, self._rate(ask.rates))
-        weight *= factors[self.badge.name]
-        parts = [weight * np.asarray(sent[name], np.float64) for name in self.method.sends]
-        total = np.concatenate([*parts, [weight, loss, float(rows)]])
-        sites = len(ask.ticket.participants)
-        return self.mask(ask.ticket, to_fixed(total, fraction_bits=FRACTION_BITS, sites=sites))
+        """Train and add the result to the secure sum; a site that counts nothing in it adds zeros."""
+        ticket, factors = ask.ticket, ask.factors
+        if set(factors) != set(ticket.participants):
+            raise ProtocolError("the weights are not those of the sites that are summed")
+        self._check_mixture(factors)
+        self.admit(ticket)
+        if set(factors.values()) != {1.0}:
+            self.memory.factors[ticket.round] = factors
+        factor, sends = factors[self.badge.name], self.method.sends
+        if factor:
+            sent, weight, loss, rows = self.train(ticket.about, ask.round, ask.given, self._rate(ask.rates))
+            weight *= factor
+            parts = [weight * np.asarray(sent[name], np.float64) for name in sends]
+            total = np.concatenate([*parts, [weight, loss, float(rows)]])
+        else:
+            shared = self.method.shared(self.task(ask.round, self.method.rate).layout)
+            total = np.zeros(len(sends) * int(shared.sum()) + 3)
+        sites = len(ticket.participants)
+        return self.mask(ticket, to_fixed(total, fraction_bits=FRACTION_BITS, sites=sites))
+
+    @answers(Confirm)
+    def confirm(self, ask: Confirm) -> Message:
+        """Sign the list of the living, if the weights of those still mix enough sites."""
+        factors = self.memory.factors.get(ask.round)
+        if factors is not None:
+            self._check_mixture({name: factors.get(name, 0.0) for name in ask.alive})
+        return super().confirm(ask)
 
     def _rate(self, rates: Mapping[str, float]) -> float:
         if self.badge.name not in rates:
             raise ProtocolError("the question gives this site no learning rate")
         return rates[self.badge.name]
 
-    def _factors(self, factors: Mapping[str, float], participants: Iterable[str]) -> Mapping[str, float]:
+    def _check_mixture(self, factors: Mapping[str, float]) -> None:
         """Refuse weights under which the sum is nearly one site's own vector.
 
         (Σf)²/Σf² is how many sites a weighted sum really mixes.
         """
-        if set(factors) != set(participants):
-            raise ProtocolError("the weights are not those of the sites that are summed")
-        values = np.array(list(factors.values()))
+        values = np.array([value for value in factors.values() if value > 0])
         mixed = float(values.sum() ** 2 / max(float((values**2).sum()), 1e-300))
         least = self.badge.policy.smallest_cohort
-        if mixed < 0.8 * least:
+        if len(values) < least or mixed < 0.8 * least:
             raise ProtocolError(f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}")
-        return factors
 
     @answers(Finish)
     def finish(self, ask: Finish) -> Finished:

@@ -30,6 +30,10 @@ from fedgeom.training.site import TrainingSite
 from fedgeom.training.task import Task
 from fedgeom.training.vectors import Layout, Vector
 
+MOST_ROUNDS = 500
+MOST_LETTERS = 1000
+"""The terms of a run travel in its first question, whose texts are bounded."""
+
 State = dict[str, Vector]
 """Named vectors: what the coordinator keeps, what it gives, what a site keeps, what it sends."""
 
@@ -40,6 +44,7 @@ class Row(Method):
 
     site: ClassVar[type[Site[Any]]] = TrainingSite
     conversation: ClassVar[type[Conversation]] = Conversation
+    model_type: ClassVar[type[TrainedModel]] = TrainedModel
     sends: ClassVar[tuple[str, ...]] = ("model",)
     """The vectors that `local` returns; all have the model's length."""
     gives: ClassVar[tuple[str, ...]] = ("model",)
@@ -122,16 +127,29 @@ class Row(Method):
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
         if self.classes is not None and (len(set(self.classes)) < 2 or any("\n" in n for n in self.classes)):
             raise InputError(f"classes={self.classes} given; wanted at least two different one-line names")
+        if len("\n".join(self.classes or ())) > MOST_LETTERS:
+            raise InputError(
+                f"{len(self.classes or ())} classes given, with names of more than {MOST_LETTERS} letters in all; "
+                "leave classes away (the sites then work out the union), or shorten the names"
+            )
 
     def _check_numbers(self) -> None:
-        most = 500
-        if not 1 <= self.rounds <= most:
-            raise InputError(f"rounds={self.rounds} given; wanted 1 … {most}")
-        positive = {"epochs": self.epochs, "rate": self.rate, "decay": self.decay, "smallest": self.smallest}
-        positive |= {"steps": self.steps or 1, "batch": self.batch or 1, "patience": self.patience or 1}
-        for name, value in positive.items():
-            if not value > 0:
-                raise InputError(f"{name}={value} given; wanted a positive number")
+        whole = {"rounds": (1, MOST_ROUNDS), "epochs": (1, 10**6), "steps": (1, 10**9), "batch": (1, 10**9)}
+        whole |= {
+            "patience": (1, MOST_ROUNDS),
+            "smallest": (1, 10**6),
+            "least_points": (0, 10**9),
+            "bad": (0, 10**6),
+        }
+        for name, (least, most) in whole.items():
+            count = getattr(self, name)
+            if count is None and name in ("steps", "batch", "patience", "bad"):
+                continue
+            if not isinstance(count, int) or not least <= count <= most:
+                raise InputError(f"{name}={count} given; wanted a whole number from {least} to {most}")
+        for name, value in {"rate": self.rate, "decay": self.decay}.items():
+            if not 0 < value < 10**6:
+                raise InputError(f"{name}={value} given; wanted a positive number (below a million)")
         shares = {
             "share": (self.share, 0, 1),
             "trim": (self.trim, 0, 0.5),
@@ -192,6 +210,11 @@ class Row(Method):
     def groups(self) -> int:
         """The most groups that are averaged apart in a round."""
         return 1
+
+    @property
+    def extra_columns(self) -> int:
+        """How many columns sites add to their tables before they train."""
+        return 0
 
     def effort(self, rate: float | None = None) -> Effort:
         """Return what a site does in one visit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class Task:
     effort: Effort
     rng: np.random.Generator
     classes: int
+    first: Vector
+    """The whole model before any training."""
 
     def __post_init__(self) -> None:
         self.learner.bind(self.X.shape[1], self.classes)
@@ -38,9 +41,9 @@ class Task:
         """How many gradient steps one `fit` takes."""
         return self.effort.count(self.rows)
 
-    def fit(self, w: Vector, objective: Objective = LOSS, **effort: float | int | None) -> Vector:
+    def fit(self, w: Vector, objective: Objective = LOSS, **effort: Any) -> Vector:
         """Train from ``w`` on; keyword arguments change the effort (``epochs=1``)."""
-        chosen = replace(self.effort, **effort) if effort else self.effort  # type: ignore[arg-type]
+        chosen = replace(self.effort, **effort) if effort else self.effort
         found = self.learner.fit(
             self.layout.unpack(w), self.X, self.y, objective=objective, effort=chosen, rng=self.rng
         )
@@ -53,6 +56,10 @@ class Task:
     def loss(self, w: Vector) -> float:
         """Return the mean loss over all rows."""
         return self.learner.loss(self.layout.unpack(w), self.X, self.y)
+
+    def surprise(self, w: Vector) -> float:
+        """Return the mean negative log-likelihood of the rows, which should be others than those trained on."""
+        return self.learner.surprise(self.layout.unpack(w), self.X, self.y)
 
     def probabilities(self, w: Vector, X: Floats) -> Floats:
         """Return the class probabilities of rows (scaled like ours)."""

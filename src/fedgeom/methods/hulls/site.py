@@ -19,7 +19,8 @@ from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, Su
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.secure_sum import MaskedVector, SummingSite
+from fedgeom.protocols.secure_sum import MaskedVector
+from fedgeom.protocols.summing_site import SummingSite
 from fedgeom.secure.keys import fingerprint
 
 MOST_CLASSES = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ from fedgeom.methods.xclp.messages import (
 )
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.plain import Setting, setting_for
+from fedgeom.methods.xclp.scores import is_labelled, label_text
 from fedgeom.methods.xclp.site import ATTEMPTS
 from fedgeom.protocols.cohort import Cohort, check_columns, join
 from fedgeom.protocols.hamming import variant
@@ -72,8 +73,8 @@ class XCLP(Method):
     alpha: float | None = None
     """α: how far labels spread. None: the variant's (the paper's 0.99 spreads too far when labels are few)."""
     prior: Literal["em", "em-unchecked", "own", "none"] = "em"
-    """How a site estimates its own class shares, by itself: for "ours" only. "em": from its labels and scores, where its
-    labels bear that out; "em-unchecked": also at sites without labels; "own": from its labels; "none": not at all."""
+    """How a site estimates its own class shares, by itself: for "ours" only. "em": from its labels and scores, where
+    its labels bear that out; "em-unchecked": also at sites without labels; "own": from its labels; "none": not."""
     hamming: Comparison = "bfv"
     """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
@@ -121,6 +122,11 @@ class XCLP(Method):
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.X.shape[1] for site in sites})
+
+    def understood(self, site: SiteData) -> SiteData:
+        """Return the site with "" where the label is -1, None or NaN."""
+        names = [label_text(label) for label in site.y.tolist()]
+        return replace(site, y=np.where(is_labelled(site.y), names, ""))
 
     @property
     def setting(self) -> Setting:
@@ -205,7 +211,9 @@ class XCLP(Method):
         from fedgeom.geometry.propagation import influence_columns
 
         columns = {
-            name: influence_columns(graph, self.setting.alpha, places[name][0] + np.flatnonzero(wanted[name]))
+            name: influence_columns(
+                graph, self.setting.alpha, places[name][0] + np.flatnonzero(wanted[name])
+            ).astype(np.float32)  # as they are sent
             for name in among
         }
 
@@ -218,7 +226,7 @@ class XCLP(Method):
                 ticket=ticket,
                 classes=classes,
                 layout=rows_of(ticket.participants),
-                columns=Array.of(columns[name][kept].astype(np.float32)),
+                columns=Array.of(columns[name][kept]),
             )
 
         hidden = row_sums(

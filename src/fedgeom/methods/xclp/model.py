@@ -33,6 +33,11 @@ class XclpModel:
     variant: str = "ours"
     nearest: int = 3
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether rows can be labelled without a site's own rows: with anchors only."""
+        return self.anchors is not None
+
     def scores(self, X: npt.ArrayLike) -> Floats:
         """Return a score for each row and class."""
         from fedgeom.geometry.anchors import codes

@@ -30,7 +30,7 @@ from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.scores import is_labelled, label_text, one_hot
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
-from fedgeom.protocols.hamming import PackedBits, Step, plain_distances, variant
+from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
 from fedgeom.protocols.pairs import PairSite, asks_first
 from fedgeom.protocols.row_sums import RowSite
 from fedgeom.protocols.secure_sum import MaskedVector
@@ -44,22 +44,33 @@ FRACTION_BITS = 32
 PURPOSE = b"hamming"
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """A pair's state before a turn: kept until the next turn, in case the answer was lost on its way."""
+class Said(msgspec.Struct, frozen=True):
+    """What was answered to a partner's letter: asked again, the site says the very same.
+
+    The other partner may have got the first answer, and a second one, made with new randomness, would not fit it.
+    """
+
+    heard: bytes
+    """A hash of the letter that was answered: a state serves one letter only."""
+    letter: bytes | None
+    share: Array | None
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """How far the comparison with a partner has come."""
 
     theirs: int
     """How many rows the partner has."""
-    before: bytes | None
-    after: bytes | None
-    letter: bytes = b""
-    """A hash of the letter of the last turn: a state serves one letter only."""
-    number: int = 0
+    state: bytes | None
+    """The secret state for the next turn; None when there is none."""
+    said: dict[int, Said]
+    """What this site said, by the number of the letter it answered; 0 is the beginning."""
 
 
 class XclpMemory(SecureMemory, kw_only=True):
     """What a site remembers beside its keys: its pairs, its contribution, its result."""
 
-    pairs: dict[str, Turn] = {}
+    pairs: dict[str, Pair] = {}
     classes: tuple[str, ...] = ()
     contribution: Array | None = None
     """The site's own rows of what it spread."""
@@ -95,6 +106,11 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         return (CountClasses.kind, *[Spread.kind] * ATTEMPTS)
 
     @property
+    def rows(self) -> npt.NDArray[np.float64]:
+        """The rows that are compared; a method that learns features first and then spreads labels overrides this."""
+        return self.data.X
+
+    @property
     def labelled(self) -> npt.NDArray[np.bool_]:
         """Which rows have a label."""
         return is_labelled(self.data.y)
@@ -124,7 +140,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         from fedgeom.geometry.lsh import flip_bits, hash_bits
 
         seed = hashing.seed or fingerprint(b"projection", self.memory.secret)
-        packed = hash_bits(self.data.X, seed, hashing.bits)
+        packed = hash_bits(self.rows, seed, hashing.bits)
         if hashing.flip:  # the same flips every time: a second draw would average the noise away
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.memory.private)))
         return PackedBits(packed, hashing.bits)
@@ -142,15 +158,22 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         if memory.asked.setdefault("hashing", asked) != asked:
             raise ProtocolError("distances of another kind or among others were asked for before")
         mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.comparison), {}
-        for partner, theirs in ask.partners.items():
-            state = None
-            if asks_first(me, partner):
-                step = how.begin(mine, theirs)
-                state = step.state
-                letters[partner] = self.seal_for(partner, PURPOSE, 1, step.letter or b"")
-            memory.pairs[partner] = Turn(theirs, None, state)
+        if not memory.pairs:
+            memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
+        for partner in memory.pairs:
+            letter = self._recall(partner, 0, b"").letter
+            if letter is not None:
+                letters[partner] = letter
         own = plain_distances(mine, mine)[np.triu_indices(len(mine), 1)]
         return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint16)))
+
+    def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
+        """Begin with a partner, or wait for its letter."""
+        if not asks_first(self.badge.name, partner):
+            return Pair(theirs, None, {0: Said(b"", None, None)})
+        step = how.begin(mine, theirs)
+        letter = self.seal_for(partner, PURPOSE, 1, step.letter or b"")
+        return Pair(theirs, step.state, {0: Said(b"", letter, None)})
 
     @answers(PassOn)
     def pass_on(self, ask: PassOn) -> PairLetters:
@@ -163,30 +186,43 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         for partner, sealed in ask.letters.items():
             if partner not in memory.pairs:
                 raise ProtocolError(f"{partner!r} is not a partner of this site")
-            if mine is None:
-                mine = self.bits(ask.hashing)
-            step = self._turn(partner, ask, sealed, mine)
-            if step.letter is not None:
-                letters[partner] = self.seal_for(partner, PURPOSE, ask.number + 1, step.letter)
-            if step.share is not None:
-                shares[partner] = Array.of(step.share)
+            heard = fingerprint(sealed)
+            if ask.number not in memory.pairs[partner].said:
+                if mine is None:
+                    mine = self.bits(ask.hashing)
+                self._turn(partner, ask, sealed, mine)
+            said = self._recall(partner, ask.number, heard)
+            if said.letter is not None:
+                letters[partner] = said.letter
+            if said.share is not None:
+                shares[partner] = said.share
         return PairLetters(letters=letters, shares=shares)
 
-    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> Step:
-        memory, how = self.memory, variant(ask.hashing.comparison)
-        turn, print_of_letter = memory.pairs[partner], fingerprint(sealed)
-        if ask.number < turn.number or (ask.number == turn.number and print_of_letter != turn.letter):
+    def _recall(self, partner: str, number: int, heard: bytes) -> Said:
+        """Return what was said at a turn; another letter at the same turn is refused."""
+        said = self.memory.pairs[partner].said.get(number)
+        if said is None:
+            raise ProtocolError(f"the comparison with {partner!r} is over")
+        if said.heard != heard:
             raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
-        state = turn.before if ask.number == turn.number else turn.after
+        return said
+
+    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
+        """Answer a partner's letter, once."""
+        memory, how = self.memory, variant(ask.hashing.comparison)
+        pair = memory.pairs[partner]
+        if not pair.said or ask.number < max(pair.said):
+            raise ProtocolError(f"no letter from {partner!r} is expected any more")
         text = self.open_from(partner, PURPOSE, ask.number, sealed)
         if asks_first(self.badge.name, partner):
-            if state is None:
+            if pair.state is None:
                 raise ProtocolError(f"no letter from {partner!r} is expected any more")
-            step = how.step_a(mine, turn.theirs, state, text)
+            step = how.step_a(mine, pair.theirs, pair.state, text)
         else:
-            step = how.step_b(mine, turn.theirs, state, text)
-        memory.pairs[partner] = Turn(turn.theirs, state, step.state, print_of_letter, ask.number)
-        return step
+            step = how.step_b(mine, pair.theirs, pair.state, text)
+        letter = None if step.letter is None else self.seal_for(partner, PURPOSE, ask.number + 1, step.letter)
+        said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
+        memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})
 
     @answers(CountClasses)
     def count_classes(self, ask: CountClasses) -> MaskedVector:
@@ -214,6 +250,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         Z = to_fixed(columns.astype(np.float64) @ Y, fraction_bits=FRACTION_BITS, sites=scale)
         matrix = Z.reshape(height, len(ask.classes))
         memory.classes, memory.own, memory.height = ask.classes, (begin, end), height
+        memory.pairs = {name: Pair(pair.theirs, None, {}) for name, pair in memory.pairs.items()}  # megabytes
         memory.contribution = Array.of(matrix[begin:end])
         return self.mask_rows(ask.ticket, matrix, (begin, end))
 

@@ -37,6 +37,11 @@ class Learner(ABC):
     def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
         """Return the mean loss over the rows."""
 
+    def surprise(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+        """Return the mean negative log-likelihood of rows that were set aside: no penalty belongs to those."""
+        chances = self.predict_proba(parameters, X)[np.arange(len(y)), y]
+        return float(-np.log(np.maximum(chances, 1e-300)).mean())
+
     @abstractmethod
     def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
         """Return the gradient of the mean loss."""

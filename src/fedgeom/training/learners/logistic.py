@@ -26,8 +26,8 @@ class Logistic(Learner):
     head = ("intercept",)
 
     def __init__(self, C: float = 1.0):
-        if not C > 0:
-            raise InputError(f"C={C} given; wanted a positive number (large: little penalty)")
+        if not 0 < C < np.inf:
+            raise InputError(f"C={C} given; wanted a positive, finite number (large: little penalty)")
         self.C = C
 
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
@@ -42,6 +42,11 @@ class Logistic(Learner):
     def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
         """Return the mean negative log-likelihood plus penalty."""
         return self._loss(parameters, X, y, len(X))
+
+    def surprise(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+        """Return the mean negative log-likelihood alone."""
+        logs = log_softmax(self._scores(parameters, X), axis=1)
+        return float(-logs[np.arange(len(y)), y].mean())
 
     def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
         """Return its gradient."""
@@ -83,8 +88,7 @@ class Logistic(Learner):
         return np.column_stack([np.zeros(len(X)), scores]) if scores.shape[1] == 1 else scores
 
     def _loss(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> float:
-        logs = log_softmax(self._scores(parameters, X), axis=1)
-        return float(-logs[np.arange(len(y)), y].mean() + np.sum(parameters["weights"] ** 2) / (2 * self.C * rows))
+        return self.surprise(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
 
     def _gradient(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> Parameters:
         weights = parameters["weights"]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedgeom.errors import InputError
 from fedgeom.training.table import Row, State
 from fedgeom.training.task import Task
 from fedgeom.training.vectors import Vector
@@ -26,6 +27,13 @@ class FedAdam(Row):
     """β₂"""
     tau: float = 1e-3
     """τ: how adaptive the step is (small: very); also the start of √v."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
+            raise InputError(f"beta1={self.beta1}, beta2={self.beta2} given; wanted numbers from 0 to below 1")
+        if not (self.server_rate > 0 and self.tau > 0):
+            raise InputError(f"server_rate={self.server_rate}, tau={self.tau} given; wanted positive numbers")
 
     def start(self, w: Vector) -> State:
         """Return the model and its moments; v starts at τ²."""

@@ -38,12 +38,8 @@ class FedPer(Row):
         body = self.shared(task.layout)
         found = np.empty(task.layout.size)
         found[body] = model
-        found[~body] = own["head"] if "head" in own else self._first_head(task)[~body]
+        found[~body] = own["head"] if "head" in own else task.first[~body]
         return found
-
-    def _first_head(self, task: Task) -> Vector:
-        start = task.learner.start(task.X.shape[1], task.classes, np.random.default_rng(0))
-        return task.layout.pack(start)
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train both, send the body."""

@@ -23,6 +23,6 @@ class LocalOnly(Row):
     def personalise(self, task: Task, given: State, own: State) -> Vector:
         """Train on the site's own rows alone."""
         w = given["model"]
-        for _ in range(1 if self.solver == "exact" else self.rounds):
-            w = task.fit(w)
+        for round in range(1 if self.solver == "exact" else self.rounds):
+            w = task.fit(w, rate=self.rate_in(round))
         return w

@@ -44,6 +44,12 @@ class PFedMe(Row):
         super().__post_init__()
         if not (self.lam > 0 and 0 < self.outer_rate * self.lam <= 1):
             raise InputError(f"lam={self.lam}, outer_rate={self.outer_rate} given; wanted 0 < outer_rate·lam ≤ 1")
+        if not (self.inner_rate > 0 and self.beta > 0):
+            raise InputError(f"inner_rate={self.inner_rate}, beta={self.beta} given; wanted positive numbers")
+        if not (self.local_rounds >= 1 and self.inner_steps >= 1):
+            raise InputError(
+                f"local_rounds={self.local_rounds}, inner_steps={self.inner_steps} given; wanted 1 or more"
+            )
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Move the site's copy after its personal models."""
@@ -58,7 +64,7 @@ class PFedMe(Row):
         size = task.effort.batch_size(task.rows)
         rows = np.sort(task.rng.choice(task.rows, size, replace=False))
         objective = Objective(strength=self.lam, centre=copy)
-        return task.part(rows).fit(copy, objective, steps=self.inner_steps, batch=None, rate=self.inner_rate)
+        return task.fit(copy, objective, steps=self.inner_steps, only=rows, rate=self.inner_rate)
 
     def combine(self, state: State, mean: State, share: float) -> State:
         """Move the joint model towards the mean copy."""

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from fedgeom.errors import InputError
 from fedgeom.training.objective import Objective
 from fedgeom.training.table import Row, State
 from fedgeom.training.task import Task
@@ -29,6 +30,11 @@ class Scaffold(Row):
     """The published algorithm counts every site the same."""
     server_rate: float = 1.0
     """η_g: how far the joint model moves along the mean change."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.server_rate > 0:
+            raise InputError(f"server_rate={self.server_rate} given; wanted a positive number")
 
     def start(self, w: Vector) -> State:
         """Return the model and a variate of zero."""

@@ -1,0 +1,1 @@
+"""pTopoFL: personalised federated learning by the shape of the sites' data."""

@@ -1,0 +1,194 @@
+"""The coordinator's side of pTopoFL: clusters, topology-weighted means, blending, trust, drift (Section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.geometry import site_clusters as topology
+from fedgeom.geometry.diagram_distances import site_distance_matrix
+from fedgeom.geometry.persistence import Diagrams
+from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
+from fedgeom.training.conversation import Conversation, Group, Outcome
+from fedgeom.training.model import TrainedModel
+from fedgeom.training.vectors import Vector
+
+if TYPE_CHECKING:
+    from fedgeom.federation.sites import Sites
+    from fedgeom.methods.ptopofl.method import PTopoFL
+    from fedgeom.training.table import State
+
+Matrix = npt.NDArray[np.float64]
+
+
+class TopoConversation(Conversation):
+    """One run of `PTopoFL`."""
+
+    row: PTopoFL
+
+    def __init__(self, row: PTopoFL, sites: Sites):
+        super().__init__(row, sites)
+        self.cluster: dict[str, int] = {}
+        self.closeness: dict[str, float] = {}
+        self.trust: dict[str, float] = {}
+        self.history: dict[str, list[Vector]] = {}
+        """φ_k of each round in which it was asked for."""
+        self.quickened: set[str] = set()
+        """Sites that drifted: their learning rate is raised."""
+        self.moved = False
+        """Whether the sites' first steps were looked at."""
+
+    def agree(self) -> None:
+        """Join as in any training, then learn the shapes and form the clusters (Step 1)."""
+        super().agree()
+        self.cluster = dict.fromkeys(self.members, 0)
+        if self.row.describes:
+            self.learn_shapes(0)
+
+    def learn_shapes(self, round: int) -> None:
+        """Ask for descriptors; cluster, weigh and judge the sites by them."""
+        row = self.row
+        question = Describe(round=round) if row.epsilon is None else DescribePrivately(round=round)
+        given = self.sites.ask(question, of=self.members, expect=Description)
+        given.need(row.smallest, "with the shape of their rows")
+        names = tuple(given)
+        if not round:
+            self.members = names
+        phi = self._descriptors([given[name].descriptor.numpy() for name in names])
+        for name, vector in zip(names, phi, strict=True):
+            self.history.setdefault(name, []).append(vector)
+        if round and not self._drifted(names):
+            return
+        distances = topology.descriptor_distances(phi)
+        if row.cluster_by == "diagrams":
+            shapes = [Diagrams(d.h0.numpy(), d.h1.numpy(), row.points) for d in given.values()]
+            distances = site_distance_matrix(shapes)
+        if row.cluster_by in ("topology", "classes", "diagrams"):
+            self._cluster(names, distances)
+        labels = np.array([self.cluster[name] for name in names])
+        close = topology.topology_closeness(phi, labels) if row.closeness else np.ones(len(names))
+        self.closeness = dict(zip(names, close.tolist(), strict=True))
+        if row.trust in ("topology", "classes", "merges"):
+            merges = np.array([given[name].merges for name in names])
+            # Eq. 8 takes the descriptors as they are; the normalised ones are for clusters and weights.
+            raw = merges if row.trust == "merges" else topology.mean_distances(_gaps(phi))
+            self._judge(names, topology.z_scores(raw))
+
+    def _descriptors(self, given: Sequence[Vector]) -> Matrix:
+        return np.vstack(given).astype(np.float64)
+
+    def _cluster(self, names: Sequence[str], distances: Matrix) -> None:
+        row = self.row
+        wanted = row.clusters if row.clusters is None else min(row.clusters, len(names))
+        labels = topology.cluster_sites(distances, wanted, most=min(row.most_clusters, len(names)))
+        if row.masked:
+            labels = merge_small(labels, distances, max(3, row.smallest))
+        self.cluster = dict.fromkeys(self.members, 0) | dict(zip(names, labels.tolist(), strict=True))
+        self.sites.metrics["clusters"] = {name: self.cluster[name] for name in sorted(self.cluster)}
+
+    def _judge(self, names: Sequence[str], z: Vector) -> None:
+        self.trust = dict(zip(names, topology.trust(z).tolist(), strict=True))
+        self.sites.metrics["trust"] = {name: round(value, 4) for name, value in self.trust.items()}
+        # The threshold τ tells whom to name; the weight exp(−max(z − 1, 0)) does not depend on it.
+        self.sites.metrics["flagged"] = [n for n, score in zip(names, z, strict=True) if score > self.row.tau]
+
+    def _drifted(self, names: Sequence[str]) -> bool:
+        """Follow the signatures (Eq. 9); return whether some site drifted so far that all are clustered anew."""
+        first = {name: np.linalg.norm(self.history[name][0]) or 1.0 for name in names}
+        drift = {name: topology.drift(np.vstack(self.history[name])) / first[name] for name in names}
+        self.sites.metrics["drift"] = {name: round(float(value), 4) for name, value in drift.items()}
+        moved = {name for name, value in drift.items() if value > self.row.drift_limit}
+        new, self.quickened = moved - self.quickened, self.quickened | moved
+        return bool(new)
+
+    def rates(self, round: int, members: Sequence[str]) -> dict[str, float]:
+        """Return each site's learning rate; those that drifted learn faster (Section 3.5)."""
+        usual = super().rates(round, members)
+        return {
+            name: rate * (self.row.drift_rate if name in self.quickened else 1.0) for name, rate in usual.items()
+        }
+
+    def round(self, round: int, state: State) -> tuple[State, float]:
+        """Hold one round, after a look at the shapes where they are tracked."""
+        every = self.row.track_every
+        if every and round and round % every == 0 and self.row.describes:
+            self.learn_shapes(round)
+        return super().round(round, state)
+
+    def groups(self, round: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
+        """Let each cluster train its own model."""
+        found = []
+        for label in sorted(set(self.cluster.values())):
+            members = tuple(name for name in chosen if self.cluster[name] == label)
+            if members:
+                factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
+                found.append(Group(members, {"model": state.get(f"cluster {label}", state["model"])}, factors))
+        return found
+
+    def combine(self, state: State, outcomes: Sequence[Outcome], share: float) -> State:
+        """Blend the clusters' models with their consensus (Step 3, Eq. 7)."""
+        row, models = self.row, dict[int, Vector]()
+        for outcome in outcomes:
+            models[self.cluster[outcome.sites[0]]] = outcome.mean["model"]
+        if row.cluster_by == "updates" and not self.moved:
+            models = self._cluster_updates(state, outcomes[0])
+        for label in set(self.cluster.values()) - set(models):  # nobody of this cluster answered
+            models[label] = state.get(f"cluster {label}", state["model"])
+        sizes = np.array([list(self.cluster.values()).count(label) for label in models], float)
+        consensus = (sizes / sizes.sum()) @ np.array(list(models.values()))
+        blended = {
+            f"cluster {label}": (1 - row.beta) * model + row.beta * consensus for label, model in models.items()
+        }
+        return {"model": consensus, **blended}
+
+    def _cluster_updates(self, state: State, outcome: Outcome) -> dict[int, Vector]:
+        """Cluster by the directions in which the sites moved in the first round, which all began alike."""
+        names = tuple(outcome.updates)
+        moves = np.array([outcome.updates[name]["model"] - state["model"] for name in names])
+        self.moved = True
+        self._cluster(names, topology.cosine_distances(moves))
+        models = {}
+        for label in set(self.cluster.values()):
+            inside = [n for n in names if self.cluster[n] == label]
+            if inside:
+                models[label] = np.mean([outcome.updates[n]["model"] for n in inside], axis=0)
+        return models
+
+    def model(self, state: State) -> TrainedModel:
+        """Return the consensus; sites that add columns need their own shape to use it."""
+        return replace(super().model(state), augmented=self.row.augment)  # type: ignore[call-arg]
+
+    def judged(self, groups: Sequence[Group], updates: dict[str, State]) -> dict[str, float]:
+        """Judge sites by how their step turns away from the others' median step: the site cannot fake that."""
+        if self.row.trust != "updates" or len(updates) < 3:
+            return {}
+        starts = {name: group.given["model"] for group in groups for name in group.members}
+        names = tuple(updates)
+        moves = np.array([updates[name]["model"] - starts[name] for name in names])
+        middle = np.median(moves, axis=0)
+        lengths = np.linalg.norm(moves, axis=1) * (np.linalg.norm(middle) or 1.0)
+        turned = 1 - (moves @ middle) / np.maximum(lengths, 1e-300)
+        self._judge(names, topology.z_scores(turned))
+        return self.trust
+
+
+def _gaps(phi: Matrix) -> Matrix:
+    return topology.descriptor_distances(phi, normalise=False)
+
+
+def merge_small(labels: npt.NDArray[np.int64], distances: Matrix, least: int) -> npt.NDArray[np.int64]:
+    """Join clusters of fewer than ``least`` sites to the nearest other one: a secure sum of few hides nobody."""
+    found = labels.copy()
+    while True:
+        values, counts = np.unique(found, return_counts=True)
+        if len(values) == 1 or counts.min() >= least:
+            return np.unique(found, return_inverse=True)[1].astype(np.int64)
+        small = values[int(np.argmin(counts))]
+        inside = found == small
+        others = [value for value in values if value != small]
+        nearest = min(others, key=lambda value: float(distances[np.ix_(inside, found == value)].mean()))
+        found[inside] = nearest

@@ -1,0 +1,49 @@
+"""What travels beside the models: descriptions of the shape of a site's rows."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.training.messages import RoundNumber
+
+
+class Description(Message, frozen=True, kw_only=True):
+    """The shape of a site's rows; empty arrays stand for what was not asked for."""
+
+    kind: ClassVar[str] = "topo.description"
+    reveals: ClassVar[str] = "a summary of the shape of this site's rows"
+    descriptor: Array
+    """φ_k: the 48 numbers of Appendix B, of all rows or of each class."""
+    h0: Array
+    """The persistence diagrams themselves, for Wasserstein distances."""
+    h1: Array
+    merges: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    """The share of the spanning tree's edges that join rows of different labels."""
+
+
+class Describe(Question, frozen=True, kw_only=True):
+    """Ask for the descriptor."""
+
+    kind: ClassVar[str] = "topo.describe"
+    answer: ClassVar[type[Message]] = Description
+    answer_reveals: ClassVar[str] = (
+        "the shape of this site's rows, not hidden from the coordinator: 48 numbers (Betti curves, entropies, "
+        "amplitudes and counts of H0 and H1), for each class where the method asks for classes, with diagrams where it "
+        "compares diagrams, with the share of tree edges between labels where it judges by that"
+    )
+    round: RoundNumber
+
+
+class DescribePrivately(Question, frozen=True, kw_only=True):
+    """Ask for a differentially private descriptor."""
+
+    kind: ClassVar[str] = "topo.describe.private"
+    answer: ClassVar[type[Message]] = Description
+    answer_reveals: ClassVar[str] = (
+        "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row, with the "
+        "ε and δ of the run's terms"
+    )
+    round: RoundNumber

@@ -1,0 +1,83 @@
+"""The model of a run, and the four columns that sites may add to their tables (Section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedgeom.errors import InputError
+from fedgeom.geometry.descriptors import persistence_entropy
+from fedgeom.geometry.persistence import rips_diagrams, subsample
+from fedgeom.training.learners import Floats
+from fedgeom.training.model import TrainedModel
+
+ADDED = 4
+"""The distance of a row to the centre of the cloud, the entropies of H0 and H1, a Betti number."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a site needs to know of its own cloud to add the four columns to any row."""
+
+    centre: Floats
+    constants: Floats
+    """The same for all of the site's rows: at one site they only move the intercept, between sites they differ."""
+
+    @classmethod
+    def of(cls, rows: Floats, points: int, rng: np.random.Generator) -> Shape:
+        """Look at a subsample of the (scaled) rows."""
+        cloud = rows[subsample(len(rows), points, rng)]
+        diagrams = rips_diagrams(cloud)
+        deaths = diagrams.h0[:, 1]
+        # β0 at the median merge scale, per point, so that it does not tell small sites from large ones.
+        alive = float(np.mean(deaths > np.median(deaths))) if len(deaths) else 0.0
+        entropies = [persistence_entropy(diagrams.h0), persistence_entropy(diagrams.h1)]
+        return cls(cloud.mean(axis=0), np.array([*entropies, alive]))
+
+    def add_to(self, rows: Floats) -> Floats:
+        """Return the rows with the four columns at the end."""
+        away = np.linalg.norm(rows - self.centre, axis=1) / np.sqrt(max(rows.shape[1], 1))
+        return np.column_stack([rows, away, np.tile(self.constants, (len(rows), 1))])
+
+
+@dataclass(frozen=True)
+class TopoModel(TrainedModel):
+    """The joint model θ̄; `at` gives a site its cluster's model, with its own columns."""
+
+    shape: Shape | None = None
+    augmented: bool = False
+
+    def at(self, local: Mapping[str, Any]) -> TopoModel:
+        """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
+        own = super().at(local)
+        assert isinstance(own, TopoModel)
+        if not self.augmented:
+            return own
+        shape = Shape(np.asarray(local["shape centre"], float), np.asarray(local["shape constants"], float))
+        return replace(own, shape=shape)
+
+    def features(self, rows: Floats) -> Floats:
+        """Add the four columns, where the run was trained with them."""
+        if not self.augmented:
+            return rows
+        if self.shape is None:
+            raise InputError("rows are described by the site's own cloud; use model.at(run.local[site])")
+        return self.shape.add_to(rows)
+
+    def tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and facts of the model file."""
+        arrays, facts = super().tensors()
+        if self.shape is not None:
+            arrays |= {"shape/centre": self.shape.centre, "shape/constants": self.shape.constants}
+        return arrays, facts | {"augmented": self.augmented}
+
+    @classmethod
+    def from_tensors(cls, arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> TopoModel:
+        """Build the model from a file's content."""
+        own = {name: value for name, value in arrays.items() if name.startswith("shape/")}
+        plain = super().from_tensors({name: a for name, a in arrays.items() if name not in own}, facts)
+        shape = Shape(own["shape/centre"], own["shape/constants"]) if own else None
+        return cls(**{**vars(plain), "shape": shape, "augmented": bool(facts.get("augmented"))})

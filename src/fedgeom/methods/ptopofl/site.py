@@ -1,0 +1,116 @@
+"""The site's side of pTopoFL: describe the shape of the rows, add columns, train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import Memory, answers
+from fedgeom.geometry.descriptors import class_descriptors, descriptor
+from fedgeom.geometry.label_geometry import mixed_merge_share
+from fedgeom.geometry.persistence import rips_diagrams, subsample
+from fedgeom.geometry.private_descriptors import private_descriptor
+from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
+from fedgeom.methods.ptopofl.model import Shape
+from fedgeom.training.learners import Floats
+from fedgeom.training.site import LAST, TrainingMemory, TrainingSite, generator
+
+if TYPE_CHECKING:
+    from fedgeom.methods.ptopofl.method import PTopoFL
+
+BOX = 3.0
+"""Private descriptors clip rows to this many joint deviations: a public bound, as a proof of privacy needs one."""
+NOTHING = Array.of(np.empty((0, 2)))
+
+
+class TopoMemory(TrainingMemory, kw_only=True):
+    """What a site remembers of its shape."""
+
+    shape_centre: Array | None = None
+    shape_constants: Array | None = None
+    described: dict[int, bytes] = {}
+    """Private descriptors by round: asked again, the site sends the very same, or its noise would average out."""
+
+
+class TopoSite(TrainingSite):
+    """Answers the questions of `PTopoFL`."""
+
+    memory_type: ClassVar[type[Memory]] = TopoMemory
+    memory: TopoMemory
+
+    def check(self, terms: Mapping[str, Any]) -> None:
+        """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
+        super().check(terms)
+        rips_diagrams(np.zeros((1, 1)))
+
+    @property
+    def topology(self) -> PTopoFL:
+        """The method with the settings on which the site joined."""
+        return self.method  # type: ignore[return-value]
+
+    def _rng(self, round: int) -> np.random.Generator:
+        return generator(int(self.memory.terms.get("seed") or 0), round, self.badge.name, purpose=2)
+
+    @answers(Describe)
+    def describe(self, ask: Describe) -> Description:
+        """Send the descriptor, if the terms say so, and what else they need of the shape."""
+        method, X = self.topology, self.scaled()
+        if not method.describes or method.epsilon is not None:
+            raise ProtocolError("the terms of this run ask for no open descriptor")
+        options: dict[str, Any] = {
+            "points": method.points,
+            "scale": "unit box" if method.unit_box else "none",
+            "size_free": method.size_free,
+            "repeats": method.repeats,
+        }
+        if method.by_class:
+            labels, classes = self.data.y.astype(str), self.memory.classes
+            found = class_descriptors(X, labels, classes, rng=self._rng(ask.round), **options)
+        else:
+            found = descriptor(X, rng=self._rng(ask.round), **options)
+        h0 = h1 = NOTHING
+        if method.cluster_by == "diagrams":
+            cloud = rips_diagrams(X[subsample(len(X), method.points, self._rng(ask.round))])
+            h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
+        merges = mixed_merge_share(X, self.data.y.astype(str)) if method.trust == "merges" else 0.0
+        return Description(descriptor=Array.of(found), h0=h0, h1=h1, merges=merges)
+
+    @answers(DescribePrivately)
+    def describe_privately(self, ask: DescribePrivately) -> Description:
+        """Send the descriptor with noise; the same one if asked again."""
+        method, memory = self.topology, self.memory
+        if method.epsilon is None or ask.round != 0:
+            raise ProtocolError("the terms of this run ask for one private descriptor at most")
+        if ask.round not in memory.described:
+            # Privacy needs noise that nobody can draw again, so it does not follow from the run's seed.
+            rng = np.random.default_rng(np.random.SeedSequence())
+            X = self.scaled()
+            low, high = np.full(X.shape[1], -BOX), np.full(X.shape[1], BOX)
+            noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
+            memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
+        values = np.frombuffer(memory.described[ask.round], "<f8")
+        return Description(descriptor=Array.of(values), h0=NOTHING, h1=NOTHING)
+
+    def features(self, rows: Floats) -> Floats:
+        """Add the four columns of Section 3.2."""
+        method, memory = self.topology, self.memory
+        if not method.augment:
+            return rows
+        if memory.shape_centre is None or memory.shape_constants is None:
+            shape = Shape.of(self.scaled(), method.points, self._rng(LAST))
+            memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
+        return Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
+
+    def result(self) -> dict[str, Any]:
+        """Return the site's own model, and the shape that belongs to it."""
+        found, memory = super().result(), self.memory
+        if memory.shape_centre is None or memory.shape_constants is None:
+            return found
+        return found | {
+            "shape centre": memory.shape_centre.numpy(),
+            "shape constants": memory.shape_constants.numpy(),
+        }
