@@ -60,6 +60,8 @@ class Cell:
     when: str
     act: Callable[[Federation, Cell], Ending]
     step: int = 0
+    whole: bool = True
+    """Whether nobody may be missing in the end: whoever died came back."""
 
 
 @dataclass
@@ -216,9 +218,9 @@ def cells() -> list[Cell]:
     few = "one of three sites killed (policy: at least three), started again later"
     back = "site killed, started again at once"
     whole = "coordinator's SuperLink killed, started again"
-    found = [Cell("site-0", "site killed", "before joining", site_before_joining)]
-    found += [Cell(f"site-{k}", "site killed", between(k), site_between, k) for k in range(1, 9)]
-    found += [Cell(f"answering-{k}", "site killed", at[k - 1], site_answering, k) for k in range(1, 10)]
+    found = [Cell("site-0", "site killed", "before joining", site_before_joining, whole=False)]
+    found += [Cell(f"site-{k}", "site killed", between(k), site_between, k, False) for k in range(1, 9)]
+    found += [Cell(f"answering-{k}", "site killed", at[k - 1], site_answering, k, False) for k in range(1, 10)]
     found += [Cell(f"returns-{k}", back, at[k - 1], site_returns, k) for k in (1, 2, 3, 6, 9)]
     found += [Cell(f"answerer-{k}", "answering process killed", at[k - 1], answerer, k) for k in (1, 3, 6, 9)]
     found += [Cell(f"coordinator-{k}", "coordinator killed", between(k), coordinator, k) for k in range(9)]
@@ -241,7 +243,7 @@ QUICK = (
 )
 
 
-def verdict(there: Federation, ending: Ending) -> dict[str, Any]:
+def verdict(there: Federation, cell: Cell, ending: Ending) -> dict[str, Any]:
     """Compare a finished run with the undisturbed one over the sites whose answers were in."""
     record = read_folder(ending.job.run_folder)
     lost = sorted({e["site"] for e in there.events(ending.job) if e["state"] == "lost"})
@@ -262,7 +264,10 @@ def verdict(there: Federation, ending: Ending) -> dict[str, Any]:
         "of": len(names),
         "same_file": saved == bare.to_bytes(),
         "same_model": same,
-        "ok": counted == len(inside) and same and (saved == bare.to_bytes() or counted < len(names)),
+        "ok": counted == len(inside)
+        and same
+        and (saved == bare.to_bytes() or counted < len(names))
+        and not (cell.whole and lost),
     }
 
 
@@ -286,7 +291,7 @@ def run(wanted: list[Cell], results: dict[str, Any], *, say: Callable[[str], Non
             try:
                 ending = cell.act(there, cell)
                 row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began)}
-                row |= verdict(there, ending) if ending.how.endswith("finished") else {"ok": False}
+                row |= verdict(there, cell, ending) if ending.how.endswith("finished") else {"ok": False}
             except RuntimeError as error:
                 say(f"{cell.name} could not be measured: {error}")
                 continue

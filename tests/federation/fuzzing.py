@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import random
 import signal
 from collections.abc import Iterator
@@ -72,15 +73,20 @@ def record(method: Method) -> list[Exchange]:
     return kept
 
 
+SPOILT: tuple[Method, ...] = (
+    fedgeom.Hulls(epsilon=0.1),
+    fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
+    fedgeom.Moments(),
+    fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
+    fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1),
+)
+"""The methods whose messages are spoilt: a new one is one more line."""
+
+
 @functools.cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return the messages of a few whole runs, both directions, every kind of question among them."""
-    methods = (
-        fedgeom.Hulls(epsilon=0.1),
-        fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
-        fedgeom.Moments(),
-    )
-    return tuple(exchange for method in methods for exchange in record(method))
+    return tuple(exchange for method in SPOILT for exchange in record(method))
 
 
 # --- spoiling ---

@@ -60,7 +60,7 @@ def test_a_hexagon_fills_at_the_distance_of_every_second_corner() -> None:
 
 def test_two_far_squares_have_their_loops_one_between_them_and_one_long_merge() -> None:
     square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
-    found = rips_diagrams(np.vstack([square, square + [10, 0]]))
+    found = rips_diagrams(np.vstack([square, square + np.array([10, 0])]))
     np.testing.assert_allclose(found.h1, [[9, np.sqrt(82)], *([[1, np.sqrt(2)]] * 2)])
     np.testing.assert_allclose(found.h0[:, 1], [1] * 6 + [9])
 

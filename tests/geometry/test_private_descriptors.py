@@ -22,6 +22,8 @@ from fedgeom.geometry.private_descriptors import (
     subsample_and_aggregate,
 )
 
+PLAIN = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
+
 
 class Quiet(np.random.Generator):
     """A generator without noise, to see what is released before it."""
@@ -127,9 +129,15 @@ def test_the_bound_is_reached() -> None:
 
     def released(data: np.ndarray, radius: float | None) -> tuple[np.ndarray, float]:
         found = subsample_and_aggregate(
-            *(40, lambda rows: np.full(3, 1e9 * data[rows].sum())),
-            **{"block_rows": 10, "low": low, "high": high, "epsilon": 50.0, "delta": 0.1},
-            **{"rng": quiet(), "radius": radius},
+            40,
+            lambda rows: np.full(3, 1e9 * data[rows].sum()),
+            block_rows=10,
+            low=low,
+            high=high,
+            epsilon=50.0,
+            delta=0.1,
+            rng=quiet(),
+            radius=radius,
         )
         return found.values, found.sensitivity
 
@@ -148,10 +156,7 @@ def test_blocks_are_disjoint_and_of_equal_size() -> None:
         seen.append(rows)
         return [1.0]
 
-    subsample_and_aggregate(
-        *(47, statistic),
-        **{"block_rows": 10, "low": 0, "high": 1, "epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)},
-    )
+    subsample_and_aggregate(47, statistic, block_rows=10, low=0, high=1, **PLAIN)
     assert [len(rows) for rows in seen] == [10] * 4
     assert len(set(np.concatenate(seen).tolist())) == 40
 
@@ -203,9 +208,6 @@ def test_blocks_of_the_unit_box_lie_within_the_public_bounds(d: int) -> None:
         X = np.random.default_rng(seed).random((20, d))
         phi = descriptor(X, scale="none", size_free=True)
         assert ((phi >= low) & (phi <= high)).all()
-
-
-PLAIN = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def looks(watch: vigil.Vigil, clock: Clock, seconds: float) -> None:
         clock.now += 0.5
 
 
-def test_a_node_leaves_soon_after_the_process_that_answered_died(home: Path, capsys) -> None:
+def test_a_node_leaves_soon_after_the_process_that_answered_died(home: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(vigil.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
     clock = Clock(home)
     watch = vigil.Vigil(home / vigil.MARKER, clock=clock)
     clock.now += 1
@@ -58,6 +59,28 @@ def test_a_node_leaves_soon_after_the_process_that_answered_died(home: Path, cap
     assert left.value.code == vigil.LEAVING
     assert clock.now <= 1001 + vigil.GONE_SECONDS + 1
     assert vigil.DIED in capsys.readouterr().err
+
+
+STUBBORN = """
+import sys, threading, time
+from pathlib import Path
+from fedgeom.service import vigil
+vigil.POLITE_SECONDS, vigil.GONE_SECONDS = 1.0, 0.0
+threading.Thread(target=time.sleep, args=(60,)).start()  # like the thread that serves in Flower's node
+watch = vigil.Vigil(Path(sys.argv[1]))
+watch._lives = lambda: False
+try:
+    watch.look()
+    watch.look()
+finally:
+    print("goodbye", flush=True)
+"""
+
+
+def test_a_node_with_a_thread_that_goes_on_leaves_too_after_its_goodbye(home: Path) -> None:
+    command = [sys.executable, "-c", STUBBORN, str(home / vigil.MARKER)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout) == (vigil.LEAVING, "goodbye\n")
 
 
 def test_a_process_may_take_as_long_as_it_likes(home: Path) -> None:

@@ -41,10 +41,12 @@ def wasserstein(A: ArrayLike, B: ArrayLike, *, p: float = 2.0, ground: Ground = 
     # The nearest point of the diagonal is the middle, at half the persistence in L∞ and 1/√2 of it in L2.
     to_diagonal = 0.5 if ground == "linf" else sqrt(0.5)
     da, db = to_diagonal * (a[:, 1] - a[:, 0]), to_diagonal * (b[:, 1] - b[:, 0])
-    between = cdist(a, b, "chebyshev" if ground == "linf" else "euclidean") if len(a) and len(b) else None
-    if not isfinite(p):
-        return _bottleneck(da, db, np.empty((len(a), len(b))) if between is None else between)
-    return _assignment(da, db, between, p)
+    if not (len(a) and len(b)):
+        between = np.empty((len(a), len(b)))
+    else:
+        between = cdist(a, b, "chebyshev" if ground == "linf" else "euclidean")
+    largest = _bottleneck(da, db, between)
+    return largest if not isfinite(p) or largest == 0.0 else _assignment(da, db, between, p, largest)
 
 
 def wasserstein_matrix(diagrams: Sequence[ArrayLike], *, p: float = 2.0, ground: Ground = "l2") -> FloatArray:
@@ -68,27 +70,29 @@ def site_distance_matrix(sites: Sequence[Diagrams], *, p: float = 2.0, ground: G
     return np.asarray(larger * (1.0 + ratio**p) ** (1.0 / p), np.float64)
 
 
-def _assignment(da: FloatArray, db: FloatArray, between: FloatArray | None, p: float) -> float:
+def _assignment(da: FloatArray, db: FloatArray, between: FloatArray, p: float, bottleneck: float) -> float:
     """Solve the matching as an assignment of m rows to k columns, without copies of the diagonal.
 
     Sending everything to the diagonal costs Σ da^p + Σ db^p; matching i with j instead changes that by
     between^p − da^p − db^p. Where the change is not a gain it is set to 0, which then means "both to the diagonal",
     so that forcing all rows (or columns) into the assignment does no harm.
+
+    In units of the bottleneck distance the best sum lies between 1 and the number of points N: whatever costs more
+    than N is never part of it and is cut at 2N. So a large p neither overflows nor drowns the small terms, which
+    decide, in the large ones.
     """
-    scale = max(float(da.max(initial=0.0)), float(db.max(initial=0.0)))
-    if scale == 0.0:
-        return 0.0
-    ca, cb = (da / scale) ** p, (db / scale) ** p  # at most 1, so that a large p does not overflow
-    if between is None:
-        return float(scale * (ca.sum() + cb.sum()) ** (1.0 / p))
-    # A pair that costs more than both diagonals (at most 2) is never taken; cutting there keeps powers finite.
-    cost = np.minimum(between / scale, 4.0 ** (1.0 / p)) ** p
-    rows, columns = linear_sum_assignment(np.minimum(cost - ca[:, None] - cb, 0.0))
-    gained = cost[rows, columns] < ca[rows] + cb[columns]
-    rows, columns = rows[gained], columns[gained]
-    ca[rows], cb[columns] = 0.0, 0.0
-    # Summed afresh from the matching: differences of large terms would leave 1e-8 between equal diagrams.
-    return float(scale * (cost[rows, columns].sum() + ca.sum() + cb.sum()) ** (1.0 / p))
+    highest = 2.0 * (len(da) + len(db))
+    ca, cb, cost = (np.minimum(x / bottleneck, highest ** (1.0 / p)) ** p for x in (da, db, between))
+    if cost.size:
+        rows, columns = linear_sum_assignment(np.minimum(cost - ca[:, None] - cb, 0.0))
+        gained = cost[rows, columns] < ca[rows] + cb[columns]
+        rows, columns = rows[gained], columns[gained]
+        ca[rows], cb[columns] = 0.0, 0.0
+        matched = float(cost[rows, columns].sum())
+    else:
+        matched = 0.0
+    # Summed afresh from the matching: a difference of large terms would not be exact.
+    return float(bottleneck * (matched + ca.sum() + cb.sum()) ** (1.0 / p))
 
 
 def _bottleneck(da: FloatArray, db: FloatArray, between: FloatArray) -> float:

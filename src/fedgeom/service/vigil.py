@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 MARKER = "answerer"
 """The file, in Flower's home, with the number of the process that answers."""
@@ -25,6 +26,8 @@ DIED = "fedgeom: the process that answered has died"
 """What the node writes to the log when it leaves for this reason."""
 LEAVING = 75
 """The node's exit code then."""
+POLITE_SECONDS = 5.0
+"""How long the node may take to say goodbye to the coordinator; a thread that serves would keep it alive."""
 
 
 def marker() -> Path | None:
@@ -60,8 +63,15 @@ class Vigil:
         elif not self._gone:
             self._gone = self._clock()
         elif self._clock() - self._gone >= GONE_SECONDS:
-            print(DIED, file=sys.stderr, flush=True)
-            raise SystemExit(LEAVING)
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Leave by way of Flower's clean-up, which tells the coordinator, and in any case soon."""
+        print(DIED, file=sys.stderr, flush=True)
+        end = threading.Timer(POLITE_SECONDS, os._exit, [LEAVING])
+        end.daemon = True
+        end.start()
+        raise SystemExit(LEAVING)
 
     def _lives(self) -> bool:
         """Say whether somebody answers; a question for which no process was started yet counts as being answered."""

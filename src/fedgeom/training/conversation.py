@@ -247,7 +247,7 @@ class Conversation:
         fit = set(vectors) == set(self.row.sends) and all(v.shape == (size,) for v in vectors.values())
         # One site that went astray, or lies, must not make the sum overflow for all.
         fit = fit and 0 < answer.weight < limit and math.isfinite(answer.aside_loss)
-        if fit and all((np.abs(v) * max(answer.weight, 1.0) < limit).all() for v in vectors.values()):
+        if fit and all((np.abs(v) < limit / max(answer.weight, 1.0)).all() for v in vectors.values()):
             return vectors, answer
         self.sites.lost[name] = (
             f"sent vectors that do not fit the model; wanted {size} numbers for each of {', '.join(self.row.sends)}, "

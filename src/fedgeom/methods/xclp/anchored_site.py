@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.errors import FedgeomError, ProtocolError
 from fedgeom.federation import modelfile
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.anchored import (
     FRACTION_BITS,
+    Cells,
     CountCells,
     Labelled,
     SumCells,
@@ -51,7 +53,7 @@ class XclpSite(PairsSite):
         from fedgeom.geometry.anchors import cell_counts
 
         self.admit(ask.ticket)
-        cells = deal(self.data.X, ask.cells)
+        cells = self._deal(ask.cells)
         return self._masked(ask.ticket, cell_counts(cells[cells >= 0], ask.cells.count).astype(float))
 
     @answers(SumCells)
@@ -62,7 +64,7 @@ class XclpSite(PairsSite):
         self.admit(ask.ticket)
         if ask.cells.kept is None:
             raise ProtocolError("cells are summed only after the small ones were left out")
-        cells, kept = deal(self.data.X, ask.cells), len(ask.cells.kept.numpy())
+        cells, kept = self._deal(ask.cells), len(ask.cells.kept.numpy())
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
         sums = cell_sums(self.data.X[inside], cells[inside], kept)
@@ -74,6 +76,7 @@ class XclpSite(PairsSite):
         from fedgeom.geometry.anchors import codes
 
         self.admit(ask.ticket)
+        self.keep_to_terms(code=ask.nearest)
         anchors = ask.anchors.numpy()
         if anchors.ndim != 2 or anchors.shape[1] != self.data.X.shape[1] or not np.isfinite(anchors).all():
             raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted rows of {self.data.X.shape[1]}")
@@ -95,6 +98,12 @@ class XclpSite(PairsSite):
         own = one_hot(self.codes(model.classes), len(model.classes))  # a row's own label counts for itself
         self.read_labels(own + scores, model.classes, ask.reading)
         return Labelled()
+
+    def _deal(self, cells: Cells) -> npt.NDArray[np.int64]:
+        most = self.memory.terms.get("anchors")
+        if isinstance(most, int) and cells.count > most:  # the more cells, the fewer rows in each
+            raise ProtocolError(f"{cells.count} cells are asked for; the site joined on anchors={most}")
+        return deal(self.data.X, cells)
 
     def _masked(self, ticket: Ticket, values: Any) -> MaskedVector:
         return self.mask(ticket, to_fixed(values, fraction_bits=FRACTION_BITS, sites=len(ticket.participants)))

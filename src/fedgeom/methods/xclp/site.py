@@ -131,6 +131,8 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
     @answers(CountRows)
     def count_rows(self, ask: CountRows) -> Rows:
         """Open the mail and say how many rows there are."""
+        self.keep_to_terms(hide_labelled=ask.hide)
+        self.keep_to_terms(hide_labelled=ask.hide)
         self.open_letters(ask.members, ask.letters)
         wanted = np.ones(len(self.data), bool) if ask.hide else self.labelled
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))
@@ -139,6 +141,12 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         """Hash the rows with the projection that the sites share."""
         from fedgeom.geometry.lsh import flip_bits, hash_bits
 
+        self.keep_to_terms(
+            bits=hashing.bits,
+            flip=hashing.flip,
+            hamming=hashing.comparison,
+            hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
+        )
         seed = hashing.seed or fingerprint(b"projection", self.memory.secret)
         packed = hash_bits(self.rows, seed, hashing.bits)
         if hashing.flip:  # the same flips every time: a second draw would average the noise away
@@ -154,9 +162,10 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         if me in ask.partners or not set(ask.partners) <= set(memory.order):
             raise ProtocolError("the announced partners are not other members of the cohort")
         self._check_many_enough({*ask.partners, me})
-        asked = fingerprint(msgspec.msgpack.encode((ask.hashing, sorted(ask.partners.items()))))
-        if memory.asked.setdefault("hashing", asked) != asked:
-            raise ProtocolError("distances of another kind or among others were asked for before")
+        self._check_hashing(ask.hashing)
+        among = fingerprint(msgspec.msgpack.encode(sorted(ask.partners.items())))
+        if memory.asked.setdefault("partners", among) != among:
+            raise ProtocolError("distances among others were asked for before")
         mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.comparison), {}
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
@@ -166,6 +175,18 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
                 letters[partner] = letter
         own = plain_distances(mine, mine)[np.triu_indices(len(mine), 1)]
         return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint16)))
+
+    def _check_hashing(self, hashing: Hashing) -> None:
+        """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
+        self.keep_to_terms(
+            bits=hashing.bits,
+            flip=hashing.flip,
+            hamming=hashing.comparison,
+            hidden_projection=not hashing.seed,
+        )
+        asked = fingerprint(msgspec.msgpack.encode(hashing))
+        if self.memory.asked.setdefault("hashing", asked) != asked:
+            raise ProtocolError("distances of another kind were asked for before")
 
     def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
         """Begin with a partner, or wait for its letter."""
@@ -181,6 +202,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         memory = self.memory
         if memory.asked.get("hashing") is None:
             raise ProtocolError("letters came before the site began")
+        self._check_hashing(ask.hashing)
         mine: PackedBits | None = None
         letters, shares = {}, {}
         for partner, sealed in ask.letters.items():
@@ -271,6 +293,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         """Turn this site's rows of Z into its labels and confidences; nothing of it leaves."""
         from fedgeom.methods.xclp.plain import at_site, setting_for
 
+        self.keep_to_terms(variant=reading.variant, prior=reading.prior)
         counts = reading.counts.numpy()
         if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
             raise ProtocolError("the class counts do not fit the classes")
