@@ -30,7 +30,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from common import RESULTS, SEEDS, Floats, Task, digits, keep, mnist_writers, parser, percent, show_labels, spread
+from common import (
+    RESULTS,
+    SEEDS,
+    Floats,
+    MissingFile,
+    Task,
+    digits,
+    keep,
+    mnist_writers,
+    parser,
+    percent,
+    show_labels,
+    spread,
+)
 from scipy.sparse.linalg import eigsh
 
 from fedgeom.geometry.anchors import fit_anchors, unit_rows
@@ -95,11 +108,10 @@ def one(task: Task, seed: int) -> dict[str, dict[str, float]]:
     hidden = np.setdiff1d(np.arange(len(task.y)), known)
     U, rank = unit_rows(task.X), 150
     shown = show_labels(task, 0.1, seed)
-    everything = np.ones(len(task.y), bool)
 
     def cost(**options: Any) -> float:
         labels = spread(
-            task, shown, everything, lambda s: plain(s, classes=task.classes, seed=seed, **options).sites
+            task, shown, task.all, lambda s: plain(s, classes=task.classes, seed=seed, **options).sites
         )
         return percent(labels, task, task.test) / 100
 
@@ -194,7 +206,11 @@ def main() -> None:
     chosen = options.parse_args()
     made = {}
     for name in [chosen.only] if chosen.only else NAMES:
-        made[name] = run(name, chosen.quick)
+        try:
+            made[name] = run(name, chosen.quick)
+        except MissingFile as reason:
+            print(f"{name} is left out: {reason}")
+            continue
         print(name)
         for view, keys in made[name].items():
             print(f"  {view:36} " + "  ".join(f"{key} {value:.3f}" for key, value in keys.items()), flush=True)

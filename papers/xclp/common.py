@@ -50,6 +50,11 @@ class Task:
     test: NDArray[np.bool_]
 
     @property
+    def all(self) -> NDArray[np.bool_]:
+        """A mask with every row."""
+        return np.ones(len(self.y), bool)
+
+    @property
     def classes(self) -> list[int]:
         """All classes in use."""
         return sorted(set(self.y.tolist()))
@@ -61,11 +66,15 @@ def figure(values: Sequence[float], paper: float | None = None) -> Figure:
     return {"mean": round(float(np.mean(values)), 2), "sd": round(spread_out, 2), "n": len(values), "paper": paper}
 
 
+class MissingFile(SystemExit):
+    """A data file is not here: the rows that need it are left out."""
+
+
 def file(name: str) -> Any:
     """Open one of the data files."""
     folder = data_folder()
     if folder is None or not (folder / name).is_file():
-        raise SystemExit(f"{name} is not here; put it into a folder and set FEDGEOM_DATA to that")
+        raise MissingFile(f"{name} is not here; put it into a folder and set FEDGEOM_DATA to that")
     return np.load(folder / name)
 
 
@@ -117,8 +126,8 @@ def image_features(images: NDArray[np.uint8], kind: str) -> Floats:
     if kind == "pixels":
         return values.reshape(len(values), -1)
     dy, dx = np.gradient(values, axis=(1, 2))
-    size, angle = np.hypot(dx, dy), np.arctan2(dy, dx)
-    bins = np.floor((angle + np.pi) / (2 * np.pi) * 8).astype(int) % 8
+    size, turn = np.hypot(dx, dy), (np.arctan2(dy, dx) + np.pi) / (2 * np.pi)
+    bins = np.floor(turn * 8).astype(int) % 8
     out = np.stack([np.where(bins == b, size, 0.0) for b in range(8)], axis=-1)
     cells = out.reshape(len(values), 7, 4, 7, 4, 8).sum(axis=(2, 4)).reshape(len(values), -1)
     return np.sqrt(cells)  # as for histograms of counts: the square root evens out large and small ones
@@ -251,8 +260,7 @@ def remember_distances(most: int = 40) -> None:
             for part in given:
                 array = isinstance(part, np.ndarray)
                 digest.update(np.ascontiguousarray(part).tobytes() if array else repr(part).encode())
-            key = digest.digest()
-            if key not in known:
+            if (key := digest.digest()) not in known:
                 if len(known) >= most:
                     del known[next(iter(known))]
                 known[key] = work(*given)
@@ -285,8 +293,7 @@ def keep(name: str, rows: Mapping[str, Any], order: Sequence[str]) -> dict[str, 
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / name
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    both = old | dict(rows)
-    ranked = sorted(both, key=lambda title: next((i for i, o in enumerate(order) if title.startswith(o)), 99))
-    merged = {title: both[title] for title in ranked}
+    ranked = sorted(old | dict(rows), key=lambda title: [not title.startswith(group) for group in order])
+    merged = {title: (old | dict(rows))[title] for title in ranked}
     path.write_text(json.dumps(merged, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return merged

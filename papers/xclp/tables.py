@@ -22,12 +22,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from common import (
     RESULTS,
     SEEDS,
     Floats,
     Ints,
+    MissingFile,
     Row,
     Task,
     cells,
@@ -55,21 +55,17 @@ def _joint(**options: Any) -> Callable[[list[int], int], Callable[[Sites], Seque
     return lambda classes, seed: lambda sites: plain(sites, classes=classes, seed=seed, **options).sites
 
 
-def _all(task: Task) -> Any:
-    return np.ones(len(task.y), bool)
-
-
 def _xclp(**options: Any) -> Method:
     """Propagate over all rows."""
-    return lambda task, shown, seed: spread(task, shown, _all(task), _joint(**options)(task.classes, seed))
+    return lambda task, shown, seed: spread(task, shown, task.all, _joint(**options)(task.classes, seed))
 
 
 METHODS: dict[str, Method] = {
     "per-client LP code": lambda task, shown, seed: spread(
-        task, shown, _all(task), lambda sites: per_client(sites, variant="code", classes=task.classes)
+        task, shown, task.all, lambda sites: per_client(sites, variant="code", classes=task.classes)
     ),
     "per-client LP ours": lambda task, shown, seed: spread(
-        task, shown, _all(task), lambda sites: per_client(sites, classes=task.classes)
+        task, shown, task.all, lambda sites: per_client(sites, classes=task.classes)
     ),
     "FedAvg": lambda task, shown, seed: fedavg(task, shown),
     "XCLP (labelled)": lambda task, shown, seed: spread(
@@ -149,12 +145,8 @@ def _fashion(quick: bool) -> dict[str, Row]:
     rows = 800 if quick else 3000
     for kind in ("pixels", "gradients"):
         for how in ("iid", "dirichlet"):
-            made |= shares_table(
-                f"fashion {kind} {how} 10 sites",
-                lambda s, k=kind, h=how: fashion(s, k, h, rows),
-                (0.03, 0.1),
-                quick,
-            )
+            title = f"fashion {kind} {how} 10 sites"
+            made |= shares_table(title, lambda s, k=kind, h=how: fashion(s, k, h, rows), (0.03, 0.1), quick)
     return made
 
 
@@ -187,13 +179,11 @@ def _cells(name: str, title: str, rows: int, sites: Sequence[str], quick: bool) 
 
 
 def _kang(quick: bool) -> dict[str, Row]:
-    donors = [f"donor {i + 1}" for i in range(8)]
-    return _cells("kang", "kang by donor", 800 if quick else 2400, donors, quick)
+    return _cells("kang", "kang by donor", 800 if quick else 2400, [f"donor {i}" for i in range(1, 9)], quick)
 
 
 def _lung(quick: bool) -> dict[str, Row]:
-    donors = [f"donor {i + 1}" for i in range(6)]
-    return _cells("lung", "lung by donor", 800 if quick else 2000, donors, quick)
+    return _cells("lung", "lung by donor", 800 if quick else 2000, [f"donor {i}" for i in range(1, 7)], quick)
 
 
 def _pbmc3(quick: bool) -> dict[str, Row]:
@@ -283,16 +273,17 @@ def main() -> None:
     remember_distances()
     made: dict[str, Row] = {}
     for name in [chosen.only] if chosen.only else GROUPS:
-        rows = GROUPS[name](chosen.quick)
+        try:
+            made |= (rows := GROUPS[name](chosen.quick))
+        except MissingFile as reason:
+            print(f"{name} is left out: {reason}")
+            continue
         for title, row in rows.items():
             print(title)
             for method, entry in row.items():
                 beside = "" if entry["paper"] is None else f"   FEMNIST in the paper {entry['paper']:.2f}"
-                print(
-                    f"  {method:30} {entry['mean']:6.2f} ± {entry['sd']:5.2f}  n={entry['n']}{beside}",
-                    flush=True,
-                )
-        made |= rows
+                shown = f"{entry['mean']:6.2f} ± {entry['sd']:5.2f}  n={entry['n']}"
+                print(f"  {method:30} {shown}{beside}", flush=True)
         if not chosen.quick:
             merged = keep("tables.json", rows, list(GROUPS))
             (RESULTS / "tables.md").write_text(markdown(merged), encoding="utf-8")

@@ -27,6 +27,7 @@ _HOMES = {
     "Moments": "fedgeom.methods.moments.method",
     "XCLP": "fedgeom.methods.xclp.method",
     "PTopoFL": "fedgeom.methods.ptopofl.method",
+    "Shrunk": "fedgeom.methods.shrunk.method",
     "load_model": "fedgeom.methods",
     "PoincareSVC": "fedgeom.geometry.svm",
     "EuclideanSVC": "fedgeom.geometry.svm",
@@ -46,6 +47,7 @@ __all__ = [
     "PoincareSVC",
     "Policy",
     "Run",
+    "Shrunk",
     "SiteData",
     "__version__",
     "holdout",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.hulls.method import Hulls
     from fedgeom.methods.moments.method import Moments
     from fedgeom.methods.ptopofl.method import PTopoFL
+    from fedgeom.methods.shrunk.method import Shrunk
     from fedgeom.methods.xclp.method import XCLP
 
 

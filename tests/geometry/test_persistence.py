@@ -87,6 +87,7 @@ def test_duplicates_are_one_point_and_a_constant_column_is_nothing() -> None:
         np.testing.assert_allclose(ordered(other.h0), ordered(rips_diagrams(X).h0), atol=1e-12)
         np.testing.assert_allclose(ordered(other.h1), ordered(rips_diagrams(X).h1), atol=1e-12)
     assert twice.points == 13
+    assert len(rips_diagrams([[0.1 + 0.2], [0.3], [1.0]]).h0) == 1  # duplicates but for the last digit
     same = rips_diagrams(np.ones((5, 3)))
     assert len(same.h0) == len(same.h1) == 0
 

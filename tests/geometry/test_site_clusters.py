@@ -67,6 +67,11 @@ def test_one_cluster_is_chosen_when_no_number_reaches_the_bound() -> None:
     assert choose_clusters(D) == 1
     assert choose_clusters(D, least=-1.0) > 1
     assert choose_clusters(np.zeros((5, 5))) == 1
+    groups = line(0, 1, 10, 11)
+    score = silhouette(groups, [0, 0, 1, 1])
+    assert choose_clusters(groups, least=score) == 2
+    assert choose_clusters(groups, least=np.nextafter(score, 1)) == 1
+    assert choose_clusters(np.zeros((5, 5)), least=0.0) == 2  # all numbers tie at 0, and the smallest wins
 
 
 @pytest.mark.parametrize("K", [0, 1, 2])

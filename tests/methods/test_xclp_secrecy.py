@@ -17,7 +17,7 @@ from fedgeom.federation.messages import Array, Question, Refusal, decode, encode
 from fedgeom.methods.xclp.anchored import CountCells, SumCells, SumCodes
 from fedgeom.methods.xclp.anchored_site import XclpSite
 from fedgeom.methods.xclp.messages import Begin, Collect, CountRows, PassOn, Spread
-from fedgeom.protocols.secure_sum import MaskedVector
+from fedgeom.protocols.secure_sum import MaskedVector, about
 from tests.methods.test_xclp import cones
 
 replace = msgspec.structs.replace
@@ -125,6 +125,12 @@ def hashing(**changes: Any) -> Callable[[Any], Any]:
     return lambda ask: replace(ask, hashing=replace(ask.hashing, **changes))
 
 
+def stamped(ask: Any, **changes: Any) -> Any:
+    """Change a question and make its ticket out for it, as a coordinator that lies to all would."""
+    changed = replace(ask, **changes)
+    return replace(changed, ticket=replace(changed.ticket, about=about(changed)))
+
+
 @pytest.mark.parametrize(
     ("method", "kind", "change", "words"),
     [
@@ -157,9 +163,10 @@ def hashing(**changes: Any) -> Callable[[Any], Any]:
             lambda ask: replace(ask, reading=replace(ask.reading, prior="em-unchecked")),
             "prior=em-unchecked",
         ),
-        (ANCHORS, CountCells, lambda ask: replace(ask, cells=replace(ask.cells, count=5000)), "anchors=8"),
-        (ANCHORS, SumCells, lambda ask: replace(ask, cells=replace(ask.cells, kept=None)), "small ones"),
-        (ANCHORS, SumCodes, lambda ask: replace(ask, nearest=1), "code=1"),
+        (ANCHORS, CountCells, lambda ask: stamped(ask, cells=replace(ask.cells, count=5000)), "anchors=8"),
+        (ANCHORS, SumCells, lambda ask: stamped(ask, cells=replace(ask.cells, kept=None)), "small ones"),
+        (ANCHORS, SumCodes, lambda ask: stamped(ask, nearest=1), "code=1"),
+        (ANCHORS, SumCodes, lambda ask: replace(ask, nearest=1), "another question"),
     ],
 )
 def test_questions_that_depart_from_the_terms_are_refused(

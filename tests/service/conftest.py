@@ -9,25 +9,28 @@ import pytest
 from fedgeom.secure.keys import Identity, Roster
 from fedgeom.service.certificates import write_private
 from tests.service.deployment import Federation, parts
+from tests.service.offline import write_offline
 
-GOOD = ("anna", "bert", "carl")
+GOOD = ("anna", "bert", "carl", "dora")
 OTHER_VERSION = "import fedgeom.federation.messages as messages\n\nmessages.VERSION += 1\n"
 
 
 @pytest.fixture(scope="session")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    """Run three good sites, dora, who has another key than she was admitted with, and erik of another version."""
+    """Run four good sites, erik, who has another key than he was admitted with, and frida of another version.
+
+    All processes are cut off from every other machine; what they try is in the file ``attempts``.
+    """
     pytest.importorskip("flwr", reason="Flower is not installed")
     root = tmp_path_factory.mktemp("federation")
-    with Federation(root, parts(5, rows=120)) as there:
+    offline = write_offline(root / "offline", root / "attempts")
+    strange = write_offline(root / "strange", root / "attempts", OTHER_VERSION)
+    with Federation(root, parts(6, rows=120), environment=offline) as there:
+        erik, new = there.sites["erik"], Identity.generate()
+        write_private(erik.identity_file, new.secret)
+        Roster({**there.coordinator.roster(), "erik": new.public}).save(erik.path / "roster.json")
         there.start_coordinator()
-        dora, new = there.sites["dora"], Identity.generate()
-        write_private(dora.identity_file, new.secret)
-        Roster({**there.coordinator.roster(), "dora": new.public}).save(dora.path / "roster.json")
-        strange = root / "strange"
-        strange.mkdir()
-        (strange / "sitecustomize.py").write_text(OTHER_VERSION, encoding="utf-8")
         for name in there.sites:
-            there.start_site(name, {"PYTHONPATH": str(strange)} if name == "erik" else {})
+            there.start_site(name, strange if name == "frida" else {})
         yield there
     assert there.find() == []

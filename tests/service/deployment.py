@@ -45,7 +45,7 @@ with coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: print(text, 
 
 def parts(n: int, *, rows: int = 200, seed: int = 0) -> list[SiteData]:
     """Draw two classes in the disc and deal them to sites with short names."""
-    names = ["anna", "bert", "carl", "dora", "erik", *(f"site-{k}" for k in range(6, n + 1))][:n]
+    names = ["anna", "bert", "carl", "dora", "erik", "frida", *(f"site-{k}" for k in range(7, n + 1))][:n]
     drawn = labelled_disc(rows * n, 0.9, 0.1, np.random.default_rng(seed), reference_norm=0.3)
     return fedgeom.split(drawn.X, np.where(drawn.y > 0, "yes", "no"), n, names=names)
 
@@ -124,9 +124,17 @@ class Proxy:
 class Federation:
     """A coordinator and its sites in one folder; leaving the context stops every process."""
 
-    def __init__(self, root: Path, data: Sequence[SiteData], *, proxied: Collection[str] = ()):
+    def __init__(
+        self,
+        root: Path,
+        data: Sequence[SiteData],
+        *,
+        proxied: Collection[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ):
         """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
         self.root, self.data = root, {site.name: site for site in data}
+        self._environment = dict(environment or {})
         self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
         self.coordinator = CoordinatorFolder.create(
@@ -203,7 +211,10 @@ class Federation:
         out = self.root / f"{name}.out"
         with out.open("wb") as file:
             self.running[name] = subprocess.Popen(
-                command, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+                command,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self._environment, **environment},
             )
 
     def said(self, name: str) -> str:

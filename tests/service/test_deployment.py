@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +17,38 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Ledger
+from fedgeom.federation.method import Method
 from fedgeom.service.coordinator_folder import CoordinatorFolder
 from fedgeom.service.jobs import Job
 from fedgeom.service.journal import Journal
 from fedgeom.service.site_checks import check_certificate, check_site
 from tests.service.conftest import GOOD
 from tests.service.deployment import Federation
+from tests.service.offline import attempts_in, write_offline
 
 pytestmark = [pytest.mark.xdist_group("deployment"), pytest.mark.slow]
 
-EPSILON = 0.05
+EPSILON, SEED = 0.05, 3
 TIMES = "wait = 90\ndeadline = 120\n"
-ONLY_GOOD = "".join(f'[[sites]]\nname = "{name}"\n' for name in GOOD)
+
+METHODS: dict[str, Method] = {
+    "hulls": fedgeom.Hulls(epsilon=EPSILON),
+    "moments": fedgeom.Moments(),
+    "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
+}
+"""The methods that run across the real processes, all at the same time: a new one is one more line."""
+
+
+def settings(method: Method, *, only: Sequence[str] = (), seed: int = 0, times: str = TIMES) -> str:
+    """Return the federation file that asks for a method as it is."""
+    changed = {
+        field.name: value
+        for field in dataclasses.fields(method)  # type: ignore[arg-type]
+        if (value := getattr(method, field.name)) != field.default
+    }
+    lines = [f'method = "{method.name}"', f"seed = {seed}", times, "[parameters]"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in changed.items()]
+    return "\n".join([*lines, *(f'[[sites]]\nname = "{name}"' for name in only), ""])
 
 
 def good(federation: Federation) -> list[SiteData]:
@@ -31,12 +56,16 @@ def good(federation: Federation) -> list[SiteData]:
 
 
 @pytest.fixture(scope="module")
-def hulls(federation: Federation) -> Job:
-    """Run `Hulls` over everybody who is there."""
-    job = federation.submit(
-        f'method = "hulls"\nseed = 3\n{TIMES}[parameters]\nepsilon = {EPSILON}\n', name="hulls"
-    )
-    status = federation.wait(job, 240)
+def jobs(federation: Federation) -> dict[str, Job]:
+    """Submit all methods: `Hulls` over everybody who is there, the others over the good sites."""
+    return {
+        name: federation.submit(settings(method, only=() if name == "hulls" else GOOD, seed=SEED), name=name)
+        for name, method in METHODS.items()
+    }
+
+
+def finished(federation: Federation, job: Job, seconds: float = 240) -> Job:
+    status = federation.wait(job, seconds)
     assert status["state"] == "finished", (
         status,
         federation.events(job)[-5:],
@@ -45,24 +74,30 @@ def hulls(federation: Federation) -> Job:
     return job
 
 
-def test_the_model_file_is_the_embedded_ones_byte_for_byte(federation: Federation, hulls: Job) -> None:
-    model = (hulls.run_folder / "model.safetensors").read_bytes()
-    assert model == fedgeom.run(fedgeom.Hulls(epsilon=EPSILON), good(federation), seed=3).model.to_bytes()
+@pytest.fixture(scope="module")
+def hulls(federation: Federation, jobs: dict[str, Job]) -> Job:
+    return finished(federation, jobs["hulls"])
 
 
-def test_another_method_in_the_same_federation_too(federation: Federation, hulls: Job) -> None:
-    job = federation.submit(f'method = "moments"\n{TIMES}{ONLY_GOOD}', name="moments")
-    status = federation.wait(job, 200)
-    assert status["state"] == "finished", status
-    model = (job.run_folder / "model.safetensors").read_bytes()
-    assert model == fedgeom.run(fedgeom.Moments(), good(federation)).model.to_bytes()
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(
+    federation: Federation, jobs: dict[str, Job], name: str, tmp_path: Path
+) -> None:
+    """The model file, and what each of the four sites learnt itself."""
+    job = finished(federation, jobs[name])
+    fedgeom.run(METHODS[name], good(federation), seed=SEED, record=tmp_path / "embedded")
+    model = "model.safetensors"
+    assert (job.run_folder / model).read_bytes() == (tmp_path / "embedded" / model).read_bytes()
+    for site in GOOD:
+        own = federation.sites[site].path / "results" / job.run.hex()[:16] / "sites" / f"{site}.json"
+        assert own.read_bytes() == (tmp_path / "embedded" / "sites" / f"{site}.json").read_bytes()
 
 
 def test_a_wrong_key_and_a_wrong_version_are_left_out_with_the_reason(federation: Federation, hulls: Job) -> None:
     lost = {event["site"]: event["detail"] for event in federation.events(hulls) if event["state"] == "lost"}
-    assert set(lost) == {"dora", "erik"}
-    assert "another key" in lost["dora"]
-    assert "protocol version" in lost["erik"]
+    assert set(lost) == {"erik", "frida"}
+    assert "another key" in lost["erik"]
+    assert "protocol version" in lost["frida"]
 
 
 def test_what_sites_wrote_down_is_what_the_coordinator_wrote_down(federation: Federation, hulls: Job) -> None:
@@ -118,9 +153,9 @@ def test_a_foreign_certificate_is_named_before_anything_is_sent(federation: Fede
 def test_a_site_with_another_key_than_its_roster_says_does_not_even_start(federation: Federation) -> None:
     roster = federation.sites["bert"].path / "roster.json"
     mine = roster.read_bytes()
-    roster.write_bytes((federation.sites["dora"].path / "roster.json").read_bytes())
+    roster.write_bytes((federation.sites["erik"].path / "roster.json").read_bytes())
     try:
-        check_site(federation.sites["bert"], lambda text: None)  # only dora's line differs
+        check_site(federation.sites["bert"], lambda text: None)  # only erik's line differs
         roster.write_bytes(mine.replace(federation.sites["bert"].identity().public.hex().encode(), b"00" * 32))
         with pytest.raises(InputError, match="does not hold 'bert' with this site's identity"):
             check_site(federation.sites["bert"], lambda text: None)
@@ -128,8 +163,29 @@ def test_a_site_with_another_key_than_its_roster_says_does_not_even_start(federa
         roster.write_bytes(mine)
 
 
+def test_a_process_that_is_cut_off_reaches_nobody_and_it_is_written_down(tmp_path: Path) -> None:
+    """Or else the next test would say nothing."""
+    environment = {**os.environ, **write_offline(tmp_path / "offline", tmp_path / "attempts")}
+    for code in (
+        "import socket; socket.create_connection(('192.0.2.1', 80), 1)",
+        "import socket; socket.getaddrinfo('telemetry.example', 443)",
+        "import ray",
+    ):
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+        assert done.returncode != 0
+    assert [line.split()[0] for line in attempts_in(tmp_path / "attempts")] == ["look", "look", "import"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_run_works_with_the_network_cut_off_and_nobody_tries_it(
+    federation: Federation, jobs: dict[str, Job], name: str
+) -> None:
+    finished(federation, jobs[name])
+    assert attempts_in(federation.root / "attempts") == []
+
+
 def test_nothing_phones_home(federation: Federation, hulls: Job) -> None:
-    """Every process has Flower's telemetry and update check switched off, and none has loaded Ray."""
+    """Every process has Flower's telemetry and update check switched off, is cut off, and has not loaded Ray."""
     found = federation.find("/guards/")
     assert len(found) >= 2 * (1 + len(GOOD))
     if not Path("/proc/self/environ").exists():
@@ -142,4 +198,7 @@ def test_nothing_phones_home(federation: Federation, hulls: Job) -> None:
             continue
         assert b"FLWR_TELEMETRY_ENABLED=0" in environment
         assert b"FLWR_DISABLE_UPDATE_CHECK=1" in environment
+        assert any(
+            entry.startswith(b"PYTHONPATH=") and str(federation.root).encode() in entry for entry in environment
+        )
         assert "/ray/" not in loaded

@@ -7,13 +7,13 @@ import pytest
 import fedgeom
 from fedgeom.service.jobs import Job
 from tests.service.deployment import Federation
-from tests.service.test_deployment import EPSILON, ONLY_GOOD, good
+from tests.service.test_deployment import METHODS, settings
 
 pytestmark = [pytest.mark.xdist_group("deployment"), pytest.mark.slow]
 
 
-def submit(federation: Federation, name: str, times: str) -> Job:
-    return federation.submit(f'method = "hulls"\n{times}[parameters]\nepsilon = {EPSILON}\n{ONLY_GOOD}', name=name)
+THREE = ("anna", "bert", "carl")
+"""As few sites as their policy allows."""
 
 
 def reached(federation: Federation, job: Job, step: int) -> bool:
@@ -33,7 +33,8 @@ def test_a_killed_coordinator_and_a_killed_site_end_in_the_undisturbed_model(fed
     First the coordinator dies and the run is resumed; then a site dies, which ends the run with the site's name; it
     is started again, and the run is resumed once more.
     """
-    job = submit(federation, "faults", "wait = 10\ndeadline = 30\n")
+    method = METHODS["hulls"]
+    job = federation.submit(settings(method, only=THREE, times="wait = 10\ndeadline = 30\n"), name="faults")
     assert reached(federation, job, 2)
     assert federation.kill_conductor(job)
     federation.resume(job)
@@ -47,5 +48,5 @@ def test_a_killed_coordinator_and_a_killed_site_end_in_the_undisturbed_model(fed
     federation.resume(job)
     status = federation.wait(job, 150)
     assert status["state"] == "finished", status
-    expected = fedgeom.run(fedgeom.Hulls(epsilon=EPSILON), good(federation)).model.to_bytes()
+    expected = fedgeom.run(method, [federation.data[name] for name in THREE]).model.to_bytes()
     assert (job.run_folder / "model.safetensors").read_bytes() == expected

@@ -79,9 +79,7 @@ def feddyn(slopes, theta, *, rounds, rate, steps, alpha):
     for _ in range(rounds):
         found = []
         for k, slope in enumerate(slopes):
-            inner = descend(
-                lambda v, f=slope, g=g[k], t=theta: f(v) - g + alpha * (v - t), theta, rate, steps
-            )
+            inner = descend(lambda v, f=slope, g=g[k], t=theta: f(v) - g + alpha * (v - t), theta, rate, steps)
             g[k] = g[k] - alpha * (inner - theta)
             found.append(inner)
         h = h - alpha / m * sum(inner - theta for inner in found)
@@ -124,9 +122,7 @@ def pfedme(slopes, w, *, rounds, local_rounds, inner_steps, lam, outer_rate, inn
         for slope in slopes:
             copy = w.copy()
             for _ in range(local_rounds):
-                theta = descend(
-                    lambda v, f=slope, c=copy: f(v) + lam * (v - c), copy, inner_rate, inner_steps
-                )
+                theta = descend(lambda v, f=slope, c=copy: f(v) + lam * (v - c), copy, inner_rate, inner_steps)
                 copy = copy - outer_rate * lam * (copy - theta)
             copies.append(copy)
         w = (1 - beta) * w + beta * sum(copies) / len(copies)

@@ -20,7 +20,9 @@ from fedgeom.training.aggregation import (
 )
 
 numbers = st.integers(-1000, 1000).map(lambda value: value / 8)
-tables = st.tuples(st.integers(3, 9), st.integers(1, 4)).flatmap(lambda shape: arrays(float, shape, elements=numbers))
+tables = st.tuples(st.integers(3, 9), st.integers(1, 4)).flatmap(
+    lambda shape: arrays(float, shape, elements=numbers)
+)
 
 
 def one(name, vectors, weights=None):

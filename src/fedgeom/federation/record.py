@@ -65,7 +65,7 @@ class RunRecord:
 
     def metric(self, name: str, value: Any) -> None:
         """Append a metric."""
-        self._metrics.write(msgspec.json.encode({"metric": name, "value": value}, enc_hook=_plain) + b"\n")
+        self._metrics.write(msgspec.json.encode({"metric": name, "value": value}, enc_hook=as_plain) + b"\n")
 
     def model(self, data: bytes) -> None:
         """Keep the model file."""
@@ -99,11 +99,11 @@ class RunRecord:
             file.close()
 
     def _write(self, name: str, content: Any) -> None:
-        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=_plain, order="deterministic"))
+        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic"))
         (self.folder / name).write_bytes(text + b"\n")
 
 
-def _plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
     """Turn numpy scalars and arrays into what JSON knows."""
     if isinstance(value, np.generic):
         return value.item()

@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation import modelfile
 from fedgeom.federation.engines.embedded import EmbeddedEngine
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.method import Method, Model
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.record import RunRecord
+from fedgeom.federation.record import RunRecord, as_plain
+from fedgeom.federation.resuming import Safe, check_same
 from fedgeom.federation.sites import Event, Sites
+from fedgeom.federation.transcript import Transcript
+from fedgeom.secure.keys import Identity
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ def run(
     *,
     policy: Policy | None = None,
     record: str | Path | None = None,
+    resumable: bool = False,
+    resume: bool = False,
     watch: Callable[[Event], None] | None = None,
     interfere: Callable[[str, bytes], str | None] | None = None,
 ) -> Run:
@@ -66,23 +72,48 @@ def run(
     ``policy`` holds for every site; ``record`` names a folder to write the run to; ``watch`` is told of
     each question and answer; ``interfere(site, request)`` may return a reason to lose a site. The same
     seed gives the same model; keys and masks are new each time.
+
+    ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
+    died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
+    run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
+    there is no run yet, it begins a resumable one.
     """
     data = list(sites)
     if not data:
         raise InputError("no sites were given; wanted a list of SiteData, for example from fedgeom.split(...)")
-    engine = EmbeddedEngine(method, data, policy=policy, interfere=interfere)
-    run_id = os.urandom(32)
+    if record is None and (resumable or resume):
+        raise InputError("resumable and resume need record, the folder in which the run is kept")
+    config = _config(method, data, seed)
+    going_on = resume and record is not None and (Path(record) / "config.json").exists()
+    safe = Safe(record) if record is not None and (resumable or resume) else None
+    if going_on:
+        _check_unfinished(record, config)
+    engine, run_id = _engine(method, data, policy, interfere, safe if going_on else None)
     engine.check(run_id, method.parameters())
     method.check_together(data)
-    conversation = Sites(engine, run=run_id, method=method.name, seed=seed, roster=engine.roster)
+    if safe is not None and not going_on and not (safe.folder.parent / "config.json").exists():
+        safe.begin(data)
+        engine, run_id = _engine(method, data, policy, interfere, safe)
+    log = None if record is None else RunRecord(record, config, resume=going_on)
+    transcript = None if safe is None else Transcript(engine, safe.transcript)
+    conversation = Sites(transcript or engine, run=run_id, method=method.name, seed=seed, roster=engine.roster)
     if watch is not None:
         conversation.listeners.append(watch)
-    log = _open_record(record, method, data, seed)
-    model = converse(method, conversation, log)
+    try:
+        model = converse(method, conversation, log)
+    except TooFewSitesError:
+        if transcript is not None:
+            transcript.forgive()  # whoever resumes the run does so because the lost sites are back
+        raise
+    finally:
+        if safe is not None:
+            safe.release()
     local = engine.results(run_id)
     if log is not None:
         log.sites(local)
         log.finish()
+    if safe is not None:
+        safe.forget()
     return Run(
         model=model,
         ledger=conversation.ledger,
@@ -121,16 +152,45 @@ def converse(method: Method, sites: Sites, log: RunRecord | None) -> Model:
     return model
 
 
-def _open_record(
-    record: str | Path | None, method: Method, sites: Sequence[SiteData], seed: int
-) -> RunRecord | None:
-    if record is None:
-        return None
-    config = {
+def _engine(
+    method: Method,
+    sites: Sequence[SiteData],
+    policy: Policy | None,
+    interfere: Callable[[str, bytes], str | None] | None,
+    safe: Safe | None,
+) -> tuple[EmbeddedEngine, bytes]:
+    """Return an engine and the run's number: new ones, or those that were kept."""
+    if safe is None:
+        return EmbeddedEngine(method, sites, policy=policy, interfere=interfere), os.urandom(32)
+    begun = safe.find(sites)
+    engine = EmbeddedEngine(
+        method,
+        sites,
+        policy=policy,
+        interfere=interfere,
+        identities={name: Identity(secret) for name, secret in begun.identities.items()},
+        memories=safe.memories(),
+    )
+    return engine, begun.run
+
+
+def _check_unfinished(record: str | Path | None, config: dict[str, Any]) -> None:
+    """Refuse to resume what is finished or has other settings."""
+    assert record is not None
+    folder = Path(record)
+    status = msgspec.json.decode((folder / "status.json").read_bytes())
+    if status["state"] == "finished":
+        Safe(folder).forget()  # it may have died between the last word and the cleaning up
+        raise InputError(f"the run in {folder} is finished; its model is {folder / 'model.safetensors'}")
+    before = msgspec.json.decode((folder / "config.json").read_bytes())
+    check_same(folder, before, msgspec.json.decode(msgspec.json.encode(config, enc_hook=as_plain)))
+
+
+def _config(method: Method, sites: Sequence[SiteData], seed: int) -> dict[str, Any]:
+    return {
         "method": method.name,
         "parameters": method.parameters(),
         "seed": seed,
         "engine": "embedded",
         "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
     }
-    return RunRecord(record, config)

@@ -117,12 +117,10 @@ def choose_clusters(distances: ArrayLike, *, most: int | None = None, least: flo
     K = len(D)
     if most is not None and most < 1:
         raise InputError(f"most is {most}, but at least one cluster is wanted.")
-    best, score = 1, least
-    for M in range(2, min(K - 1, K if most is None else most) + 1):
-        found = silhouette(D, average_linkage(D, M))
-        if found > score or (best == 1 and found >= score):
-            best, score = M, found
-    return best
+    numbers = range(2, min(K - 1, K if most is None else most) + 1)
+    scores = {M: silhouette(D, average_linkage(D, M)) for M in numbers}
+    best = max(scores, key=scores.__getitem__, default=1)
+    return best if scores.get(best, -1.0) >= least else 1
 
 
 def cluster_sites(distances: ArrayLike, M: int | None = None, *, most: int | None = None) -> Labels:

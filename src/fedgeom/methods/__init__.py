@@ -15,6 +15,7 @@ METHODS = {
     "moments": ("fedgeom.methods.moments.method", "Moments", "fedgeom.methods.moments.model", "MomentsModel"),
     "xclp": ("fedgeom.methods.xclp.method", "XCLP", "fedgeom.methods.xclp.model", "XclpModel"),
     "ptopofl": ("fedgeom.methods.ptopofl.method", "PTopoFL", "fedgeom.methods.ptopofl.model", "TopoModel"),
+    "shrunk": ("fedgeom.methods.shrunk.method", "Shrunk", "fedgeom.training.model", "TrainedModel"),
     **{
         name: (f"fedgeom.training.rows.{module}", cls, "fedgeom.training.model", "TrainedModel")
         for name, module, cls in (

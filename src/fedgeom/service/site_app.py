@@ -18,6 +18,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation.engines.flower import QUESTION, answer_message
 from fedgeom.federation.messages import Refusal, pack, unpack
+from fedgeom.federation.record import as_plain
 from fedgeom.federation.site import Badge, Host
 from fedgeom.methods import METHODS, method_class
 from fedgeom.service.introduction import INTRODUCE, introduce_message
@@ -141,18 +142,20 @@ def _notes() -> Iterator[list[str]]:
 
 
 def keep_result(folder: SiteFolder, host: Host, run: bytes, memory: bytes) -> None:
-    """Write down what the site itself learnt, once there is something: `fedgeom predict` can use the folder."""
+    """Write down what the site itself learnt, once there is something: `fedgeom predict` can use a model's folder."""
     try:
         site = host.wake(run, memory or None)
         result = site.result()
         model: bytes = getattr(site.memory, "model", b"")
-        if not result or not model:
+        if not result and not model:
             return
         target = folder.path / "results" / run.hex()[:16]
         (target / "sites").mkdir(parents=True, exist_ok=True, mode=0o700)
-        text = msgspec.json.format(msgspec.json.encode({"site": host.badge.name, **result}))
+        content = {"site": host.badge.name, **result}
+        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic"))
         (target / "sites" / f"{host.badge.name}.json").write_bytes(text + b"\n")
-        (target / "model.safetensors").write_bytes(model)
+        if model:
+            (target / "model.safetensors").write_bytes(model)
     except Exception:  # the answer is ready and must not be lost with this
         log.exception("the result of run %s could not be written", run.hex()[:8])
 

@@ -38,11 +38,11 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
     columns, learner = ordered[0].X.shape[1], row.build_learner()
     first = learner.start(columns, len(names), np.random.default_rng([seed % 2**63, 0]))
     layout = Layout.of(first)
-    scales = _scales(row, ordered)
+    scale = scales(row, ordered)
     places = {name: place for place, name in enumerate(names)}
 
     def task(at: int, round: int) -> Task:
-        site, (centre, spread) = ordered[at], scales[at]
+        site, (centre, spread) = ordered[at], scale[at]
         y = np.array([places[str(label)] for label in site.y.tolist()], np.int64)
         rng = generator(seed, round, site.name)
         effort = row.effort(row.rate if round == LAST else row.rate_in(round))
@@ -60,7 +60,7 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
         mean = aggregate(row.aggregation, matrix, weights, trim=row.trim, bad=row.bad)
         state = row.combine(state, dict(zip(row.sends, mean.reshape(len(row.sends), -1), strict=True)), 1.0)
     whole[shared] = state["model"]
-    joint = scales[0] if row.scale != "site" else (None, None)
+    joint = scale[0] if row.scale != "site" else (None, None)
     model = TrainedModel(
         method=row.name,
         names=tuple(names),
@@ -74,11 +74,12 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
     personal = {}
     for at, site in enumerate(ordered):
         vector = row.personalise(task(at, LAST), {name: state[name] for name in row.gives}, owns[at])
-        personal[site.name] = model.at({"model": vector, "centre": scales[at][0], "spread": scales[at][1]})
+        personal[site.name] = model.at({"model": vector, "centre": scale[at][0], "spread": scale[at][1]})
     return Simulation(model, personal)
 
 
-def _scales(row: Row, sites: Sequence[SiteData]) -> list[tuple[Vector, Vector]]:
+def scales(row: Row, sites: Sequence[SiteData]) -> list[tuple[Vector, Vector]]:
+    """Return what is taken off each site's columns, and what they are divided by."""
     columns = sites[0].X.shape[1]
     if row.scale == "none":
         return [(np.zeros(columns), np.ones(columns))] * len(sites)

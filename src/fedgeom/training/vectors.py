@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +34,15 @@ class Layout:
         names = tuple(sorted(parameters))
         return cls(names, tuple(tuple(parameters[name].shape) for name in names))
 
-    @property
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of entries of each array."""
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    @cached_property
     def size(self) -> int:
-        """The number of entries."""
-        return sum(int(np.prod(shape)) for shape in self.shapes)
+        """The number of entries in all."""
+        return sum(self.sizes)
 
     def pack(self, parameters: Mapping[str, npt.ArrayLike]) -> Vector:
         """Write named arrays into one vector."""
@@ -50,10 +57,9 @@ class Layout:
         if vector.shape != (self.size,):
             raise InputError(f"a vector of shape {vector.shape} was given; this learner has {self.size} entries")
         found, at = {}, 0
-        for name, shape in zip(self.names, self.shapes, strict=True):
-            end = at + int(np.prod(shape))
-            found[name] = vector[at:end].reshape(shape)
-            at = end
+        for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
+            found[name] = vector[at : at + size].reshape(shape)
+            at += size
         return found
 
     def mask(self, names: Iterable[str]) -> npt.NDArray[np.bool_]:
@@ -62,8 +68,5 @@ class Layout:
         unknown = sorted(wanted - set(self.names))
         if unknown:
             raise InputError(f"there are no arrays {', '.join(unknown)}; there are: {', '.join(self.names)}")
-        parts = [
-            np.full(int(np.prod(shape)), name in wanted)
-            for name, shape in zip(self.names, self.shapes, strict=True)
-        ]
+        parts = [np.full(size, name in wanted) for name, size in zip(self.names, self.sizes, strict=True)]
         return np.concatenate(parts) if parts else np.empty(0, bool)

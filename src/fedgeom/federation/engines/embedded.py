@@ -6,7 +6,7 @@ exactly as on an engine that starts a process per question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from fedgeom.data.sites import SiteData
@@ -28,23 +28,25 @@ class EmbeddedEngine:
         *,
         policy: Policy | None = None,
         interfere: Callable[[str, bytes], str | None] | None = None,
+        identities: Mapping[str, Identity] | None = None,
+        memories: MutableMapping[str, bytes] | None = None,
     ):
         names = [site.name for site in sites]
         if len(set(names)) != len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
             raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
-        identities = {name: Identity.generate() for name in names}
-        self.roster = roster = Roster({name: identity.public for name, identity in identities.items()})
+        known = identities or {name: Identity.generate() for name in names}
+        self.roster = roster = Roster({name: known[name].public for name in names})
         self.hosts = {
             site.name: Host(
                 method.site,
                 method.name,
-                Badge(site.name, identities[site.name], roster, policy or Policy()),
+                Badge(site.name, known[site.name], roster, policy or Policy()),
                 lambda site=site: site,  # type: ignore[misc]
             )
             for site in sites
         }
-        self.memories: dict[str, bytes] = {}
+        self.memories: MutableMapping[str, bytes] = {} if memories is None else memories
         self._interfere = interfere
 
     @property

@@ -12,10 +12,11 @@ import numpy as np
 
 from fedgeom.data.checks import check_table
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
+from fedgeom.federation import modelfile
 from fedgeom.federation.messages import Message, Names, Question
 from fedgeom.federation.method import Method
-from fedgeom.federation.site import Site, answers
+from fedgeom.federation.site import Memory, Site, answers
 from fedgeom.federation.sites import Sites
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.statistics import ClassSums, class_moments, length
@@ -53,8 +54,16 @@ class Receive(Question, frozen=True, kw_only=True):
     model: bytes
 
 
-class MomentsSite(NamingSite[SecureMemory]):
+class MomentsMemory(SecureMemory, kw_only=True):
+    """What the site remembers beside its keys: in the end the model."""
+
+    model: bytes = b""
+
+
+class MomentsSite(NamingSite[MomentsMemory]):
     """Answers the questions of `Moments`."""
+
+    memory_type: ClassVar[type[Memory]] = MomentsMemory
 
     def check(self, terms: Mapping[str, Any]) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -90,8 +99,25 @@ class MomentsSite(NamingSite[SecureMemory]):
 
     @answers(Receive)
     def receive(self, ask: Receive) -> Received:
-        """Take the model; it speaks the agreed names."""
+        """Keep the model; it speaks the agreed names."""
+        try:
+            self._model(ask.model).predict(self.data.X[:1])
+        except (FedgeomError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise ProtocolError("the model that came cannot be used") from error
+        self.memory.model = ask.model
         return Received()
+
+    def result(self) -> dict[str, Any]:
+        """Return how well the model fits the site's rows."""
+        if not self.memory.model:
+            return {}
+        right = np.mean(self._model(self.memory.model).predict(self.data.X) == self.data.y.astype(str))
+        return {"fits": float(right), "rows": len(self.data)}
+
+    @staticmethod
+    def _model(data: bytes) -> MomentsModel:
+        _, arrays, facts = modelfile.from_bytes(data)
+        return MomentsModel.from_tensors(arrays, facts)
 
 
 @dataclass(frozen=True, kw_only=True)

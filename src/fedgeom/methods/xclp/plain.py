@@ -175,7 +175,8 @@ def plain(
     if graph == "pairs":
         bits = np.vstack([hash_bits(X, shared, L) for X in tables])  # lines 3 and 4
         if flip_rate:
-            bits = flip_bits(bits, flip_rate, _generator(shared) if rng is None else rng)
+            noise = np.random.default_rng(int.from_bytes(shared, "little")) if rng is None else rng
+            bits = flip_bits(bits, flip_rate, noise)
         tiles = _tiles(bits, L, flip_rate)  # lines 5 and 6
         W = knn_graph(tiles, setting.k, n=len(bits), power=setting.power, self_loops=setting.self_loops)
         degree = degrees(W)
@@ -288,10 +289,6 @@ def _names(parts: Sequence[ArrayLike]) -> tuple[Any, ...]:
     if all(isinstance(label, (int, float, bool)) for label in seen.values()):
         return tuple(sorted(seen.values()))
     return tuple(sorted(seen))
-
-
-def _generator(seed: bytes) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(seed, "little"))
 
 
 def shared_seed(seed: bytes | int) -> bytes:

@@ -67,11 +67,12 @@ class Logistic(Learner):
         w, rows = layout.pack(parameters), len(X)
         if effort.solver == "exact":
             return layout.unpack(self._solve(layout, w, X, y, objective))
+        views = layout.unpack(w)  # they change with w
         for at in effort.batches(rows, rng):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
-            slope = layout.pack(self._gradient(layout.unpack(w), X[at], y[at], rows))
-            w = w - effort.rate * (slope if objective.plain else slope + objective.gradient(w))
-        return layout.unpack(w)
+            slope = layout.pack(self._gradient(views, X[at], y[at], rows))
+            w -= effort.rate * (slope if objective.plain else slope + objective.gradient(w))
+        return views
 
     def _solve(self, layout: Layout, w: Vector, X: Floats, y: Classes, objective: Objective) -> Vector:
         def value_and_slope(at: Vector) -> tuple[float, Vector]:

@@ -1,0 +1,73 @@
+"""What the pTopoFL tables share: the rows that are compared, how they are scored, and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scenarios import Scenario
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+import fedgeom
+from fedgeom import training
+from fedgeom.training.table import Row
+
+Score = dict[str, float]
+"""Mean over sites: "auc" and "accuracy" over all scored sites, "honest" the AUC over those that flip nothing."""
+
+
+def published_rows() -> dict[str, Row]:
+    """Return the rows of the published table, each as its paper defines it."""
+    return {
+        "pTopoFL": fedgeom.PTopoFL.published(),
+        "FedAvg": training.FedAvg(),
+        "FedProx": training.FedProx(mu=0.1),
+        "SCAFFOLD": training.Scaffold(),
+        "pFedMe": training.PFedMe(lam=15.0),
+    }
+
+
+def models(row: Row, scenario: Scenario, seed: int) -> Mapping[str, Any]:
+    """Train and return each site's own model. The plain twins are used where there are any: they equal the runs."""
+    if isinstance(row, fedgeom.PTopoFL):
+        run = fedgeom.run(row, scenario.train, seed=seed)
+        return {name: run.model.at(run.local[name]) for name in run.local}
+    return training.simulate(row, scenario.train, seed).personal
+
+
+def score(found: Mapping[str, Any], scenario: Scenario) -> Score:
+    """Score each site's model on the site's own test rows."""
+    chances = {i: found[site.name].predict_proba(site.X)[:, 1] for i, site in enumerate(scenario.test)}
+    auc = {i: roc_auc_score(scenario.test[i].y, chances[i]) for i in scenario.scored}
+    right = {i: float(np.mean((chances[i] > 0.5) == scenario.test[i].y)) for i in scenario.scored}
+    return {
+        "auc": float(np.mean(list(auc.values()))),
+        "honest": float(np.mean([auc[i] for i in scenario.honest])),
+        "accuracy": float(np.mean(list(right.values()))),
+    }
+
+
+def measure(
+    rows: Mapping[str, Row], make: Callable[[int], Scenario], seeds: Sequence[int]
+) -> dict[str, list[Score]]:
+    """Score every row, and pooled training, on the scenario of every seed."""
+    found: dict[str, list[Score]] = {name: [] for name in (*rows, "pooled")}
+    for seed in seeds:
+        scenario = make(seed)
+        for name, row in rows.items():
+            found[name].append(score(models(row, scenario, seed), scenario))
+        whole = training.pooled(training.LocalOnly(solver="exact"), scenario.train, seed)
+        found["pooled"].append(score({site.name: whole for site in scenario.test}, scenario))
+    return found
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+    """Return the mean paired difference and its 95 % confidence interval (Student's t over the seeds)."""
+    gaps = np.asarray(ours) - np.asarray(theirs)
+    half = (
+        float(stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+    )
+    mean = float(gaps.mean())
+    return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}

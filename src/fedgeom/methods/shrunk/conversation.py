@@ -1,0 +1,100 @@
+"""The coordinator's side: Newton's steps by secure sums, one sum of evidence, and the choice left to the sites."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedgeom.errors import InputError
+from fedgeom.federation.messages import Array, Question
+from fedgeom.methods.shrunk.choosing import Evidence, shares
+from fedgeom.methods.shrunk.fits import Floats, Terms, descend, terms_length
+from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
+from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.secure_sum import Ticket, secure_sum
+from fedgeom.training.aggregation import FRACTION_BITS
+from fedgeom.training.conversation import Conversation
+from fedgeom.training.messages import Finished
+from fedgeom.training.model import TrainedModel
+from fedgeom.training.vectors import Layout
+
+if TYPE_CHECKING:
+    from fedgeom.methods.shrunk.method import Shrunk
+
+
+class ShrunkConversation(Conversation):
+    """One run of `Shrunk`."""
+
+    row: Shrunk
+
+    def hold(self) -> TrainedModel:
+        """Hold the whole conversation."""
+        row = self.row
+        self.agree()
+        if len(self.classes) != 2:
+            raise InputError(
+                f"Shrunk tells two classes apart; the sites have {len(self.classes)}: use Interpolated"
+            )
+        stack = (len(row.ridges), row.folds + 1)
+
+        def summed(directions: Floats) -> Terms:
+            given = Array.of(directions)
+            total = self._sum(
+                lambda ticket: GiveTerms(ticket=ticket, directions=given), terms_length(stack, self.columns)
+            )
+            return Terms.read(total, stack, self.columns)
+
+        directions = descend(summed, row.ridges, row.folds + 1, self.columns, row.rounds)
+        given, size = Array.of(directions), (len(row.ridges), len(row.strengths))
+        flat = self._sum(
+            lambda ticket: GiveEvidence(ticket=ticket, directions=given), size[0] * size[1] + size[0] + 2
+        )
+        settle = Settle(directions=given, evidence=Array.of(flat))
+        self.sites.ask(settle, of=self.members, expect=Finished)
+        return self._joint(directions[:, -1], Evidence.read(flat, *size))
+
+    def _sum(self, ask: object, length: int) -> Floats:
+        def question(ticket: Ticket) -> Question:
+            return ask(ticket)  # type: ignore[operator, no-any-return]
+
+        total = secure_sum(
+            self.cohort,
+            self.next_sum(),
+            question,
+            modulus=2**64,
+            length=length,
+            among=self.members,
+            smallest=self.row.smallest,
+        )
+        self.members = total.sites
+        return from_fixed(total.vector, fraction_bits=FRACTION_BITS)
+
+    def _joint(self, directions: Floats, evidence: Evidence) -> TrainedModel:
+        """Return the model for a newcomer: what everybody's evidence says, without any shrinking back."""
+        row = self.row
+        w, b, weights = joint_model(row, directions, evidence)
+        parameters = {"intercept": np.array([b]), "weights": w[:, None]}
+        self.layout, self.shared = Layout.of(parameters), np.ones(1 + len(w), bool)
+        self.first = self.layout.pack(parameters)
+        best = np.unravel_index(int(np.argmax(weights)), weights.shape)
+        self.sites.metrics |= {
+            "sites": len(self.members),
+            "classes": 2,
+            "numbers": 1 + len(w),
+            "held-out AUC of the best candidate": round(
+                float(evidence.quality[best] / max(evidence.weight, 1)), 4
+            ),
+            "its ridge": float(row.ridges[best[0]]),
+            "its strength": float(row.strengths[best[1]]),
+        }
+        return self.model({"model": self.first})
+
+
+def joint_model(row: Shrunk, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
+    """Return direction and intercept for a newcomer, and everybody's shares of the candidates."""
+    weights = shares(None, evidence, borrowed=row.borrowed, temperature=row.temperature)
+    kept = weights[:, -1] if weights[:, -1].sum() > 0 else weights.sum(axis=1)
+    kept = kept / kept.sum()
+    mean = evidence.intercepts / max(evidence.rows, 1.0)
+    return kept @ directions, float(kept @ mean), weights

@@ -1,0 +1,146 @@
+"""Binary logistic regression with a joint direction and an intercept of the site's own: the local halves.
+
+A site's loss for a direction w is ℓ_k(w) = min_b Σ_i log(1 + exp(−y_i(w·x_i + b))) + τ/2·b². The intercept is profiled
+out at the site and never sent, because how frequent an outcome is differs between hospitals more than what it
+depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from scipy.stats import rankdata
+
+Floats = npt.NDArray[np.float64]
+Classes = npt.NDArray[np.int64]
+
+TAU = 1e-2
+"""A trace of a penalty on intercepts, for sites that have one class only."""
+TINY = 1e-9
+
+
+def intercept(X: Floats, y: Classes, w: Floats) -> float:
+    """Return the best intercept b for a direction, by Newton's steps that never overshoot."""
+    scores, b, outcomes = X @ w, 0.0, float(y.sum())
+    for _ in range(50):
+        chance = expit(scores + b)
+        expected = float(chance.sum())
+        step = (expected - outcomes + TAU * b) / (expected - float(chance @ chance) + TAU)
+        step = min(max(step, -2.0), 2.0)
+        b -= step
+        if abs(step) < 1e-9:
+            break
+    return b
+
+
+def profile(X: Floats, y: Classes, w: Floats) -> tuple[float, Floats, Floats]:
+    """Return ℓ_k(w), its gradient and its Hessian (a Schur complement, as b is profiled out)."""
+    b = intercept(X, y, w)
+    scores = X @ w + b
+    chance = expit(scores)
+    value = float((np.logaddexp(0, scores) - y * scores).sum() + 0.5 * TAU * b * b)
+    spread = chance * (1 - chance)
+    mixed, own = X.T @ spread, float(spread.sum()) + TAU
+    return value, X.T @ (chance - y), (X.T * spread) @ X - np.outer(mixed, mixed) / own
+
+
+def personal(X: Floats, y: Classes, centre: Floats, strength: float) -> tuple[Floats, float]:
+    """Return direction and intercept that minimise ℓ_k(w) + λ/2·‖w − centre‖²; λ = ∞ keeps the centre."""
+    if np.isinf(strength):
+        return centre.copy(), intercept(X, y, centre)
+    rows = np.column_stack([X, np.ones(len(X))])
+    middle = np.append(centre, 0.0)
+    penalty = np.append(np.full(len(centre), strength), TAU)
+    at = np.append(centre, intercept(X, y, centre))
+
+    def value(v: Floats) -> float:
+        scores, away = rows @ v, v - middle
+        return float(np.logaddexp(0, scores).sum() - y @ scores + 0.5 * (penalty * away) @ away)
+
+    now = value(at)
+    for _ in range(30):
+        chance = expit(rows @ at)
+        slope = rows.T @ (chance - y) + penalty * (at - middle)
+        if np.abs(slope).max() < 1e-6:
+            break
+        curve = (rows.T * (chance * (1 - chance))) @ rows + np.diag(penalty)
+        step, size = np.linalg.solve(curve, slope), 1.0
+        while (new := value(at - size * step)) > now and size > 1e-4:
+            size /= 2
+        at, now = at - size * step, new
+    return at[:-1], float(at[-1])
+
+
+def rank_quality(y: Classes, scores: Floats) -> float:
+    """Return the AUC: how often a row with the outcome scores above one without; ½ if there is one class only."""
+    with_it = int(y.sum())
+    without = len(y) - with_it
+    if not with_it or not without:
+        return 0.5
+    return float((rankdata(scores)[y == 1].sum() - with_it * (with_it + 1) / 2) / (with_it * without))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Σ_k of ℓ_k, its gradient and its Hessian, for each of a stack of directions."""
+
+    values: Floats
+    slopes: Floats
+    curves: Floats
+
+    def flat(self) -> Floats:
+        """Write them as one vector; of the symmetric Hessians the upper triangles."""
+        upper = np.triu_indices(self.slopes.shape[-1])
+        parts = (self.values[..., None], self.slopes, self.curves[..., upper[0], upper[1]])
+        return np.concatenate(parts, axis=-1).ravel()
+
+    @classmethod
+    def read(cls, flat: Floats, stack: tuple[int, ...], columns: int) -> Terms:
+        """Read them back."""
+        table = flat.reshape(*stack, -1)
+        curves, upper = np.zeros((*stack, columns, columns)), np.triu_indices(columns)
+        curves[..., upper[0], upper[1]] = table[..., 1 + columns :]
+        curves[..., upper[1], upper[0]] = table[..., 1 + columns :]
+        return cls(table[..., 0], table[..., 1 : 1 + columns], curves)
+
+
+def terms_length(stack: tuple[int, ...], columns: int) -> int:
+    """Return how many numbers `Terms.flat` has."""
+    return int(np.prod(stack)) * (1 + columns + columns * (columns + 1) // 2)
+
+
+def site_terms(X: Floats, y: Classes, fold: Classes, directions: Floats) -> Terms:
+    """Return a site's terms for directions[α, f]: fold f is left out; the last f leaves nothing out."""
+    ridges, folds, columns = directions.shape
+    values, slopes = np.zeros((ridges, folds)), np.zeros(directions.shape)
+    curves = np.zeros((ridges, folds, columns, columns))
+    for f in range(folds):
+        kept = fold != f
+        for a in range(ridges):
+            values[a, f], slopes[a, f], curves[a, f] = profile(X[kept], y[kept], directions[a, f])
+    return Terms(values, slopes, curves)
+
+
+def descend(summed: Callable[[Floats], Terms], ridges: Floats, folds: int, columns: int, steps: int) -> Floats:
+    """Minimise Σ_k ℓ_k(w) + α/2·‖w‖² for each α and fold by damped Newton steps, one sum over the sites per step."""
+    at = np.zeros((len(ridges), folds, columns))
+    good = at
+    best = np.full(at.shape[:2], np.inf)
+    step = np.zeros_like(at)
+    eye = np.eye(columns)
+    for _ in range(steps):
+        terms = summed(at)
+        total = terms.values + 0.5 * ridges[:, None] * (at**2).sum(axis=2)
+        better = total <= best + TINY * np.abs(best)
+        slopes = terms.slopes + ridges[:, None, None] * at
+        curves = terms.curves + ridges[:, None, None, None] * eye
+        fresh = np.linalg.solve(curves, slopes[..., None])[..., 0]
+        good = np.where(better[..., None], at, good)
+        best = np.where(better, total, best)
+        step = np.where(better[..., None], fresh, step / 2)  # a step too far is halved, from where it began
+        at = good - step
+    return good

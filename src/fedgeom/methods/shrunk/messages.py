@@ -1,0 +1,43 @@
+"""What travels: sums of gradients and Hessians, and of how well candidates did on held-out rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+from fedgeom.training.messages import Finished
+
+
+class GiveTerms(Question, frozen=True, kw_only=True):
+    """Ask for the masked loss, gradient and Hessian at a stack of joint directions."""
+
+    kind: ClassVar[str] = "shrunk.terms"
+    answer: ClassVar[type[Message]] = MaskedVector
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the sum over sites of the loss, its gradient and its Hessian at the joint models, "
+        "with and without each fold"
+    )
+    ticket: Ticket
+    directions: Array
+
+
+class GiveEvidence(Question, frozen=True, kw_only=True):
+    """Ask how well each candidate ranks the site's held-out rows, masked."""
+
+    kind: ClassVar[str] = "shrunk.evidence"
+    answer: ClassVar[type[Message]] = MaskedVector
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean intercepts"
+    )
+    ticket: Ticket
+    directions: Array
+
+
+class Settle(Question, frozen=True, kw_only=True):
+    """Give a site the joint models and everybody's evidence; its own model stays there."""
+
+    kind: ClassVar[str] = "shrunk.settle"
+    answer: ClassVar[type[Message]] = Finished
+    directions: Array
+    evidence: Array

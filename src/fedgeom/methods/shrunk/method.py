@@ -1,0 +1,64 @@
+"""Shrunk: each site's model is drawn towards a joint one, by as much as held-out rows everywhere advise."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedgeom.errors import InputError
+from fedgeom.federation.site import Site
+from fedgeom.methods.shrunk.conversation import ShrunkConversation
+from fedgeom.methods.shrunk.fits import Floats
+from fedgeom.methods.shrunk.site import ShrunkSite
+from fedgeom.training.conversation import Conversation
+from fedgeom.training.table import Row
+
+RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, np.inf)
+MOST_COLUMNS = 100
+OWN = ("name", "rounds", "scale", "classes", "least_points", "smallest", "folds", "borrowed", "temperature")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrunk(Row):
+    """Logistic regression for two classes, with a joint direction, personal models around it, and a shared choice.
+
+    Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
+    How much to regularise (α) and how far to go one's own way (λ) is decided by cross-validation; the sites add up
+    what they find in a secure sum, so that small sites profit from the others' evidence too.
+    """
+
+    name: ClassVar[str] = "shrunk"
+    site: ClassVar[type[Site[Any]]] = ShrunkSite
+    conversation: ClassVar[type[Conversation]] = ShrunkConversation
+    sends: ClassVar[tuple[str, ...]] = ()
+
+    rounds: int = 10
+    """Newton's steps towards the joint models; all α and folds take them together."""
+    folds: int = 5
+    """How many parts the rows are cut into for cross-validation."""
+    borrowed: float = 400.0
+    """How many rows' worth of the others' evidence a site adds to its own."""
+    temperature: float = 0.005
+    """How sharply candidates with better evidence are preferred (in units of AUC)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in dataclasses.fields(self):
+            if field.name not in OWN and getattr(self, field.name) != field.default:
+                raise InputError(f"{field.name}={getattr(self, field.name)!r} given; Shrunk has no use for it")
+        if not 2 <= self.folds <= 20 or self.borrowed < 0 or not self.temperature > 0:
+            raise InputError("wanted folds 2 … 20, borrowed ≥ 0 and temperature > 0")
+
+    @property
+    def ridges(self) -> Floats:
+        """The α that are tried."""
+        return np.array(RIDGES)
+
+    @property
+    def strengths(self) -> Floats:
+        """The λ that are tried, in rows' worth."""
+        return np.array(STRENGTHS)

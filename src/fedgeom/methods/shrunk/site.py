@@ -1,0 +1,110 @@
+"""The site's side: terms for the joint model, evidence for the choice, and a model of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import answers
+from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
+from fedgeom.methods.shrunk.fits import Classes, Floats, personal, site_terms
+from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
+from fedgeom.protocols.cohort import Term
+from fedgeom.protocols.fixed_point import to_fixed
+from fedgeom.protocols.secure_sum import MaskedVector
+from fedgeom.training.aggregation import FRACTION_BITS
+from fedgeom.training.messages import Finished, GiveColumnSums
+from fedgeom.training.personal import folds
+from fedgeom.training.site import LAST, TrainingSite, generator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fedgeom.methods.shrunk.method import Shrunk
+
+
+class ShrunkSite(TrainingSite):
+    """Answers the questions of `Shrunk`."""
+
+    @classmethod
+    def sums(cls, terms: Mapping[str, Term]) -> tuple[str, ...]:
+        """Return the secure sums: scale, Newton's steps, evidence."""
+        row = cls.row.from_terms(terms)
+        first = (GiveColumnSums.kind,) if row.scale == "joint" else ()
+        return (*first, *(GiveTerms.kind for _ in range(row.rounds)), GiveEvidence.kind)
+
+    def _table(self) -> tuple[Shrunk, Floats, Classes, Classes]:
+        """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
+        method: Shrunk = self.method  # type: ignore[assignment]
+        task = self.task(LAST, method.rate)
+        return (
+            method,
+            task.X,
+            task.y,
+            fold_of(task.y, method.folds, int(self.memory.terms.get("seed") or 0), self.badge.name),
+        )
+
+    def _directions(self, array: Array, method: Shrunk, columns: int) -> Floats:
+        found = array.numpy()
+        if found.shape != (len(method.ridges), method.folds + 1, columns) or not np.isfinite(found).all():
+            raise ProtocolError(f"the joint models have shape {found.shape}, which does not fit this table")
+        return found
+
+    @answers(GiveTerms)
+    def give_terms(self, ask: GiveTerms) -> MaskedVector:
+        """Add this site's terms to the secure sum."""
+        self.admit(ask.ticket)
+        method, X, y, fold = self._table()
+        found = site_terms(X, y, fold, self._directions(ask.directions, method, X.shape[1]))
+        sites = len(ask.ticket.participants)
+        return self.mask(ask.ticket, to_fixed(found.flat(), fraction_bits=FRACTION_BITS, sites=sites))
+
+    @answers(GiveEvidence)
+    def give_evidence(self, ask: GiveEvidence) -> MaskedVector:
+        """Add this site's evidence to the secure sum."""
+        self.admit(ask.ticket)
+        method, X, y, fold = self._table()
+        joint = self._directions(ask.directions, method, X.shape[1])
+        own, spread = gather(X, y, fold, joint, method.strengths)
+        self.memory.own = {"evidence": Array.of(own.flat()), "spread": Array.of(spread)}
+        sites = len(ask.ticket.participants)
+        return self.mask(ask.ticket, to_fixed(own.flat(), fraction_bits=FRACTION_BITS, sites=sites))
+
+    @answers(Settle)
+    def settle(self, ask: Settle) -> Finished:
+        """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
+        method, X, y, _ = self._table()
+        size = (len(method.ridges), len(method.strengths))
+        if "evidence" not in self.memory.own or ask.evidence.shape != (size[0] * size[1] + size[0] + 2,):
+            raise ProtocolError("the site was asked to settle before it gave its evidence")
+        own = Evidence.read(self.memory.own["evidence"].numpy(), *size)
+        joint = self._directions(ask.directions, method, X.shape[1])[:, -1]
+        everybody = Evidence.read(ask.evidence.numpy(), *size)
+        w, b = own_model(method, X, y, joint, own, everybody, self.memory.own["spread"].numpy())
+        self.memory.model = Array.of(
+            np.concatenate([[b], w])
+        )  # the layout of a logistic learner: intercept, weights
+        return Finished()
+
+
+def fold_of(y: Classes, count: int, seed: int, site: str) -> Classes:
+    """Return each row's fold."""
+    place = np.empty(len(y), np.int64)
+    for number, members in enumerate(folds(y, generator(seed, LAST, site, purpose=3), count)):
+        place[members] = number
+    return place
+
+
+def own_model(
+    method: Shrunk, X: Floats, y: Classes, joint: Floats, own: Evidence, everybody: Evidence, spread: Floats
+) -> tuple[Floats, float]:
+    """Return a site's direction and intercept."""
+    weights = shares(own, everybody, borrowed=method.borrowed, temperature=method.temperature)
+    directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
+    for a, s in np.argwhere(weights > 1e-3):
+        directions[a, s], intercepts[a, s] = personal(X, y, joint[a], float(method.strengths[s]))
+    weights = np.where(weights > 1e-3, weights, 0.0)
+    return blend(weights / weights.sum(), spread, directions, intercepts)
