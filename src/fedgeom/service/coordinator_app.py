@@ -64,28 +64,36 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
         record.finish("failed", str(error))
         raise
     sites = Sites(transcript, run=job.run, method=method.name, seed=job.file.seed, roster=folder.roster())
-    sites.listeners.append(tell_left_out(sites, record.event))
+    left_out = LeftOut(sites, record.event)
+    sites.listeners.append(left_out)
     try:
         converse(method, sites, record)
     except TooFewSitesError:
-        transcript.forgive(sites.lost)  # whoever resumes the run does so because the lost sites are back
+        transcript.forgive(left_out.names)  # whoever resumes the run does so because the lost sites are back
         raise
     record.finish()
 
 
-def tell_left_out(sites: Sites, tell: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return a listener that also reports sites which answered, but whose answer a method could not use."""
-    told: set[str] = set()
+class LeftOut:
+    """Listens for sites which answered, but whose answer a method could not use, and reports them as lost."""
 
-    def listen(event: Event) -> None:
-        if event.state == "lost":
-            told.add(event.site)
-        for name, reason in sites.lost.items():
-            if name not in told:
-                told.add(name)
-                tell(Event(event.step, event.kind, name, "lost", reason))
+    def __init__(self, sites: Sites, tell: Callable[[Event], None]):
+        self._sites, self._tell = sites, tell
+        self._gone: set[str] = set()
+        self._told: set[str] = set()
 
-    return listen
+    @property
+    def names(self) -> set[str]:
+        """The sites that were left out; those that gave no answer, or refused, are not among them."""
+        return set(self._sites.lost) - self._gone
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        if event.state == "lost" and event.site not in self._told:
+            self._gone.add(event.site)
+        for name in self.names - self._told:
+            self._told.add(name)
+            self._tell(Event(event.step, event.kind, name, "lost", self._sites.lost[name]))
 
 
 NamesOf = Callable[[Sequence["NodeInfo"]], Mapping[int, str]]
