@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Question
 from fedgeom.methods.shrunk.choosing import Evidence, shares
 from fedgeom.methods.shrunk.fits import Floats, Terms, descend, terms_length
@@ -32,10 +31,7 @@ class ShrunkConversation(Conversation):
         """Hold the whole conversation."""
         row = self.row
         self.agree()
-        if len(self.classes) != 2:
-            raise InputError(
-                f"Shrunk tells two classes apart; the sites have {len(self.classes)}: use Interpolated"
-            )
+        row.check_shape(len(self.classes), self.columns)
         stack = (len(row.ridges), row.folds + 1)
 
         def summed(directions: Floats) -> Terms:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.site import Site
 from fedgeom.methods.shrunk.conversation import ShrunkConversation
@@ -52,6 +54,22 @@ class Shrunk(Row):
                 raise InputError(f"{field.name}={getattr(self, field.name)!r} given; Shrunk has no use for it")
         if not 2 <= self.folds <= 20 or self.borrowed < 0 or not self.temperature > 0:
             raise InputError("wanted folds 2 … 20, borrowed ≥ 0 and temperature > 0")
+
+    def check_together(self, sites: Sequence[SiteData]) -> None:
+        """Refuse tables that do not fit together, are too wide or have other than two classes."""
+        super().check_together(sites)
+        names = {str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ())
+        self.check_shape(len(names), sites[0].X.shape[1])
+
+    def check_shape(self, classes: int, columns: int) -> None:
+        """Refuse more than two classes, and tables so wide that sums of Hessians would be huge."""
+        if classes != 2:
+            raise InputError(f"Shrunk tells two classes apart; the sites have {classes}: use Interpolated")
+        if columns > MOST_COLUMNS:
+            raise InputError(
+                f"the sites have {columns} columns; Shrunk adds up Hessians and takes at most {MOST_COLUMNS} columns: "
+                "choose columns, or use Interpolated"
+            )
 
     @property
     def ridges(self) -> Floats:
