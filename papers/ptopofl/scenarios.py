@@ -58,7 +58,6 @@ class Scenario:
     adversarial: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
     """The true group of each site, where there are any."""
-    least: int = LEAST_TEST_ROWS
     least: int = 1
     """How many test rows of either class a site needs to be scored."""
 

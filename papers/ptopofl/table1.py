@@ -27,7 +27,9 @@ PAPER = {
     "A": {"pTopoFL": 0.841, "FedAvg": 0.790, "FedProx": 0.829, "SCAFFOLD": 0.805, "pFedMe": 0.821},
     "B": {"pTopoFL": 0.910, "FedAvg": 0.897, "FedProx": 0.909, "SCAFFOLD": 0.846, "pFedMe": 0.902},
 }
-SEEDS = {"A": 20, "tcga": 30, "eicu": 60, "B": 20, "two concepts": 20, "heart": 30}
+FIRST_SEED = 1000
+"""What our row tries and how it chooses was settled on seeds 0 to 19; the table is made on others."""
+SEEDS = {"A": 20, "tcga": 20, "eicu": 60, "B": 20, "two concepts": 20, "heart": 30}
 """Real hospitals are few, so that more splits are needed to see what differs."""
 TITLES = {
     "A": "Scenario A: 8 hospitals, 2 of them flip labels",
@@ -74,7 +76,7 @@ def summary(found: dict[str, list[dict[str, float]]], seeds: int) -> dict[str, A
     }
     auc = {name: [s["auc"] for s in scores] for name, scores in found.items()}
     paired = {name: difference(auc[BEST], values) for name, values in auc.items() if name != BEST}
-    return {"seeds": seeds, "best": BEST, "rows": rows, "paired": {BEST: paired}}
+    return {"seeds": seeds, "first_seed": FIRST_SEED, "best": BEST, "rows": rows, "paired": {BEST: paired}}
 
 
 def page(results: dict[str, Any]) -> str:
@@ -82,8 +84,8 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         "# Table 1, with paired differences",
         "",
-        "Made by `python papers/ptopofl/table1.py` (seeds 0, 1, …; a seed draws the hospitals, or splits real ones",
-        "into train and test rows). AUC is the mean over sites of each site's own model on its own test rows, then",
+        "Made by `python papers/ptopofl/table1.py` (seeds 1000, 1001, …; a seed draws the hospitals, or splits real",
+        "ones into train and test rows; our row was settled on seeds 0–19). AUC is the mean over sites of each site's own model on its own test rows, then",
         "the mean ± deviation over seeds; “honest” leaves out the sites that flip labels. “Ours − row” is the mean",
         "paired difference over seeds with its 95 % interval (Student's t). The paper's column is one seed.",
     ]
@@ -120,7 +122,7 @@ def main() -> None:
     results = json.loads(file.read_text()) if file.exists() else {}
     for name in options.only:
         seeds = options.seeds or SEEDS[name]
-        results[name] = summary(measure(all_rows(), SCENARIOS[name], range(seeds)), seeds)
+        results[name] = summary(measure(all_rows(), SCENARIOS[name], range(FIRST_SEED, FIRST_SEED + seeds)), seeds)
         file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
         (RESULTS / "table1.md").write_text(page(results))
         print(f"{TITLES[name]}: done", flush=True)
