@@ -255,8 +255,8 @@ def page(results: dict[str, Any]) -> str:
         *(f"| {name} | {value} |" for name, value in risk.items()),
         "",
         f"The paper has .0107 for gradients and .0024 for descriptors, {risk['model']:.4f} and "
-        f"{risk['descriptor, α_c = 0.1 as assumed']:.4f} here. The advantage is the factor α_c = 0.1, which is assumed,",
-        "not measured. Without it the 48 numbers are more than the 21 of the model, and both are sent.",
+        f"{risk['descriptor, α_c = 0.1 as assumed']:.4f} here. The advantage is the factor α_c = 0.1, which is",
+        "assumed, not measured. Without it the 48 numbers are more than the 21 of the model, and both are sent.",
         "",
         "## Rebuilding rows from one gradient step (attacker knows labels and start)",
         "",
@@ -270,7 +270,8 @@ def page(results: dict[str, Any]) -> str:
         "|---|---|---|",
         f"| error of the descriptor | {shape['descriptor error of a random cloud']} "
         f"| {shape['descriptor error after the search']} |",
-        f"| distance to the true points | {shape['distance of a random cloud']} | {shape['distance after the search']} |",
+        f"| distance to the true points | {shape['distance of a random cloud']} "
+        f"| {shape['distance after the search']} |",
         "",
         "## Telling who was in it",
         "",
@@ -286,9 +287,9 @@ def page(results: dict[str, Any]) -> str:
         "",
         "A descriptor does not give rows back, by this search at least: clouds with nearly the same descriptor lie",
         "hardly nearer to the true points than random ones. But it is no protection either: it is a deterministic",
-        "function of the rows, so whoever knows all but one can tell which of two candidates was there. The model that is",
-        "sent with it gives away single rows when few make a step. What helps is what hides single sites and rows: secure",
-        "sums (only the sum over sites is seen), many rows per step, and noise with a proof, at a price.",
+        "function of the rows, so whoever knows all but one can tell which of two candidates was there. The model",
+        "that is sent with it gives away single rows when few make a step. What helps is what hides single sites and",
+        "rows: secure sums (only the sum over sites is seen), many rows per step, and noise with a proof, at a price.",
     ]
     return "\n".join(lines) + "\n"
 

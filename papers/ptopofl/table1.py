@@ -84,10 +84,11 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         "# Table 1, with paired differences",
         "",
-        "Made by `python papers/ptopofl/table1.py` (seeds 1000, 1001, …; a seed draws the hospitals, or splits real",
-        "ones into train and test rows; our row was settled on seeds 0–19). AUC is the mean over sites of each site's own model on its own test rows, then",
-        "the mean ± deviation over seeds; “honest” leaves out the sites that flip labels. “Ours − row” is the mean",
-        "paired difference over seeds with its 95 % interval (Student's t). The paper's column is one seed.",
+        "Made by `python papers/ptopofl/table1.py` on seeds 1000, 1001, …: a seed draws the hospitals, or splits real",
+        "ones into train and test rows. (Our row was settled on seeds 0–19.) AUC is the mean over sites of each site's",
+        "own model on its own test rows, then the mean ± deviation over seeds; “honest” leaves out the sites that flip",
+        "labels. “Ours − row” is the mean paired difference over seeds with its 95 % interval (Student's t). The",
+        "paper's column is one seed.",
     ]
     for name, title in TITLES.items():
         if name not in results:
