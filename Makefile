@@ -39,5 +39,5 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,dev]"
 	touch $@

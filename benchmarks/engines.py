@@ -1,6 +1,6 @@
 """What carrying questions by Flower costs, compared with the embedded engine.
 
-    python benchmarks/engines.py                     # 2, 10 and 50 sites, and the settings; about half an hour
+    python benchmarks/engines.py                     # 2, 10 and 50 sites, and the settings; about a quarter of an hour
     python benchmarks/engines.py --quick             # 2 sites
     python benchmarks/engines.py --only sites|settings
     python benchmarks/engines.py --sites 10          # this number of sites only
@@ -9,7 +9,7 @@
 A coordinator and the sites are processes on loopback, with TLS and node keys, all on this machine. The run is one
 of `Moments` with the classes agreed (six questions); rows with two columns make messages of about a kilobyte, rows
 with 500 to 2,000 columns messages of 2 to 32 MB, in both directions. Times are wall-clock seconds from the moment a
-question is asked to the moment its last answer is in, the best of two runs. Results go to
+question is asked to the moment its last answer is in, the best of two runs (with 50 sites, of one). Results go to
 benchmarks/results/engines.json, the table to docs/engines.md.
 """
 
@@ -41,7 +41,7 @@ import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.federation.sites import Event  # noqa: E402
 from fedgeom.service import flower_programs as flower  # noqa: E402
-from fedgeom.service.guard import AWAKE_SECONDS, write_guards  # noqa: E402
+from fedgeom.service.guard import write_guards  # noqa: E402
 from fedgeom.service.processes import free_port  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
@@ -51,7 +51,11 @@ SETTINGS += 'rule = "centroid"\nclasses = ["no", "yes"]\n'
 LARGE = ("moments.give", "moments.receive")
 COLUMNS = {2: 2000, 10: 1000, 50: 500}
 """How wide the rows are that make large messages, by the number of sites."""
-LONGEST = 1500.0
+LONGEST = 600.0
+AWAKE_SECONDS = 10.0
+"""How long nodes go on asking often after a question, here: shorter than usual, so that idleness comes sooner."""
+SITE_MEGABYTES = 300
+"""What a site's processes need at most."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexe
     import fedgeom.service.guard as guard
 
     os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "{executor}"
-    guard.POLL_SECONDS = {node}
+    guard.POLL_SECONDS, guard.AWAKE_SECONDS = {node}, {awake}
     engine.FlowerEngine.__init__.__kwdefaults__["poll"] = {coordinator}
     forking.AHEAD = tuple(name for name in forking.AHEAD if "hulls" not in name)
     if not {fork}:
@@ -144,7 +148,9 @@ def federation(n: int, pace: Pace) -> Iterator[Federation]:
     with tempfile.TemporaryDirectory() as folder:
         custom = Path(folder) / "custom"
         custom.mkdir()
-        (custom / "sitecustomize.py").write_text(CUSTOM.format(**vars(pace)), encoding="utf-8")
+        (custom / "sitecustomize.py").write_text(
+            CUSTOM.format(**vars(pace), awake=AWAKE_SECONDS), encoding="utf-8"
+        )
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(custom), *([before] if before else [])])
         nodes: list[subprocess.Popen[bytes]] = []
@@ -200,7 +206,27 @@ def processor_seconds(there: Federation) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def flower_runs(there: Federation, n: int, columns: int, times: int = 2) -> tuple[dict[str, float], bytes]:
+def megabytes_used(there: Federation) -> float:
+    """Return the memory of all processes of a federation; what several share is counted once."""
+    total = 0
+    for process in there.find():
+        try:
+            lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def need_memory(n: int) -> None:
+    """Refuse to start more sites than there is memory for."""
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) / 1024
+    if free < n * SITE_MEGABYTES:
+        sys.exit(f"{n} sites need {n * SITE_MEGABYTES:,} MB of memory; {free:,.0f} MB are free")
+
+
+def flower_runs(there: Federation, n: int, columns: int, times: int) -> tuple[dict[str, float], bytes]:
     """Return each question's best time of a few runs by Flower, and the model."""
     best: dict[str, float] = {}
     for _ in range(times):
@@ -246,26 +272,31 @@ def per_megabyte(small: dict[str, float], large: dict[str, float], columns: int)
 
 def measure(n: int, pace: Pace, *, large: bool) -> dict[str, Any]:
     """Compare the engines with this many sites."""
+    need_memory(n)
+    began, times = time.monotonic(), 2 if n < 50 else 1
     plain, expected = embedded(n, 2)
     columns = COLUMNS.get(n, 500)
-    row: dict[str, Any] = {"sites": n, "embedded_question_s": per_question(plain)}
+    row: dict[str, Any] = {"sites": n, "runs": times, "embedded_question_s": per_question(plain)}
     with federation(n, pace) as there:
-        flower_run(there, n, 2)  # processes and files are warm after this
-        time.sleep(AWAKE_SECONDS + 5)
-        idle, began = processor_seconds(there), time.perf_counter()
-        time.sleep(10)
-        row["idle_processors"] = (processor_seconds(there) - idle) / (time.perf_counter() - began)
-        carried, model = flower_runs(there, n, 2)
+        row["load_before"] = os.getloadavg()[0]
+        carried, model = flower_runs(there, n, 2, times)
         row |= {"flower_question_s": per_question(carried), "same_model": model == expected}
+        row["question_ratio"] = row["flower_question_s"] / row["embedded_question_s"]
+        row["waiting_s"] = waiting(pace)
+        row["megabytes"] = round(megabytes_used(there))
         if large:
+            time.sleep(AWAKE_SECONDS + 5)
+            used, start = processor_seconds(there), time.perf_counter()
+            time.sleep(10)
+            row["idle_processors"] = (processor_seconds(there) - used) / (time.perf_counter() - start)
             heavy, expected = embedded(n, columns)
-            slow, model = flower_runs(there, n, columns)
+            slow, model = flower_runs(there, n, columns, times)
             row["same_model"] &= model == expected
             row["MB"] = megabytes(columns)
             row["embedded_MB_s"] = per_megabyte(plain, heavy, columns)
             row["flower_MB_s"] = per_megabyte(carried, slow, columns)
             row["MB_ratio"] = row["flower_MB_s"] / row["embedded_MB_s"]
-    row["question_ratio"] = row["flower_question_s"] / row["embedded_question_s"]
+    row["took_s"] = round(time.monotonic() - began)
     return row
 
 
@@ -274,41 +305,78 @@ def waiting(pace: Pace) -> float:
     return pace.node / 2 + pace.executor / 2 + min(0.5, pace.node) / 2 + pace.coordinator / 2
 
 
+def figure(value: float) -> str:
+    """Write a figure with as many digits as it is good for."""
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
+
+
 def page(results: dict[str, Any]) -> str:
     """Return the page with the tables."""
+    rows = list(results.get("sites", {}).values())
     lines = [
         "# What the engines cost",
         "",
         "Made by `python benchmarks/engines.py` on one machine with two processors, on which the coordinator and all",
         "sites ran: with 50 sites the processors are the limit, which 50 machines would not have.",
         "",
-        "| sites | seconds per question: embedded | Flower | Flower ÷ embedded | seconds per MB: embedded | Flower |"
-        " Flower ÷ embedded | processors busy when nothing happens |",
-        "|---|---|---|---|---|---|---|---|",
+        "| sites | seconds per question: embedded | Flower | Flower ÷ embedded | of these, waiting (computed) |",
+        "|---|---|---|---|---|",
     ]
-    for row in results.get("sites", {}).values():
-        large = (
-            f"{row['embedded_MB_s']:.3f} | {row['flower_MB_s']:.2f} | {row['MB_ratio']:.0f}"
-            if "MB_ratio" in row
-            else "– | – | –"
-        )
-        lines.append(
-            f"| {row['sites']} | {row['embedded_question_s']:.4f} | {row['flower_question_s']:.2f} | "
-            f"{row['question_ratio']:.0f} | {large} | {row['idle_processors']:.2f} |"
-        )
-    lines += ["", *NOTES[0], "", "| settings, two sites | seconds per question | of which waiting for a look |"]
+    lines += [
+        f"| {row['sites']} | {figure(row['embedded_question_s'])} | {figure(row['flower_question_s'])} | "
+        f"{figure(row['question_ratio'])} | {share(row)} |"
+        for row in rows
+    ]
+    lines += [
+        "",
+        "| sites | MB in a message | seconds per MB and site: embedded | Flower | Flower ÷ embedded | "
+        "processors busy when nothing happens | MB of memory in all |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['sites']} | {figure(row['MB'])} | {figure(row['embedded_MB_s'])} | {figure(row['flower_MB_s'])} | "
+        f"{figure(row['MB_ratio'])} | {row['idle_processors']:.2f} | {row['megabytes']:,} |"
+        for row in rows
+        if "MB" in row
+    ]
+    settings = results.get("settings", {})
+    lines += [
+        "",
+        *NOTES[0],
+        "",
+        *(said_of_load(rows)),
+        "| settings, two sites | seconds per question | of which waiting (computed) |",
+    ]
     lines += ["|---|---|---|"]
-    for name, row in results.get("settings", {}).items():
-        share = min(1.0, row["waiting_s"] / row["flower_question_s"])
-        lines.append(f"| {name} | {row['flower_question_s']:.2f} | {row['waiting_s']:.2f} s ({share:.0%}) |")
+    lines += [
+        f"| {name} | {settings[name]['flower_question_s']:.2f} | {share(settings[name])} |"
+        for name in PACES
+        if name in settings
+    ]
     return "\n".join([*lines, "", *NOTES[1], ""])
+
+
+def share(row: dict[str, Any]) -> str:
+    """Say how much of a question's time is polling."""
+    part = min(1.0, row["waiting_s"] / row["flower_question_s"])
+    return f"{row['waiting_s']:.2f} s ({part:.0%})"
+
+
+def said_of_load(rows: list[dict[str, Any]]) -> list[str]:
+    """Say what else was measured: whether the models were equal, and how busy the machine was."""
+    same = (
+        "was the same, byte for byte, in every row" if all(row["same_model"] for row in rows) else "**differed**"
+    )
+    runs = ", ".join(f"{row['runs']} with {row['sites']} sites" for row in rows)
+    load = ", ".join(f"{row['load_before']:.1f}" for row in rows)
+    return [f"The model {same}. Best of so many runs: {runs}. Load of the machine before each row: {load}.", ""]
 
 
 NOTES = (
     """\
 A question by Flower takes seconds where the embedded engine takes milliseconds, whatever the question is. That is
-why fedgeom's methods ask few questions and send all that a step needs at once. The model is the same, byte for
-byte; every row was checked. "Per MB" is the extra time for each MB that every site gets or gives in a question.
+why fedgeom's methods ask few questions and send all that a step needs at once. "Per MB" is the extra time for each MB
+that every site gets or gives in a question.
 """.splitlines(),
     """\
 Flower's parts look for work at intervals: the node asks the coordinator, its executor asks the node, the node looks
@@ -345,7 +413,8 @@ def main() -> None:
                 keep("sites", str(n), measure(n, SHIPPED, large=True))
         if options.only in (None, "settings"):
             for name, pace in PACES.items():
-                keep("settings", name, measure(2, pace, large=False) | {"waiting_s": waiting(pace)})
+                done = results.get("sites", {}).get("2") if pace == SHIPPED else None
+                keep("settings", name, done or measure(2, pace, large=False))
     PAGE.write_text(page(results), encoding="utf-8")
     if options.json:
         print(json.dumps(results))

@@ -311,7 +311,8 @@ def table(results: dict[str, Any]) -> str:
         "Made by `python benchmarks/faults.py`: a coordinator and four sites as processes on loopback, with TLS",
         "and node keys, and one run of `Hulls` (nine questions) per row. Killed means SIGKILL, without warning.",
         "*Equal* means that the model is that of an undisturbed run in one process over the sites in the result, to",
-        "the last bit; with all sites in it, the model *file* is the same byte for byte.",
+        "the last bit; with all sites in it, the model *file* is the same byte for byte. Where whoever died comes",
+        "back, a row counts only if nobody is missing in the end.",
         "",
         "| fault | when | how it ended | sites in the result | equal | seconds |",
         "|---|---|---|---|---|---|",
@@ -340,6 +341,8 @@ How to read it:
   more than `deadline` for one answer; when it is back, the question is put again. The site answers from
   what it remembers on its own disk: the same question gets the same answer, another one under the same masks is
   refused.
+- When only the process that answers dies, the site notices within seconds, connects anew, and is asked again. When
+  the connection ends for good, the site builds a new one by itself.
 - A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
   transcript, only the rest is asked.
 - A run that stops because too few sites are left reveals nothing. When the lost sites are back,

@@ -28,6 +28,17 @@ _HOMES = {
     "XCLP": "fedgeom.methods.xclp.method",
     "PTopoFL": "fedgeom.methods.ptopofl.method",
     "Shrunk": "fedgeom.methods.shrunk.method",
+    "FedAvg": "fedgeom.training.rows.fedavg",
+    "FedProx": "fedgeom.training.rows.fedprox",
+    "Scaffold": "fedgeom.training.rows.scaffold",
+    "FedDyn": "fedgeom.training.rows.feddyn",
+    "FedAdam": "fedgeom.training.rows.fedopt",
+    "FedYogi": "fedgeom.training.rows.fedopt",
+    "Ditto": "fedgeom.training.rows.ditto",
+    "PFedMe": "fedgeom.training.rows.pfedme",
+    "FedPer": "fedgeom.training.rows.fedper",
+    "LocalOnly": "fedgeom.training.rows.local_only",
+    "Interpolated": "fedgeom.training.rows.interpolated",
     "load_model": "fedgeom.methods",
     "PoincareSVC": "fedgeom.geometry.svm",
     "EuclideanSVC": "fedgeom.geometry.svm",
@@ -37,16 +48,27 @@ _HOMES = {
 
 __all__ = [
     "XCLP",
+    "Ditto",
     "EuclideanSVC",
+    "FedAdam",
+    "FedAvg",
+    "FedDyn",
+    "FedPer",
+    "FedProx",
+    "FedYogi",
     "FedgeomError",
     "Hulls",
     "InputError",
+    "Interpolated",
     "Ledger",
+    "LocalOnly",
     "Moments",
+    "PFedMe",
     "PTopoFL",
     "PoincareSVC",
     "Policy",
     "Run",
+    "Scaffold",
     "Shrunk",
     "SiteData",
     "__version__",
@@ -73,6 +95,16 @@ if TYPE_CHECKING:
     from fedgeom.methods.ptopofl.method import PTopoFL
     from fedgeom.methods.shrunk.method import Shrunk
     from fedgeom.methods.xclp.method import XCLP
+    from fedgeom.training.rows.ditto import Ditto
+    from fedgeom.training.rows.fedavg import FedAvg
+    from fedgeom.training.rows.feddyn import FedDyn
+    from fedgeom.training.rows.fedopt import FedAdam, FedYogi
+    from fedgeom.training.rows.fedper import FedPer
+    from fedgeom.training.rows.fedprox import FedProx
+    from fedgeom.training.rows.interpolated import Interpolated
+    from fedgeom.training.rows.local_only import LocalOnly
+    from fedgeom.training.rows.pfedme import PFedMe
+    from fedgeom.training.rows.scaffold import Scaffold
 
 
 def __getattr__(name: str) -> Any:

@@ -73,6 +73,25 @@ def test_a_loop_is_quick_while_a_run_goes_on_and_slow_otherwise(monkeypatch: pyt
     assert node.perf_counter is time.perf_counter  # everything else is the time module's
 
 
+@pytest.mark.parametrize(
+    ("then", "code", "said"),
+    [("pass", 0, ""), ("sys.exit(3)", 3, ""), ("sys.exit('why')", 1, "why"), ("1 / 0", 1, "ZeroDivisionError")],
+)
+def test_a_program_ends_though_a_thread_goes_on(then: str, code: int, said: str) -> None:
+    """Flower's node gives a connection up and lives on, because of the thread that serves: a site would be deaf."""
+    script = f"""
+import sys, threading, time
+from fedgeom.service.processes import end_with
+def program():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    {then}
+end_with(program)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == code
+    assert said in done.stderr
+
+
 def test_programs_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     """A site's program may be killed without warning; its node must not go on without it."""
     child = textwrap.dedent(

@@ -93,10 +93,8 @@ def fedopt(slopes, x, shares, *, rounds, rate, steps, server_rate, beta1, beta2,
     for _ in range(rounds):
         delta = sum(p * (descend(f, x, rate, steps) - x) for p, f in zip(shares, slopes, strict=True))
         m = beta1 * m + (1 - beta1) * delta
-        if yogi:
-            v = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
-        else:
-            v = beta2 * v + (1 - beta2) * delta**2
+        yogis = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
+        v = yogis if yogi else beta2 * v + (1 - beta2) * delta**2
         x = x + server_rate * m / (np.sqrt(v) + tau)
     return x
 

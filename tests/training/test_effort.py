@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_schedules():
     cosine = [scheduled(0.4, "cosine", 0.5, t, 4) for t in range(4)]
     assert cosine == pytest.approx([0.2 * (1 + math.cos(math.pi * t / 4)) for t in range(4)])
     assert cosine[0] == 0.4
-    assert all(a > b > 0 for a, b in zip(cosine, cosine[1:], strict=False))
+    assert all(a > b > 0 for a, b in itertools.pairwise(cosine))
 
 
 def test_objective_value_and_slope_agree():

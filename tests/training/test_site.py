@@ -53,7 +53,7 @@ def test_no_open_question_in_a_secure_run():
 def test_no_masked_question_in_an_open_run():
     talk, _, _ = prepared(FedAvg(secure=False, **SHORT))
     talk.shared = np.ones(3, bool)
-    with pytest.raises(TooFewSitesError, match="round 1 of this run is for 'nothing', not 'train.masked'"):
+    with pytest.raises(TooFewSitesError, match=r"round 1 of this run is for 'nothing', not 'train.masked'"):
         talk._masked(0, Group(talk.members, {"model": np.zeros(3)}))
 
 
@@ -176,7 +176,7 @@ def test_weights_must_not_single_a_site_out(factors):
 
 @pytest.mark.parametrize("factor", [1.5, -0.1, float("nan")])
 def test_weights_are_between_0_and_1(factor):
-    with pytest.raises(DecodeError, match="not a valid 'train.masked' message"):
+    with pytest.raises(DecodeError, match=r"not a valid 'train\.masked' message"):
         weighted({"s0": factor})
 
 

@@ -61,6 +61,8 @@ def _sentence(cls: type[Any]) -> str:
 
 def _leaves(cls: type[Any], name: str) -> list[str]:
     """Return what the answers to a method's own questions reveal, each once."""
+    if hasattr(cls, "leaves"):  # rows of the training table share their questions, and know which they use
+        return list(cls.leaves())
     own = [question for kind, question in cls.site.understands().items() if kind.startswith(f"{name}.")]
     found = [question.answer_reveals or question.answer.reveals for question in own]
     return list(dict.fromkeys(line for line in found if not line.startswith("nothing"))) or ["nothing"]

@@ -38,14 +38,16 @@ def new_folder(base: str | Path) -> Path:
 
 
 @contextmanager
-def kept(folder: Path, out: Console) -> Iterator[None]:
-    """See to it that an interrupted command leaves a folder that says so, and say where it is."""
+def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
+    """See to it that an interrupted command leaves a folder that says so; say where it is and how to go on."""
     try:
         yield
     except KeyboardInterrupt:
         if (folder / "config.json").exists():
             _write_status(folder, "interrupted", "stopped by the user")
             out.print(f"\nInterrupted. What happened so far is in {escape(str(folder))}", soft_wrap=True)
+            if again and (folder / "resume").exists():
+                out.print(f"to go on: {escape(again)}", soft_wrap=True)
         else:
             out.print("\nInterrupted before the run began; nothing was written.")
         raise

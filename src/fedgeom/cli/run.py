@@ -17,24 +17,44 @@ def run(
         typer.Option(help="Where to keep the run: OUT-1, OUT-2, …; runs/<name of the file> if not given."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed, instead of the file's.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Finish the run in this folder, which was interrupted, instead of beginning a new one."),
+    ] = None,
 ) -> None:
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
     from fedgeom.data.sites import holdout
+    from fedgeom.errors import InputError
+    from fedgeom.federation.record import read_folder
     from fedgeom.federation.run import run as conduct
     from fedgeom.service.federation_file import build_method, build_policy, read_federation, read_sites
 
     screen = console()
     plan = read_federation(federation)
     method, policy = build_method(federation, plan), build_policy(federation, plan)
-    chosen = plan.seed if seed is None else seed
+    if resume is not None and (out is not None or seed is not None):
+        raise InputError(
+            "--resume goes on in the folder and with the seed of the run; leave --out and --seed away"
+        )
+    begun = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
+    chosen = begun if seed is None else seed
     sites = [method.understood(site) for site in read_sites(federation, plan)]
     parts = [holdout(site, plan.holdout, chosen) for site in sites]
     train, test = [a for a, _ in parts], [b for _, b in parts]
-    folder = new_folder(out or Path("runs") / federation.stem)
-    with kept(folder, screen):
+    folder = resume or new_folder(out or Path("runs") / federation.stem)
+    with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
-            finished = conduct(method, train, seed=chosen, policy=policy, record=folder, watch=watch)
+            finished = conduct(
+                method,
+                train,
+                seed=chosen,
+                policy=policy,
+                record=folder,
+                resumable=True,
+                resume=resume is not None,
+                watch=watch,
+            )
         screen.print()
         show(finished, train, test, screen, C=getattr(method, "C", 5.0))

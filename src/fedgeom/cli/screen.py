@@ -22,6 +22,13 @@ WORDS = {
     "hulls.reach": "masked sizes",
     "hulls.encode": "masked hulls",
     "hulls.learn": "give every site the model",
+    "names.seal": "sealed label names",
+    "names.open": "the union of the label names",
+    "train.columns": "masked sums of the columns",
+    "train.begin": "tell the sites classes and scale",
+    "train.masked": "train; masked models",
+    "train.open": "train; each site's model",
+    "train.finish": "give every site the model",
     "sum.confirm": "  agree on who is in the sum",
     "sum.unmask": "  unmask the sum, and only the sum",
 }

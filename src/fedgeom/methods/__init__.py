@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from fedgeom.errors import InputError
 from fedgeom.federation import modelfile
 from fedgeom.federation.method import Method
+
+GROUP = "fedgeom.methods"
+"""Other packages add methods by entry points of this group: a name, and where the class is."""
 
 METHODS = {
     "hulls": ("fedgeom.methods.hulls.method", "Hulls", "fedgeom.methods.hulls.model", "HullModel"),
@@ -33,13 +37,21 @@ METHODS = {
         )
     },
 }
-"""For each method: where its class is, and where the class of its models is."""
+"""For each method: where its class is, and where the class of its models is (empty: the class says so itself)."""
+
+for _point in entry_points(group=GROUP):
+    METHODS.setdefault(_point.name, (_point.module, _point.attr, "", ""))
 
 
 def method_class(name: str) -> type[Method]:
     """Return the class of a method by its name."""
+    defined = _defined_here(name)
+    if defined is not None:
+        return defined
     module, cls, _, _ = _entry(name)
     found: type[Method] = getattr(importlib.import_module(module), cls)
+    if found.name != name:
+        raise InputError(f"{module}.{cls} calls itself {found.name!r}, but was installed as the method {name!r}")
     return found
 
 
@@ -49,8 +61,16 @@ def load_model(path: str | Path) -> Any:
     if not file.is_file():
         raise InputError(f"{file} does not exist; wanted a model file, such as RUN/model.safetensors")
     name, arrays, facts = modelfile.from_bytes(file.read_bytes())
-    _, _, module, cls = _entry(name)
-    return getattr(importlib.import_module(module), cls).from_tensors(arrays, facts)
+    module, cls = ("", "") if _defined_here(name) else _entry(name)[2:]
+    model = getattr(importlib.import_module(module), cls) if module else method_class(name).model_type  # type: ignore[attr-defined]
+    return model.from_tensors(arrays, facts)
+
+
+def _defined_here(name: str) -> type[Method] | None:
+    """Return a row of the training table that some other package, or a notebook, defined in this process."""
+    from fedgeom.training.table import DEFINED
+
+    return None if name in METHODS else DEFINED.get(name)
 
 
 def _entry(name: str) -> tuple[str, str, str, str]:

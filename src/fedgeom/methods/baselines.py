@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.hulls import embedding as joint_map
+from fedgeom.training.model import TrainedModel
 
 if TYPE_CHECKING:
     from fedgeom.federation.run import Run
@@ -136,6 +137,8 @@ def score(run: Run, test_sites: Sequence[SiteData]) -> Comparison:
     found = []
     for site in parts:
         model = run.model if everywhere else run.model.at(known[site.name], run.local[site.name])
+        if isinstance(model, TrainedModel) and run.local.get(site.name):
+            model = model.at(run.local[site.name])  # a personal model is tested where it is at home
         found.append(_share(np.asarray(model.predict(site.X)), site.y.astype(str)))
     return Comparison(tuple(site.name for site in parts), tuple(found), (), (), ())
 

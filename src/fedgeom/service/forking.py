@@ -13,10 +13,10 @@ import os
 import signal
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedgeom.service.processes import end_with
 from fedgeom.service.vigil import write_down
 
 ANSWERER = "flwr-clientapp"
@@ -81,8 +81,8 @@ class _Starter:
 
     def _be(self, arguments: Sequence[str], *, quiet: bool) -> None:
         """Be the program, in the child, and end."""
-        code = 1
-        try:
+
+        def program() -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             importlib.import_module("flwr.supercore.exit.exit_handler").registered_exit_handlers.clear()
             if quiet:
@@ -91,12 +91,5 @@ class _Starter:
                 os.dup2(nothing, 2)
             sys.argv = list(arguments)
             self._answer()
-            code = 0
-        except SystemExit as leaving:
-            code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+
+        end_with(program)

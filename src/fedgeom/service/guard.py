@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedgeom.service.processes import end_with
 from fedgeom.service.vigil import Vigil, keep_vigil, marker
 
 APP = Path(__file__).with_name("app")
@@ -134,7 +135,8 @@ def supernode() -> None:
         for place in places:
             setattr(place, beat, HEARTBEAT_SECONDS)
     leave_with(os.getppid())
-    flower_supernode()
+    # When Flower gives a connection up, a thread that serves keeps the node alive, connected to nobody.
+    end_with(flower_supernode)
 
 
 class _GatedServer:

@@ -6,10 +6,13 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from fedgeom.errors import InputError
 
@@ -49,6 +52,24 @@ def running(command: list[str], environment: dict[str, str], log: Path) -> Itera
             yield process
         finally:
             stop(process)
+
+
+def end_with(program: Callable[[], None]) -> NoReturn:
+    """Run a program in this process and end with it, at once: threads that it left behind must not keep it alive."""
+    code = 1
+    try:
+        program()
+        code = 0
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        if isinstance(leaving.code, str):
+            print(leaving.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def stop(process: subprocess.Popen[bytes], *, patience: float = 10.0) -> None:

@@ -88,6 +88,7 @@ class Conversation:
         self.layout = Layout.of(first)
         self.first = self.layout.pack(first)
         self.shared = row.shared(self.layout)
+        self.averaged = self.layout.mask(learner.statistics)[self.shared]
         state, history, best = row.start(self.first[self.shared]), list[float](), math.inf
         kept, waited = state, 0
         for round in range(row.rounds if row.sends else 0):
@@ -180,7 +181,7 @@ class Conversation:
 
     def combine(self, state: State, outcomes: Sequence[Outcome], share: float) -> State:
         """Make the next state from what came of the groups."""
-        return self.row.combine(state, outcomes[0].mean, share)
+        return self.row.next_state(state, outcomes[0].mean, share, self.averaged)
 
     def rates(self, round: int, members: Sequence[str]) -> dict[str, float]:
         """Return each site's learning rate."""

@@ -51,6 +51,7 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
     begun = layout.pack(first)
     whole = begun.copy()
     shared = row.shared(layout)
+    averaged = layout.mask(learner.statistics)[shared]
     state, owns = row.start(whole[shared]), [State() for _ in ordered]
     weights = np.array([float(len(site)) if row.weights == "rows" else 1.0 for site in ordered])
     for round in range(row.rounds if row.sends else 0):
@@ -58,7 +59,8 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
         sent = [row.local(task(at, round), given, owns[at]) for at in range(len(ordered))]
         matrix = np.array([np.concatenate([vectors[name] for name in row.sends]) for vectors in sent])
         mean = aggregate(row.aggregation, matrix, weights, trim=row.trim, bad=row.bad)
-        state = row.combine(state, dict(zip(row.sends, mean.reshape(len(row.sends), -1), strict=True)), 1.0)
+        parts = dict(zip(row.sends, mean.reshape(len(row.sends), -1), strict=True))
+        state = row.next_state(state, parts, 1.0, averaged)
     whole[shared] = state["model"]
     joint = scale[0] if row.scale != "site" else (None, None)
     model = TrainedModel(

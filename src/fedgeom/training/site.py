@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -95,7 +96,7 @@ class TrainingSite(NamingSite[TrainingMemory]):
         masked = row.rounds * row.groups if row.masked and row.sends else 0
         return (*first, *(TrainMasked.kind for _ in range(masked)))
 
-    @property
+    @cached_property
     def method(self) -> Row:
         """The row with the settings on which the site joined."""
         return self.row.from_terms(self.memory.terms)
@@ -150,12 +151,14 @@ class TrainingSite(NamingSite[TrainingMemory]):
         memory = self.memory
         row, at = self.method, slice(None) if rows is None else rows
         X = self.features(self.scaled()[at])
-        places = {name: place for place, name in enumerate(memory.classes)}
-        y = np.array([places[name] for name in self.data.y[at].astype(str).tolist()], np.int64)
+        labels, classes = self.data.y[at].astype(str), memory.classes
+        y = np.zeros(len(labels), np.int64)
+        for place, name in enumerate(classes):
+            y[labels == name] = place
         learner = row.build_learner()
-        first = learner.start(X.shape[1], len(places), np.random.default_rng([self.seed % 2**63, 0]))
+        first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         layout, rng = Layout.of(first), generator(self.seed, round, self.badge.name)
-        return Task(learner, layout, X, y, row.effort(rate), rng, len(places), layout.pack(first))
+        return Task(learner, layout, X, y, row.effort(rate), rng, len(classes), layout.pack(first))
 
     @property
     def seed(self) -> int:
@@ -173,7 +176,8 @@ class TrainingSite(NamingSite[TrainingMemory]):
         row, me, memory = self.method, self.badge.name, self.memory
         aside = set_aside(len(self.data), row.validation, self.seed, me)
         had = memory.before if asked == memory.answered else memory.own
-        task, own = self.task(round, rate, ~aside), {name: array.numpy() for name, array in had.items()}
+        kept = ~aside if aside.any() else None
+        task, own = self.task(round, rate, kept), {name: array.numpy() for name, array in had.items()}
         vectors = self._given(given, task, row)
         loss = 0.0
         if aside.any():

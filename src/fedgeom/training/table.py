@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +24,24 @@ from fedgeom.training.conversation import Conversation
 from fedgeom.training.effort import Effort, scheduled
 from fedgeom.training.learners import Learner, learner_named, register
 from fedgeom.training.learners.logistic import Logistic
+from fedgeom.training.messages import GiveColumnSums, TrainMasked, TrainOpen
 from fedgeom.training.model import TrainedModel
 from fedgeom.training.personal import WAYS, personal_model
 from fedgeom.training.site import TrainingSite
 from fedgeom.training.task import Task
 from fedgeom.training.vectors import Layout, Vector
 
+if TYPE_CHECKING:
+    LearnerOrName = str | Learner
+else:  # federation files are read by these types, and hold names only
+    LearnerOrName = str
+
 MOST_ROUNDS = 500
 MOST_LETTERS = 1000
 """The terms of a run travel in its first question, whose texts are bounded."""
+
+DEFINED: dict[str, type[Row]] = {}
+"""All rows that were defined in this process, by name."""
 
 State = dict[str, Vector]
 """Named vectors: what the coordinator keeps, what it gives, what a site keeps, what it sends."""
@@ -49,10 +58,12 @@ class Row(Method):
     """The vectors that `local` returns; all have the model's length."""
     gives: ClassVar[tuple[str, ...]] = ("model",)
     """The vectors of the coordinator's state that sites are given."""
+    sends_changes: ClassVar[bool] = False
+    """Whether the vector "model" that is sent is a change of the model."""
     needs_steps: ClassVar[bool] = False
     """Whether the row's update rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
 
-    learner: str | Learner = "logistic"
+    learner: LearnerOrName = "logistic"
     """"logistic", the name of a registered learner, or a learner (which is then registered)."""
     C: float = 1.0
     """For "logistic": the inverse penalty, as in scikit-learn."""
@@ -103,6 +114,8 @@ class Row(Method):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "name" in cls.__dict__:
+            DEFINED[cls.name] = cls
         # Each row has a site class of its own: a site knows the row by what it has installed, never from the wire.
         cls.site = type(
             f"{cls.__name__}Site", (cls.site,), {"row": cls, "__doc__": f"Answers for `{cls.__name__}`."}
@@ -187,6 +200,14 @@ class Row(Method):
         """Turn the mean of what was sent by a share of the sites into the coordinator's next vectors."""
         return state | {"model": mean["model"]}
 
+    def next_state(self, state: State, mean: State, share: float, averaged: npt.NDArray[np.bool_]) -> State:
+        """Combine; the entries in ``averaged`` are statistics of rows, which no step of the coordinator fits."""
+        new = self.combine(state, mean, share)
+        if averaged.any():
+            plain = state["model"] + mean["model"] if self.sends_changes else mean["model"]
+            new = new | {"model": np.where(averaged, plain, new["model"])}
+        return new
+
     def personalise(self, task: Task, given: State, own: State) -> Vector:
         """Return the site's own model, given the last joint one."""
         return personal_model(self.personal, task, self.whole(task, given["model"], own), mix=self.mix)
@@ -251,6 +272,21 @@ class Row(Method):
         if values.get("classes") is not None:
             values["classes"] = tuple(str(values["classes"]).split("\n"))
         return cls(**values)
+
+    @classmethod
+    def leaves(cls) -> tuple[str, ...]:
+        """Return what leaves a site, as the ledger says it, with the settings where nothing is said."""
+        row, shared = cls(), TrainingSite.understands()
+        own = [question for kind, question in cls.site.understands().items() if kind not in shared]
+        lines = [question.answer_reveals or question.answer.reveals for question in own]
+        if row.scale == "joint":
+            lines.append(GiveColumnSums.answer_reveals)
+        if row.sends and row.masked:
+            lines.append(TrainMasked.answer_reveals)
+            lines.append(f"with secure=False or a robust aggregation instead: {TrainOpen.answer_reveals}")
+        elif row.sends:
+            lines.append(TrainOpen.answer_reveals)
+        return tuple(lines)
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""

@@ -2,7 +2,7 @@
 
 `FlowerEngine` runs inside a Flower ServerApp and sends each question as one Flower message;
 `answer_message` runs inside a ClientApp and answers it with the site's own `Site` class. Flower starts a new
-process for every message; what a site remembers travels in the Flower context.
+process for every message; what a site remembers travels in the Flower context (sealed: `fedgeom.service.journal`).
 """
 
 from __future__ import annotations

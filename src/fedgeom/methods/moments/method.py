@@ -101,9 +101,12 @@ class MomentsSite(NamingSite[MomentsMemory]):
     def receive(self, ask: Receive) -> Received:
         """Keep the model; it speaks the agreed names."""
         try:
-            self._model(ask.model).predict(self.data.X[:1])
+            with np.errstate(all="ignore"):
+                usable = bool(np.isfinite(self._model(ask.model).decision_function(self.data.X)).all())
         except (FedgeomError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise ProtocolError("the model that came cannot be used") from error
+        if not usable:
+            raise ProtocolError("the model that came gives no finite scores")
         self.memory.model = ask.model
         return Received()
 

@@ -18,8 +18,8 @@ from fedgeom.methods.shrunk.site import ShrunkSite
 from fedgeom.training.conversation import Conversation
 from fedgeom.training.table import Row
 
-RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, np.inf)
+RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+STRENGTHS = (3.0, 10.0, 30.0, 100.0, np.inf)
 MOST_COLUMNS = 100
 OWN = ("name", "rounds", "scale", "classes", "least_points", "smallest", "folds", "borrowed", "temperature")
 
@@ -42,9 +42,9 @@ class Shrunk(Row):
     """Newton's steps towards the joint models; all α and folds take them together."""
     folds: int = 5
     """How many parts the rows are cut into for cross-validation."""
-    borrowed: float = 400.0
+    borrowed: float = 200.0
     """How many rows' worth of the others' evidence a site adds to its own."""
-    temperature: float = 0.005
+    temperature: float = 0.01
     """How sharply candidates with better evidence are preferred (in units of AUC)."""
 
     def __post_init__(self) -> None:

@@ -132,7 +132,6 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
     def count_rows(self, ask: CountRows) -> Rows:
         """Open the mail and say how many rows there are."""
         self.keep_to_terms(hide_labelled=ask.hide)
-        self.keep_to_terms(hide_labelled=ask.hide)
         self.open_letters(ask.members, ask.letters)
         wanted = np.ones(len(self.data), bool) if ask.hide else self.labelled
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))

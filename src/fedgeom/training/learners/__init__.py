@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ class Learner(ABC):
     """By this name a site finds the learner."""
     head: tuple[str, ...] = ()
     """The arrays that `FedPer` keeps at the site."""
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The arrays that describe rows, such as running means: they are averaged, never stepped along."""
+        return ()
 
     @abstractmethod
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
@@ -74,6 +80,9 @@ class Learner(ABC):
         return layout.unpack(w)
 
 
+GROUP = "fedgeom.learners"
+"""Other packages offer learners by entry points of this group: a site then finds them by name."""
+
 _BUILT_IN = {"logistic": ("fedgeom.training.learners.logistic", "Logistic")}
 _REGISTERED: dict[str, Learner] = {}
 
@@ -86,13 +95,24 @@ def register(learner: Learner) -> Learner:
     return learner
 
 
+def _installed(name: str) -> Learner:
+    """Load a learner that an installed package offers by an entry point."""
+    offered = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in offered:
+        known = ", ".join(dict.fromkeys([*_BUILT_IN, *_REGISTERED, *offered]))
+        raise InputError(f"there is no learner {name!r} here; there are: {known} (see fedgeom.training.register)")
+    learner = offered[name].load()
+    if not isinstance(learner, Learner) or learner.name != name:
+        raise InputError(f"the entry point {name!r} of {GROUP} gives {learner!r}; wanted a Learner of that name")
+    return learner
+
+
 def learner_named(name: str, **options: Any) -> Learner:
     """Return a learner by its name; options are for those that come with fedgeom."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name not in _BUILT_IN:
-        known = ", ".join([*_BUILT_IN, *_REGISTERED])
-        raise InputError(f"there is no learner {name!r} here; there are: {known} (see fedgeom.training.register)")
+        return register(_installed(name))
     module, cls = _BUILT_IN[name]
     learner: Learner = getattr(importlib.import_module(module), cls)(**options)
     return learner

@@ -23,8 +23,9 @@ Build = Callable[[int, int], "torch.nn.Module"]
 class TorchLearner(Learner):
     """Wraps ``build(columns, classes)``, which returns a module that maps rows to one score per class.
 
-    Making one registers it under its name in this process. Floating-point buffers, such as running means, are
-    averaged like parameters; counters stay where they are.
+    Making one registers it under its name in this process. The module is built once and used for all sites in the
+    process, so every use first writes over all that is in it. Floating-point buffers, such as running means, travel
+    and are averaged with the parameters; counters begin anew in every round.
     """
 
     def __init__(self, name: str, build: Build, *, head: tuple[str, ...] = ()):
@@ -38,13 +39,13 @@ class TorchLearner(Learner):
         self._torch, self._build = torch, build
         self._shape = (0, 0)
         self._module: torch.nn.Module | None = None
+        self._counters: dict[str, Any] = {}
+        self._normalises = False
         register(self)
 
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
         """Return the module's own initial parameters, drawn from a seed that ``rng`` gives."""
-        with self._seeded(int(rng.integers(2**31))):
-            self._shape = (0, 0)
-            self.bind(columns, classes)
+        self._make(columns, classes, int(rng.integers(2**31)))
         missing = sorted(set(self.head) - set(self._floats()))
         if missing:
             raise InputError(
@@ -55,7 +56,22 @@ class TorchLearner(Learner):
     def bind(self, columns: int, classes: int) -> None:
         """Build the module; its own numbers are written over before each use."""
         if self._shape != (columns, classes):
-            self._shape, self._module = (columns, classes), self._build(columns, classes)
+            self._make(columns, classes, 0)
+
+    def _make(self, columns: int, classes: int, seed: int) -> None:
+        with self._seeded(seed):  # the process's own randomness stays as it was
+            module = self._build(columns, classes)
+        self._shape, self._module = (columns, classes), module
+        counters = [(name, b) for name, b in module.named_buffers() if not b.is_floating_point()]
+        self._counters = {name: buffer.clone() for name, buffer in counters}
+        norm = self._torch.nn.modules.batchnorm._BatchNorm
+        self._normalises = any(isinstance(part, norm) for part in module.modules())
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The module's floating-point buffers."""
+        assert self._module is not None
+        return tuple(name for name, buffer in self._module.named_buffers() if buffer.is_floating_point())
 
     def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
         """Return the mean cross-entropy, as in evaluation."""
@@ -66,9 +82,10 @@ class TorchLearner(Learner):
 
     def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
         """Return the gradient of the mean cross-entropy; zero for buffers."""
-        module = self._load(parameters)
-        module.train()
-        self._backward(module, self._rows(X), self._torch.from_numpy(y))
+        with self._seeded(0):
+            module = self._load(parameters)
+            module.train()
+            self._backward(module, self._rows(X), self._torch.from_numpy(y))
         slopes = {name: p.grad for name, p in module.named_parameters()}
         return {
             name: np.zeros(tuple(tensor.shape)) if slopes.get(name) is None else slopes[name].double().numpy()  # type: ignore[union-attr]
@@ -104,13 +121,21 @@ class TorchLearner(Learner):
             tensors = dict(module.named_parameters())
             terms = _Terms(objective, layout, torch)
             for at in effort.batches(len(X), rng):
-                index = torch.from_numpy(at)
+                index = torch.from_numpy(self._two_at_least(at, len(X)))
                 self._backward(module, rows[index], labels[index])
                 with torch.no_grad():
                     for name, tensor in tensors.items():
                         if tensor.grad is not None:
                             tensor.sub_(effort.rate * (tensor.grad + terms.gradient(name, tensor)))
         return {name: tensor.detach().double().numpy().copy() for name, tensor in self._floats().items()}
+
+    def _two_at_least(self, at: Classes, rows: int) -> Classes:
+        """Give a lonely row its neighbour, where batches are normalised: one row has no spread."""
+        if len(at) > 1 or not self._normalises:
+            return at
+        if rows == 1:
+            raise InputError(f"learner {self.name!r} normalises batches, which takes two rows; the site has one")
+        return np.array([at[0], (at[0] + 1) % rows])
 
     def _backward(self, module: torch.nn.Module, rows: Any, labels: Any) -> None:
         module.zero_grad()
@@ -131,6 +156,9 @@ class TorchLearner(Learner):
         with self._torch.no_grad():
             for name, tensor in self._floats().items():
                 tensor.copy_(self._torch.from_numpy(np.ascontiguousarray(parameters[name])))
+            for name, buffer in self._module.named_buffers():
+                if name in self._counters:
+                    buffer.copy_(self._counters[name])
         return self._module
 
     @contextmanager

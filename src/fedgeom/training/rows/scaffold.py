@@ -24,6 +24,7 @@ class Scaffold(Row):
     name: ClassVar[str] = "scaffold"
     sends: ClassVar[tuple[str, ...]] = ("model", "variate")
     gives: ClassVar[tuple[str, ...]] = ("model", "variate")
+    sends_changes: ClassVar[bool] = True
     needs_steps: ClassVar[bool] = True
 
     weights: Literal["rows", "sites"] = "sites"
