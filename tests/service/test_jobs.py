@@ -191,6 +191,22 @@ def test_resuming_stops_what_nobody_conducts(coordinator, job, flower):
     assert not (job.run_folder / "events.jsonl").exists()
 
 
+@pytest.mark.parametrize(("said", "goes_on"), [("[code: 18] Run is already finished.", True), ("no", False)])
+def test_a_run_that_ends_just_when_it_should_be_stopped(coordinator, job, flower, monkeypatch, said, goes_on):
+    """Between asking how the run stands and stopping it, it may end."""
+    submit.start(coordinator, job)
+
+    def refuse(folder, command):
+        raise InputError(f"Flower refused: {said}")
+
+    monkeypatch.setattr(submit, "flower_call", refuse)
+    if goes_on:
+        assert submit.start(coordinator, job) == "2"
+    else:
+        with pytest.raises(InputError, match="refused: no"):
+            submit.start(coordinator, job)
+
+
 def test_resuming_joins_a_run_that_goes_on(coordinator, job, flower):
     submit.start(coordinator, job)
     with held(job.run_folder / "lock", "busy"):

@@ -10,6 +10,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.training import FedAvg, LocalOnly, Scaffold, TrainedModel, simulate
+from fedgeom.training.site import set_aside
 from tests.training.making import BOWLS, ROWS, bowls, losing, row_class, unlike, whole
 
 SITES = unlike(n_sites=4)
@@ -184,6 +185,18 @@ def test_loss_on_rows_set_aside_falls_and_is_the_same_masked_and_open():
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
     assert losses[0][0] == pytest.approx(math.log(2))  # an untrained model tosses a coin
     assert losses[0][3] < losses[0][0]
+
+
+def test_no_penalty_belongs_to_rows_set_aside(tmp_path):
+    """The loss is the mean negative log-likelihood of those rows under the model of the round before."""
+    run = fedgeom.run(FedAvg(rounds=2, validation=0.25, C=0.01), SITES, record=tmp_path / "run")
+    model = fedgeom.load_model(tmp_path / "run" / "rounds" / "0001.safetensors")
+    chances = []
+    for site in SITES:
+        rows = site.take(set_aside(len(site), 0.25, 0, site.name))
+        at = [model.names.index(label) for label in rows.y]
+        chances += model.predict_proba(rows.X)[np.arange(len(at)), at].tolist()
+    assert run.metrics["loss on rows set aside"][1] == pytest.approx(-np.log(chances).mean(), abs=1e-6)
 
 
 def test_stopping_keeps_the_best_model(tmp_path):

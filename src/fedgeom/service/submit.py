@@ -142,7 +142,7 @@ def start(folder: CoordinatorFolder, job: Job) -> str:
     if known and is_conducted(job):
         return known[-1]
     if known and flower_status(folder, known[-1]).startswith(("running", "pending", "starting")):
-        flower_call(folder, flower.stop_run(known[-1]))  # its process died; nobody conducts it any more
+        _stop_run(folder, known[-1])  # its process died; nobody conducts it any more
     write_status(job.run_folder, "submitted", "")
     (job.run_folder / "events.jsonl").unlink(missing_ok=True)
     number = start_flower_run(folder, job.name)
@@ -194,12 +194,21 @@ def _give_up(job: Job, why: str) -> Status:
 
 def stop(folder: CoordinatorFolder, job: Job, number: str, *, patience: float = 15.0) -> None:
     """Ask Flower to stop a run, and leave a folder that says so."""
-    flower_call(folder, flower.stop_run(number))
+    _stop_run(folder, number)
     until = time.monotonic() + patience
     while is_conducted(job) and time.monotonic() < until:
         time.sleep(0.2)
     if read_status(job.run_folder).state not in ENDS:
         write_status(job.run_folder, "interrupted", "stopped by the user")
+
+
+def _stop_run(folder: CoordinatorFolder, number: str) -> None:
+    """Ask Flower to stop a run; that it has ended meanwhile is as good."""
+    try:
+        flower_call(folder, flower.stop_run(number))
+    except InputError as error:
+        if "already finished" not in str(error):
+            raise
 
 
 def _need_coordinator(folder: CoordinatorFolder) -> None:
