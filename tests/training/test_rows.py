@@ -8,6 +8,7 @@ import pytest
 from fedgeom.errors import InputError
 from fedgeom.training import (
     Ditto,
+    Effort,
     FedAdam,
     FedAvg,
     FedDyn,
@@ -18,11 +19,13 @@ from fedgeom.training import (
     LocalOnly,
     PFedMe,
     Scaffold,
+    Task,
     pooled,
     simulate,
 )
+from fedgeom.training.vectors import Layout
 from tests.training import papers
-from tests.training.making import BOWLS, bowls, unlike, whole
+from tests.training.making import BOWLS, Bowl, bowls, unlike, whole
 
 SITES = unlike()
 SLOPES, SHARES = papers.logistic_slopes(SITES), papers.shares_of(SITES)
@@ -183,6 +186,37 @@ def test_fedper():
     assert done.model.parameters["intercept"] == pytest.approx([0.0])
     for site, vector in zip(SITES, personal, strict=True):
         assert whole(done.personal[site.name]) == pytest.approx(vector, **NEAR)
+
+
+def bowl_task(*rows, rate=0.1, batch=None):
+    """One round at one site with these rows (a, h)."""
+    table, learner = np.array(rows, float), Bowl()
+    layout = Layout.of({"w": np.zeros(1)})
+    effort = Effort(steps=2, batch=batch, rate=rate)
+    return Task(
+        learner, layout, table, np.zeros(len(table), np.int64), effort, np.random.default_rng(0), 2, np.zeros(1)
+    )
+
+
+def test_scaffolds_variate_of_a_site_that_missed_rounds():
+    """Option II as it stands: with all sites in all rounds a variate without − c would go unnoticed."""
+    own = {"variate": np.array([3.0])}
+    sent = Scaffold().local(bowl_task((10, 1)), {"model": np.array([1.0]), "variate": np.array([2.0])}, own)
+    y = 1.0
+    for _ in range(2):
+        y -= 0.1 * ((y - 10) - 3 + 2)
+    assert own["variate"] == pytest.approx([3 - 2 + (1 - y) / (2 * 0.1)])
+    assert sent["model"] == pytest.approx([y - 1])
+    assert sent["variate"] == pytest.approx(own["variate"] - 3)
+
+
+def test_pfedme_looks_at_one_minibatch_in_each_local_round():
+    row = PFedMe(lam=1.0, local_rounds=1, inner_steps=3, inner_rate=0.5, outer_rate=0.5, batch=1)
+    sent = row.local(bowl_task((10, 1), (-6, 1), batch=1), {"model": np.zeros(1)}, {})["model"][0]
+    assert sent in (
+        pytest.approx(10 / 4),
+        pytest.approx(-6 / 4),
+    )  # half way to (a + 0)/2; the mean of both would be 0.5
 
 
 # A share of the sites: the papers' |S|/N.

@@ -151,6 +151,16 @@ def test_running_variances_stay_positive(row):
     assert np.isfinite(model.predict_proba(SITES[0].X)).all()
 
 
+@pytest.mark.parametrize("row", [FedAvg(), FedAdam(), FedDyn(), Scaffold(server_rate=0.5)])
+def test_statistics_are_averaged_by_every_row(row):
+    state = row.start(np.array([1.0, 2.0]))
+    change = {name: np.array([0.3, 0.4]) for name in row.sends}
+    mean = change if row.sends_changes else {"model": np.array([1.3, 2.4])}
+    new = row.next_state(state, mean, 1.0, np.array([False, True]))["model"]
+    assert new[1] == pytest.approx(2.4)
+    assert new[0] == row.combine(state, mean, 1.0)["model"][0]
+
+
 def test_fedper_keeps_the_head_at_home():
     run = fedgeom.run(FedPer(learner="test-deep", **SHORT), SITES)
     first = DEEP.start(4, 3, np.random.default_rng([0, 0]))

@@ -93,9 +93,8 @@ class Conversation:
         kept, waited = state, 0
         for round in range(row.rounds if row.sends else 0):
             new, loss = self.round(round, state)
-            if not math.isnan(
-                loss
-            ):  # the loss is that of the model given out, so it tells of `state`, not of `new`
+            # The loss is that of the model given out, so it tells of `state`, not of `new`.
+            if not math.isnan(loss):
                 history.append(loss)
                 if loss < best - 1e-12:
                     best, kept, waited = loss, state, 0
