@@ -145,7 +145,7 @@ def test_a_share_of_the_sites_trains(secure, share):
 
 
 def test_sampled_rounds_are_the_same_masked_and_open():
-    """In a secure round the sites that were not drawn add zeros: without them nobody could unmask the sum."""
+    """In a secure round the sites that were not drawn are witnesses: without them nobody could unmask the sum."""
     sites = unlike(n_sites=7, rows=6)
     models = [
         fedgeom.run(Scaffold(share=0.4, secure=secure, smallest=3, **SHORT), sites).model.to_bytes()
@@ -154,14 +154,14 @@ def test_sampled_rounds_are_the_same_masked_and_open():
     assert models[0] == models[1]
 
 
-def test_zeros_do_not_count_as_sites():
+def test_witnesses_do_not_count_as_sites():
     """Of three that train among seven two are lost: the sum would be the third's own model, and is not unmasked."""
     sites = unlike(n_sites=7, rows=6)
     row = FedAvg(share=0.4, smallest=3, **SHORT)
     drawn = next(iter_drawn(row, sites))
     assert len(drawn) == 3
     kind = losing({name: {0} for name in drawn[:2]}, b"train.masked")
-    with pytest.raises(TooFewSitesError, match=r"a sum of 1.0 sites; the policy asks for 3"):
+    with pytest.raises(TooFewSitesError, match="1 sites answered with their masked vectors, 3 are needed"):
         fedgeom.run(row, sites, interfere=kind)
 
 

@@ -47,7 +47,8 @@ def trimmed_mean(vectors: Matrix, weights: Vector, *, trim: float = 0.2) -> Vect
 def krum(vectors: Matrix, weights: Vector, *, bad: int) -> Vector:
     """Return the vector nearest to its n − f − 2 nearest neighbours (Blanchard et al. 2017), f = ``bad``.
 
-    With fewer than f + 3 vectors there are no such neighbours; then one neighbour decides.
+    With fewer than f + 3 vectors there are no such neighbours; then one neighbour decides. Of equally good vectors
+    (two that are each other's only neighbour are) the first in lexical order is taken: the sites' order plays no part.
     """
     gaps = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
     np.fill_diagonal(gaps, np.inf)
@@ -55,7 +56,7 @@ def krum(vectors: Matrix, weights: Vector, *, bad: int) -> Vector:
     if len(vectors) == 1:
         return np.array(vectors[0])
     scores = np.sort(gaps, axis=1)[:, :near].sum(axis=1)
-    return np.array(vectors[int(np.argmin(scores))])
+    return np.array(min(vectors[scores <= scores.min()].tolist()))
 
 
 def geometric_median(vectors: Matrix, weights: Vector, *, steps: int = 200, tolerance: float = 1e-10) -> Vector:

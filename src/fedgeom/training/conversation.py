@@ -73,8 +73,6 @@ class Conversation:
         self.strikes: dict[str, int] = {}
         self.layout: Layout
         self.cohort: Cohort
-        self.silent: set[str] = set()
-        """The sites that did not answer in this round."""
         self._sums = 0
 
     def hold(self) -> TrainedModel:
@@ -148,14 +146,9 @@ class Conversation:
         self._sums += 1
         return self._sums - 1
 
-    @property
-    def there(self) -> tuple[str, ...]:
-        """The sites that are still waited for."""
-        return tuple(name for name in self.members if self.strikes.get(name, 0) < STRIKES)
-
     def chosen(self, round: int) -> tuple[str, ...]:
         """Return the sites that train in this round."""
-        there = self.there
+        there = tuple(name for name in self.members if self.strikes.get(name, 0) < STRIKES)
         wanted = max(self.row.smallest, math.ceil(self.row.share * len(self.members)))
         if wanted >= len(there):
             return there
@@ -164,12 +157,11 @@ class Conversation:
 
     def round(self, round: int, state: State) -> tuple[State, float]:
         """Hold one round; return the next state and the loss of this one on rows set aside."""
-        asked, self.silent = self.chosen(round), set()
+        asked = self.chosen(round)
         outcomes = self.exchange(round, self.groups(round, state, asked))
         answered = {name for outcome in outcomes for name in outcome.sites}
-        self.silent |= set(asked) - answered
-        for name in {*asked, *self.silent}:
-            self.strikes[name] = self.strikes.get(name, 0) + 1 if name in self.silent else 0
+        for name in asked:
+            self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1
         rows = sum(outcome.aside_rows for outcome in outcomes)
         loss = sum(outcome.aside_loss for outcome in outcomes) / rows if rows else math.nan
         return self.combine(state, outcomes, len(answered) / len(self.members)), loss
@@ -195,25 +187,20 @@ class Conversation:
     def _masked(self, round: int, group: Group) -> Outcome:
         row, size = self.row, int(self.shared.sum())
         given, rates = _arrays(group.given), self.rates(round, group.members)
-        # All sites take part in every sum, or too few would be there to unmask it: those outside add zeros.
-        everyone = tuple(sorted({*self.there, *group.members}))
-        factors = {name: group.factor(name) if name in group.members else 0.0 for name in everyone}
+        factors = {name: group.factor(name) for name in group.members}
         total = secure_sum(
             self.cohort,
             self.next_sum(),
             lambda ticket: TrainMasked(ticket=ticket, round=round, given=given, factors=factors, rates=rates),
             modulus=2**64,
             length=len(row.sends) * size + 3,
-            among=everyone,
+            among=group.members,
             smallest=row.smallest,
         )
-        self.silent |= set(everyone) - set(total.sites)
-        trained = tuple(name for name in total.sites if name in group.members)
-        self._need(trained, group)
         sums = from_fixed(total.vector, fraction_bits=FRACTION_BITS)
         weight, loss, rows = sums[-3:]
         parts = (sums[:-3] / weight).reshape(len(row.sends), size)
-        return Outcome(dict(zip(row.sends, parts, strict=True)), trained, float(loss), round_count(rows))
+        return Outcome(dict(zip(row.sends, parts, strict=True)), total.sites, float(loss), round_count(rows))
 
     def _need(self, trained: Sequence[str], group: Group) -> None:
         """Raise `TooFewSitesError` when too few of a group came through the round."""

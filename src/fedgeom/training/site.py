@@ -208,7 +208,7 @@ class TrainingSite(NamingSite[TrainingMemory]):
 
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> MaskedVector:
-        """Train and add the result to the secure sum; a site that counts nothing in it adds zeros."""
+        """Train and add the result to the secure sum."""
         ticket, factors = ask.ticket, ask.factors
         if set(factors) != set(ticket.participants):
             raise ProtocolError("the weights are not those of the sites that are summed")
@@ -216,15 +216,10 @@ class TrainingSite(NamingSite[TrainingMemory]):
         self.admit(ticket)
         if set(factors.values()) != {1.0}:
             self.memory.factors[ticket.round] = factors
-        factor, sends = factors[self.badge.name], self.method.sends
-        if factor:
-            sent, weight, loss, rows = self.train(ticket.about, ask.round, ask.given, self._rate(ask.rates))
-            weight *= factor
-            parts = [weight * np.asarray(sent[name], np.float64) for name in sends]
-            total = np.concatenate([*parts, [weight, loss, float(rows)]])
-        else:
-            shared = self.method.shared(self.task(ask.round, self.method.rate).layout)
-            total = np.zeros(len(sends) * int(shared.sum()) + 3)
+        sent, weight, loss, rows = self.train(ticket.about, ask.round, ask.given, self._rate(ask.rates))
+        weight *= factors[self.badge.name]
+        parts = [weight * np.asarray(sent[name], np.float64) for name in self.method.sends]
+        total = np.concatenate([*parts, [weight, loss, float(rows)]])
         sites = len(ticket.participants)
         return self.mask(ticket, to_fixed(total, fraction_bits=FRACTION_BITS, sites=sites))
 
