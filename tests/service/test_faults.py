@@ -50,3 +50,18 @@ def test_a_killed_coordinator_and_a_killed_site_end_in_the_undisturbed_model(fed
     assert status["state"] == "finished", status
     expected = fedgeom.run(method, [federation.data[name] for name in THREE]).model.to_bytes()
     assert (job.run_folder / "model.safetensors").read_bytes() == expected
+
+
+def test_training_goes_on_after_any_round_as_if_nothing_had_happened(federation: Federation) -> None:
+    """Steps 1 to 8 join, agree on names and scale and begin; a secure round takes three more."""
+    method = METHODS["scaffold"]
+    job = federation.submit(settings(method, only=THREE, times="wait = 10\ndeadline = 30\n"), name="rounds")
+    for step in (11, 14):
+        assert reached(federation, job, step), federation.status(job)
+        if federation.kill_conductor(job):
+            federation.resume(job)
+    status = federation.wait(job, 150)
+    assert status["state"] == "finished", status
+    expected = fedgeom.run(method, [federation.data[name] for name in THREE]).model.to_bytes()
+    assert (job.run_folder / "model.safetensors").read_bytes() == expected
+    assert len(list((job.run_folder / "rounds").iterdir())) == 2
