@@ -322,6 +322,10 @@ def page(results: dict[str, Any]) -> str:
         "function of the rows, so whoever knows all but one can tell which of two candidates was there. The model",
         "that is sent with it gives away single rows when few make a step. What helps is what hides single sites and",
         "rows: secure sums (only the sum over sites is seen), many rows per step, and noise with a proof, at a price.",
+        "",
+        "These are simple attacks: one step is inverted, though steps of several rounds add up, and members are told",
+        "by their loss alone, though an attacker with models of similar rows does better. What withstands them is not",
+        "proven safe.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from fedgeom.methods.xclp import method as xclp_method
 from fedgeom.methods.xclp.anchored_site import XclpSite
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.methods.xclp.plain import plain
+from fedgeom.methods.xclp.scores import labels_and_confidence
 
 CLASSES = 3
 
@@ -41,6 +44,7 @@ def twin(sites: list[SiteData], method: fedgeom.XCLP, seed: int = 0):
         k=method.neighbours,
         alpha=method.alpha,
         prior=method.prior,
+        confidence=method.confidence,
         seed=seed,
         anchors=method.anchors,
         m=method.code,
@@ -74,6 +78,83 @@ def test_secure_equals_plain_through_anchors(seed: int) -> None:
     assert_same(run, sites, twin(sites, method, seed=seed))
     again = fedgeom.run(method, sites, seed=seed)
     assert again.model.to_bytes() == run.model.to_bytes()
+
+
+CODE = {
+    "pairs": fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False, confidence="code"),
+    "anchors": fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, least_cell=3, confidence="code"),
+}
+
+
+@pytest.mark.parametrize("variant", ["ours", "paper", "code"])
+@pytest.mark.parametrize("graph", ["pairs", "anchors"])
+def test_confidences_of_the_reference_code_equal_plain(graph: str, variant: str) -> None:
+    sites = cones(4, rows=20, noise=0.6)
+    method = replace(CODE[graph], variant=variant)
+    run = fedgeom.run(method, sites, seed=2)
+    assert_same(run, sites, twin(sites, method, seed=2))
+    before = fedgeom.run(replace(method, confidence="entropy"), sites, seed=2)
+    for site in sites:
+        assert run.labels[site.name].tolist() == before.labels[site.name].tolist()
+    labels = np.concatenate([run.labels[s.name] for s in sites])
+    sure, entropy = (np.concatenate([r.confidences[s.name] for s in sites]) for r in (run, before))
+    names, given, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    assert len(names) == CLASSES
+    assert len(set(sizes)) > 1
+    largest = np.ceil(entropy.max() * 4096) / 4096
+    assert np.allclose(sure, entropy / largest * (len(labels) / (CLASSES * sizes))[given], atol=1e-6)
+
+
+def test_confidences_of_the_reference_code_by_hand() -> None:
+    """Two directions, 18 rows along one and 9 along the other: all are certain, and weigh 27/(2·18) and 27/(2·9)."""
+    X, y = np.eye(3)[[0] * 6 + [1] * 3], np.array([0, *[-1] * 5, 1, -1, -1])
+    sites = [SiteData("a", X, y), *(SiteData(name, X, np.full(9, -1)) for name in "bc")]
+    method = fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1, code=1, confidence="code")
+    run = fedgeom.run(method, sites)
+    for name in "abc":
+        assert run.labels[name].tolist() == ["0"] * 6 + ["1"] * 3
+        assert np.allclose(run.confidences[name], [0.75] * 6 + [1.5] * 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("graph", ["pairs", "anchors"])
+def test_one_more_sum_and_only_where_it_is_wanted(graph: str) -> None:
+    sites = cones(3, rows=12, labelled=0.6)
+    kinds = {}
+    for confidence in ("entropy", "code"):
+        method = replace(CODE[graph], confidence=confidence)
+        run = fedgeom.run(method, sites)
+        kinds[confidence] = XclpSite.sums(method.parameters())
+        told = [entry for entry in run.ledger if "largest confidence of any row" in entry.reveals]
+        assert len(told) == (3 if confidence == "code" else 0)
+    assert kinds["code"] == (*kinds["entropy"], "xclp.label-counts")
+
+
+@pytest.mark.parametrize("step", ["xclp.label-counts", "last sum.confirm", "xclp.weigh"])
+@pytest.mark.parametrize("graph", ["pairs", "anchors"])
+def test_a_site_lost_while_confidences_are_scaled_leaves_the_others_theirs(graph: str, step: str) -> None:
+    sites = cones(5, rows=12, noise=0.6)
+    victim, seen = sites[2].name, []
+
+    def interfere(name: str, request: bytes) -> str | None:
+        kind = unpack(request).kind
+        if name == victim:
+            seen.append(f"last {kind}" if "xclp.label-counts" in seen else kind)
+            return "the process was killed" if step in seen or f"last {step}" in seen else None
+        return None
+
+    run = fedgeom.run(CODE[graph], sites, interfere=interfere)
+    assert set(run.lost) == {victim}
+    others = [site.name for site in sites if site.name != victim]
+    counted = others if step == "xclp.label-counts" else [site.name for site in sites]
+    assert set(run.confidences) == set(others)
+    assert set(run.labels) >= set(others)
+    labels = np.concatenate([run.labels[name] for name in counted])
+    entropy = {name: labels_and_confidence(run.local[name]["scores"])[1] for name in counted}
+    largest = np.ceil(max(map(np.max, entropy.values())) * 4096) / 4096
+    for name in others:
+        sizes = np.array([np.sum(labels == label) for label in run.labels[name]])
+        wanted = entropy[name] / largest * len(labels) / (CLASSES * sizes)
+        assert np.allclose(run.confidences[name], wanted, atol=1e-12)
 
 
 def test_labels_are_found_and_only_the_site_has_them() -> None:
@@ -255,6 +336,7 @@ def test_the_coordinator_never_sees_labels_and_not_the_hidden_projection() -> No
         ({"variant": "best"}, "best"),
         ({"prior": "magic"}, "magic"),
         ({"hamming": "trust"}, "trust"),
+        ({"confidence": "certain"}, "confidence='certain' is unknown"),
     ],
 )
 def test_wrong_parameters_say_what_is_wanted(changes: dict[str, object], message: str) -> None:

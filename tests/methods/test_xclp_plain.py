@@ -15,6 +15,8 @@ from fedgeom.methods.xclp.plain import VARIANTS, label_numbers, per_client, plai
 from fedgeom.methods.xclp.prior import base_shares, em_prior, own_prior, site_prior, skew_weight, with_prior
 from fedgeom.methods.xclp.scores import (
     class_weights,
+    code_confidence,
+    confidence_level,
     is_labelled,
     labels_and_confidence,
     normalise_classes,
@@ -181,6 +183,27 @@ def test_the_reference_codes_confidences_are_options() -> None:
     np.testing.assert_allclose(weighted, plain_ * np.array([1.5, 1.5, 0.75])[labels] / np.array([1, 2, 2]))
 
 
+def test_the_reference_codes_confidences_by_hand() -> None:
+    """Shares of 3/4 and 1/4 have confidence 0.18872, on the grid 774/4096; labels 0, 1, 1 weigh 3/2 and 3/4."""
+    one, two = [[3.0, 1.0]], [[1.0, 3.0], [2.0, 6.0], [0.0, 0.0]]
+    level = max(confidence_level(labels_and_confidence(Z)[1]) for Z in (one, two))
+    assert level == 774
+    np.testing.assert_allclose(code_confidence(one, level, [1, 2]), [0.188722 * 4096 / 774 * 1.5], rtol=1e-5)
+    expected = 0.188722 * 4096 / 774 * 0.75
+    np.testing.assert_allclose(code_confidence(two, level, [1, 2]), [expected, expected, 0], rtol=1e-5)
+    assert code_confidence([[1.0, 1.0]], 0, [1, 0]).tolist() == [0.0]  # nobody is sure of anything
+    assert confidence_level([1.0]) == 4096
+
+
+def test_later_rows_are_scaled_like_the_others(small: tuple[list[Part], list[np.ndarray]]) -> None:
+    sites, _ = small
+    found, before = (plain(sites, graph="anchors", confidence=how) for how in ("code", "entropy"))  # type: ignore[arg-type]
+    assert found.joint is not None
+    later, plainly = (r.predict(sites[1][0], 0) for r in (found, before))
+    np.testing.assert_array_equal(later.codes, plainly.codes)
+    np.testing.assert_allclose(later.confidence, code_confidence(plainly.scores, *found.joint))
+
+
 def test_one_class_is_certain_and_negative_rounding_is_nothing() -> None:
     assert labels_and_confidence([[2.0]])[1].tolist() == [1.0]
     assert labels_and_confidence([[-1e-18, 0.0]])[0].tolist() == [-1]
@@ -318,6 +341,7 @@ def test_rows_without_evidence_stay_without() -> None:
         (lambda: plain([(np.ones((2, 2)), [0])]), "site 0"),
         (lambda: plain([(np.ones((2, 2)), [0, 1])], variant="best"), "best"),  # type: ignore[arg-type]
         (lambda: plain([(np.ones((2, 2)), [0, 1])], graph="tree"), "tree"),  # type: ignore[arg-type]
+        (lambda: plain([(np.ones((2, 2)), [0, 1])], confidence="certain"), "certain"),  # type: ignore[arg-type]
         (lambda: site_prior(np.ones((1, 2)), [-1], [1, 1], kind="map"), "map"),  # type: ignore[arg-type]
         (lambda: labels_and_confidence([[np.nan]]), "finite"),
         (lambda: base_shares([-1]), "at least 0"),

@@ -16,7 +16,7 @@ from fedgeom.federation.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Array, Question, Refusal, decode, encode, pack_body, unpack
 from fedgeom.methods.xclp.anchored import CountCells, SumCells, SumCodes
 from fedgeom.methods.xclp.anchored_site import XclpSite
-from fedgeom.methods.xclp.messages import Begin, Collect, CountRows, PassOn, Spread
+from fedgeom.methods.xclp.messages import Begin, Collect, CountLabels, CountRows, PassOn, Spread, Weigh
 from fedgeom.protocols.secure_sum import MaskedVector, about
 from tests.methods.test_xclp import cones
 
@@ -121,6 +121,10 @@ def refused(method: fedgeom.XCLP, kind: type[Question], change: Callable[[Any], 
 ANCHORS = fedgeom.XCLP(graph="anchors", anchors=8, rounds=3, least_cell=2)
 
 
+SCALED = fedgeom.XCLP(bits=128, hamming="ot", confidence="code")
+SCALED_ANCHORS = fedgeom.XCLP(graph="anchors", anchors=8, rounds=3, least_cell=2, confidence="code")
+
+
 def hashing(**changes: Any) -> Callable[[Any], Any]:
     return lambda ask: replace(ask, hashing=replace(ask.hashing, **changes))
 
@@ -167,9 +171,45 @@ def stamped(ask: Any, **changes: Any) -> Any:
         (ANCHORS, SumCells, lambda ask: stamped(ask, cells=replace(ask.cells, kept=None)), "small ones"),
         (ANCHORS, SumCodes, lambda ask: stamped(ask, nearest=1), "code=1"),
         (ANCHORS, SumCodes, lambda ask: replace(ask, nearest=1), "another question"),
+        (SCALED, CountLabels, lambda ask: stamped(ask, stamp=bytes(32)), "read otherwise"),
+        (SCALED_ANCHORS, CountLabels, lambda ask: stamped(ask, stamp=bytes(32)), "read otherwise"),
+        (SCALED, CountLabels, lambda ask: stamped(ask, classes=ask.classes[::-1]), "read otherwise"),
+        (SCALED, Weigh, lambda ask: replace(ask, level=0), "smaller than this site's own"),
+        (
+            SCALED_ANCHORS,
+            Weigh,
+            lambda ask: replace(ask, sizes=Array.of(np.zeros(3))),
+            "smaller than this site's own",
+        ),
+        (SCALED, Weigh, lambda ask: replace(ask, sizes=Array.of(np.full(3, np.nan))), "do not fit"),
     ],
 )
 def test_questions_that_depart_from_the_terms_are_refused(
     method: fedgeom.XCLP, kind: type[Question], change: Callable[[Any], Any], words: str
 ) -> None:
     assert words in refused(method, kind, change)
+
+
+def test_confidences_are_not_scaled_where_the_site_did_not_join_on_it() -> None:
+    """The sum is not planned on these terms, and the numbers that come of it are refused too."""
+    sites = cones(3, rows=10)
+    told: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        collect = XclpSite._handlers[Collect.kind]
+
+        def then_weigh(self: XclpSite, ask: Collect) -> Any:
+            kept = collect[1](self, ask)
+            wrong = replace(ask.of, round=0)
+            count = CountLabels(ticket=wrong, classes=self.memory.classes, stamp=bytes(32))
+            count = replace(count, ticket=replace(wrong, about=about(count)))
+            for question in (count, Weigh(level=4096, sizes=Array.of(np.full(3, 99.0)))):
+                with pytest.raises(fedgeom.errors.ProtocolError) as refusal:
+                    self.answer(question)
+                told.append(str(refusal.value))
+            return kept
+
+        patch.setattr(XclpSite, "_handlers", {**XclpSite._handlers, Collect.kind: (Collect, then_weigh)})
+        fedgeom.run(METHOD, sites)
+    assert len(told) == 6
+    assert "not 'xclp.label-counts'" in told[0]
+    assert "confidence=code is asked for" in told[1]

@@ -26,7 +26,7 @@ from tests.service.conftest import GOOD
 from tests.service.deployment import Federation
 from tests.service.offline import attempts_in, write_offline
 
-pytestmark = [pytest.mark.xdist_group("deployment"), pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.slow]
 
 EPSILON, SEED = 0.05, 3
 TIMES = "wait = 90\ndeadline = 120\n"

@@ -9,7 +9,7 @@ from fedgeom.service.jobs import Job
 from tests.service.deployment import Federation
 from tests.service.test_deployment import METHODS, settings
 
-pytestmark = [pytest.mark.xdist_group("deployment"), pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.slow]
 
 
 THREE = ("anna", "bert", "carl")

@@ -25,7 +25,10 @@ def personal_model(way: str, task: Task, joint: Vector, *, mix: float | None) ->
 
 
 def best_mix(task: Task, joint: Vector) -> float:
-    """Choose a by cross-validation: the loss of (1 − a)·joint + a·local on rows that ``local`` did not see."""
+    """Choose a by cross-validation: the loss of (1 − a)·joint + a·local on rows that ``local`` did not see.
+
+    The joint model did see them, which favours it a little; `Shrunk` holds rows out of both.
+    """
     losses = np.zeros(len(GRID))
     for fold in folds(task.y, task.rng):
         kept = np.setdiff1d(np.arange(task.rows), fold)

@@ -1,0 +1,55 @@
+"""The hospitals of the pTopoFL tables: sizes, rates, seeds, and parts that do not leak."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgeom.data.sets import data_folder
+
+FILE = Path(__file__).resolve().parents[2] / "papers" / "ptopofl" / "scenarios.py"
+SPEC = importlib.util.spec_from_file_location("ptopofl_scenarios", FILE)
+assert SPEC is not None
+assert SPEC.loader is not None
+scenarios = sys.modules["ptopofl_scenarios"] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(scenarios)
+
+REAL = {
+    "heart": "heart_disease_4hospitals.npz",
+    "eicu": "eicu_demo_186hospitals.npz",
+    "tcga": "tcga_brca_6regions.npz",
+}
+
+
+@pytest.mark.parametrize("name", list(scenarios.SCENARIOS))
+def test_a_seed_makes_the_same_finite_sites_with_both_classes_in_both_parts(name: str) -> None:
+    folder = data_folder()
+    if name in REAL and (folder is None or not (folder / REAL[name]).is_file()):
+        pytest.skip(f"{REAL[name]} is not here; FEDGEOM_DATA says where to look")
+    first, again, other = (scenarios.SCENARIOS[name](seed) for seed in (3, 3, 4))
+    for train, test, twin in zip(first.train, first.test, again.train, strict=True):
+        assert np.isfinite(train.X).all()
+        assert np.isfinite(test.X).all()
+        assert set(train.y) == set(test.y) == {0, 1}
+        assert np.array_equal(train.X, twin.X)
+    assert not np.array_equal(first.train[0].X, other.train[0].X)
+    assert set(first.honest) <= set(first.scored)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scenario_a_has_the_papers_sizes_rates_and_two_flippers(seed: int) -> None:
+    honest, found = scenarios.scenario_a(seed, flip=0.0), scenarios.scenario_a(seed)
+    assert len(found.train) == 8
+    assert len(found.adversarial) == 2
+    for train, test in zip(honest.train, honest.test, strict=True):
+        n, died = len(train) + len(test), train.y.sum() + test.y.sum()
+        assert 60 <= n <= 250
+        assert 0.06 <= died / n <= 0.46
+        assert train.X.shape[1] == 20
+    for i in range(8):
+        same = sorted(map(tuple, honest.train[i].X)) == sorted(map(tuple, found.train[i].X))
+        assert same or i in found.adversarial
