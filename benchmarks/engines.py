@@ -16,6 +16,7 @@ benchmarks/results/engines.json, the table to docs/engines.md.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -270,8 +271,10 @@ def per_megabyte(small: dict[str, float], large: dict[str, float], columns: int)
     return sum(large[kind] - small[kind] for kind in LARGE) / (2 * megabytes(columns))
 
 
-def measure(n: int, pace: Pace, *, large: bool) -> dict[str, Any]:
-    """Compare the engines with this many sites."""
+def measure(
+    n: int, pace: Pace, *, large: bool, save: Callable[[dict[str, Any]], None] = lambda row: None
+) -> dict[str, Any]:
+    """Compare the engines with this many sites; ``save`` gets what is known before the large messages."""
     need_memory(n)
     began, times = time.monotonic(), 2 if n < 50 else 1
     plain, expected = embedded(n, 2)
@@ -285,6 +288,7 @@ def measure(n: int, pace: Pace, *, large: bool) -> dict[str, Any]:
         row["waiting_s"] = waiting(pace)
         row["megabytes"] = round(megabytes_used(there))
         if large:
+            save(row)
             time.sleep(AWAKE_SECONDS + 5)
             used, start = processor_seconds(there), time.perf_counter()
             time.sleep(10)
@@ -369,7 +373,12 @@ def said_of_load(rows: list[dict[str, Any]]) -> list[str]:
     )
     runs = ", ".join(f"{row['runs']} with {row['sites']} sites" for row in rows)
     load = ", ".join(f"{row['load_before']:.1f}" for row in rows)
-    return [f"The model {same}. Best of so many runs: {runs}. Load of the machine before each row: {load}.", ""]
+    found = [f"The model {same}. Best of so many runs: {runs}. Load of the machine before each row: {load}"]
+    found += ["(with a load above 2 other work ran beside it, and Flower's figures are too high).", ""]
+    missing = [n for n in COLUMNS if n not in {row["sites"] for row in rows}]
+    if missing:
+        found[1:1] = [f"**Not measured yet: {', '.join(map(str, missing))} sites.**"]
+    return found
 
 
 NOTES = (
@@ -410,7 +419,8 @@ def main() -> None:
     if not options.table:
         if options.only in (None, "sites"):
             for n in options.sites or ([2] if options.quick else [2, 10, 50]):
-                keep("sites", str(n), measure(n, SHIPPED, large=True))
+                save = functools.partial(keep, "sites", str(n))
+                save(measure(n, SHIPPED, large=True, save=save))
         if options.only in (None, "settings"):
             for name, pace in PACES.items():
                 done = results.get("sites", {}).get("2") if pace == SHIPPED else None

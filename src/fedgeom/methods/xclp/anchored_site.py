@@ -36,7 +36,9 @@ class XclpSite(PairsSite):
     @classmethod
     def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the secure sums that follow from the terms."""
-        return super().sums(terms) if terms["graph"] == "pairs" else sums_of(int(terms["rounds"]))
+        if terms["graph"] == "pairs":
+            return super().sums(terms)
+        return (*sums_of(int(terms["rounds"])), *cls.last_sum(terms))
 
     @answers(SumRows)
     def sum_rows(self, ask: SumRows) -> MaskedVector:

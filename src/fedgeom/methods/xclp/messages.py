@@ -7,8 +7,10 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from fedgeom.federation.messages import Array, Message, Name, Names, Question
+from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question
+from fedgeom.methods.xclp.scores import GRID
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+from fedgeom.secure.keys import fingerprint
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
@@ -22,6 +24,11 @@ class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     prior: Literal["em", "em-unchecked", "own", "none"]
     counts: Array
     """How many labels each class has over all sites."""
+
+    def stamp(self, model: bytes) -> bytes:
+        """Hash what all sites are told to read labels with: those whose labels are counted must know the same."""
+        counts = self.counts.numpy().astype(np.float64)
+        return fingerprint(b"reading", model, self.variant.encode(), self.prior.encode(), counts.tobytes())
 
 
 class Hashing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -141,3 +148,32 @@ class Collect(Question, frozen=True, kw_only=True):
     """The ticket of the sum."""
     block: Array
     reading: Reading
+
+
+class CountLabels(Question, frozen=True, kw_only=True):
+    """Ask, masked, how many of a site's rows got each label, and how confident the surest of them is.
+
+    Only for ``confidence="code"``. The sum is that of `fedgeom.protocols.maximum`, with the counts behind the levels.
+    """
+
+    kind: ClassVar[str] = "xclp.label-counts"
+    answer: ClassVar[type[Message]] = MaskedVector
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how many rows of all sites got each label, and the largest confidence of any row, "
+        f"rounded up to 1/{GRID}"
+    )
+    ticket: Ticket
+    classes: Names
+    stamp: Key
+    """What all sites were told (`Reading.stamp`): told otherwise, all but one could be made to give no label."""
+
+
+class Weigh(Question, frozen=True, kw_only=True):
+    """Give a site the joint numbers by which the reference code scales confidences."""
+
+    kind: ClassVar[str] = "xclp.weigh"
+    answer: ClassVar[type[Message]] = Kept
+    level: Annotated[int, msgspec.Meta(ge=0, le=GRID)]
+    """The largest confidence of any row, in steps of 1/4096, rounded up."""
+    sizes: Array
+    """How many rows of all sites got each label."""

@@ -22,16 +22,19 @@ from fedgeom.methods.xclp.messages import (
     Collect,
     Comparison,
     CountClasses,
+    CountLabels,
     CountRows,
     Kept,
     Reading,
     Rows,
     Spread,
+    Weigh,
 )
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.plain import Setting, setting_for
-from fedgeom.methods.xclp.scores import is_labelled, label_text
+from fedgeom.methods.xclp.scores import GRID, is_labelled, label_text
 from fedgeom.methods.xclp.site import ATTEMPTS
+from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, check_columns, join
 from fedgeom.protocols.hamming import variant
 from fedgeom.protocols.row_sums import row_sums
@@ -75,6 +78,10 @@ class XCLP(Method):
     prior: Literal["em", "em-unchecked", "own", "none"] = "em"
     """How a site estimates its own class shares, by itself: for "ours" only. "em": from its labels and scores, where
     its labels bear that out; "em-unchecked": also at sites without labels; "own": from its labels; "none": not."""
+    confidence: Literal["entropy", "code"] = "entropy"
+    """"entropy": 1 - entropy/log C. "code": that divided by the largest over all sites (rounded up to 1/4096) and
+    weighted by n/(C·n_c) for the n_c rows that got the same label anywhere, as the reference code does for training
+    with pseudo-labels. It needs one more secure sum, which reveals the largest confidence and all n_c."""
     hamming: Comparison = "bfv"
     """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
@@ -103,6 +110,8 @@ class XCLP(Method):
             raise InputError(f"neighbours={self.neighbours} given; wanted at least 1")
         if self.prior not in ("em", "em-unchecked", "own", "none"):
             raise InputError(f'prior={self.prior!r} is unknown; wanted "em", "em-unchecked", "own" or "none"')
+        if self.confidence not in ("entropy", "code"):
+            raise InputError(f'confidence={self.confidence!r} is unknown; wanted "entropy" or "code"')
         if not 0 <= self.flip < 0.5:
             raise InputError(f"flip={self.flip} given; wanted a share in [0, 0.5)")
         if self.classes is not None and (len(set(self.classes)) < 2 or any("\n" in n for n in self.classes)):
@@ -161,7 +170,9 @@ class XCLP(Method):
         if labelled == 0:
             raise InputError("no site has a labelled row: there is nothing to spread")
         reading = self._reading(counts.vector.astype(np.float64))
-        self._spread(cohort, classes, reading, counts.sites, graph, places, wanted)
+        model = XclpModel(classes, variant=self.variant)
+        read = self._spread(cohort, classes, reading, counts.sites, graph, places, wanted)
+        self._weigh(cohort, read, model, reading)
         rows = {name: len(wanted[name]) for name in among}
         sites.metrics |= {
             "sites": len(among),
@@ -170,7 +181,7 @@ class XCLP(Method):
             "classes": len(classes),
             "edges": int(graph.nnz) // 2,
         }
-        return XclpModel(classes, variant=self.variant)
+        return model
 
     def _through_anchors(self, cohort: Cohort, among: Sequence[str], classes: tuple[str, ...]) -> XclpModel:
         sites = cohort.sites
@@ -181,11 +192,30 @@ class XCLP(Method):
         take = TakeModel(model=model.to_bytes(), reading=self._reading(counts))
         told = sites.ask(take, of=talk.among, expect=Labelled)
         told.need(1, "that they have the model")
+        self._weigh(cohort, tuple(told), model, take.reading)
         sites.metrics |= {"sites": len(talk.among), "classes": len(classes), "anchors": len(anchors)}
         return model
 
     def _reading(self, counts: npt.NDArray[np.float64]) -> Reading:
         return Reading(variant=self.variant, prior=self.prior, counts=Array.of(counts))
+
+    def _weigh(self, cohort: Cohort, among: Sequence[str], model: XclpModel, reading: Reading) -> None:
+        """Let sites scale their confidences as the reference code does, if that is wanted."""
+        if self.confidence == "entropy":
+            return
+        stamp = reading.stamp(model.to_bytes())
+        total = secure_sum(
+            cohort,
+            len(XclpSite.sums(self.parameters())) - 1,
+            lambda ticket: CountLabels(ticket=ticket, classes=model.classes, stamp=stamp),
+            modulus=maximum.MODULUS,
+            length=GRID + len(model.classes),
+            among=among,
+            smallest=self.smallest,
+        )
+        (level,) = maximum.read_levels(total.vector, [GRID])
+        weigh = Weigh(level=level, sizes=Array.of(total.vector[GRID:].astype(np.float64)))
+        cohort.sites.ask(weigh, of=total.sites, expect=Kept).need(1, "that they have their confidences")
 
     def _rows(self, cohort: Cohort, among: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
         """Return, for each site, which of its rows want an influence column."""
@@ -206,8 +236,11 @@ class XCLP(Method):
         graph: sp.csr_array,
         places: dict[str, tuple[int, int]],
         wanted: dict[str, npt.NDArray[np.bool_]],
-    ) -> None:
-        """Give each site its influence columns, add up what they spread, give each site its rows back."""
+    ) -> tuple[str, ...]:
+        """Give each site its influence columns, add up what they spread, give each site its rows back.
+
+        Return the sites that have them.
+        """
         from fedgeom.geometry.propagation import influence_columns
 
         columns = {
@@ -243,4 +276,6 @@ class XCLP(Method):
             name: Collect(of=hidden.ticket, block=Array.of(b), reading=reading)
             for name, b in hidden.blocks.items()
         }
-        cohort.sites.ask(back, expect=Kept).need(1, "that they have their rows")
+        kept = cohort.sites.ask(back, expect=Kept)
+        kept.need(1, "that they have their rows")
+        return tuple(kept)

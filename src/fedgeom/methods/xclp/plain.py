@@ -28,6 +28,8 @@ from fedgeom.geometry.propagation import extend, propagate
 from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
     ABSTAIN,
+    code_confidence,
+    confidence_level,
     is_labelled,
     label_text,
     labels_and_confidence,
@@ -110,6 +112,8 @@ class PlainXCLP:
     anchor_scores: Floats | None
     m: int
     rate: float
+    joint: tuple[int, Floats] | None = None
+    """With ``confidence="code"``: the largest confidence in steps of 1/4096, and how many rows got each label."""
 
     def labels(self, site: int) -> NDArray[Any]:
         """Return a site's labels by name, None where it abstains."""
@@ -130,7 +134,7 @@ class PlainXCLP:
             cosine = cosine_from_hamming(_distances(new, self.bits, self.L, self.rate, both=False), self.L)
             weights = attach(cosine, self.degrees, self.setting.k, power=self.setting.power)
             Z = extend(weights, self.setting.alpha, self.Z)
-        return finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior)
+        return _scaled(finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior), self.joint)
 
 
 def plain(
@@ -142,6 +146,7 @@ def plain(
     k: int | None = None,
     alpha: float | None = None,
     prior: Prior = "em",
+    confidence: Literal["entropy", "code"] = "entropy",
     classes: Sequence[Any] | None = None,
     seed: bytes | int = 0,
     flip_rate: float = 0.0,
@@ -154,11 +159,14 @@ def plain(
     """Label the rows of all sites' (X, y); -1, None or NaN in y means that a row has no label.
 
     ``L`` is the number of hash bits; ``k`` and ``alpha`` replace the variant's; ``prior`` matters to "ours" only;
+    ``confidence="code"`` scales confidences as the reference code does (`code_confidence`);
     ``flip_rate`` is the share of hash bits that sites turn at random, from ``rng``. With ``graph="anchors"`` there
     are at most ``anchors`` of them, ``m`` in a point's code, from ``rounds`` rounds of spherical k-means with at
     least ``least`` points in a cell.
     """
     setting = setting_for(variant, k, alpha)
+    if confidence not in ("entropy", "code"):
+        raise InputError(f'confidence={confidence!r} is unknown; wanted "entropy" or "code"')
     tables = [np.asarray(X, np.float64) for X, _ in sites]
     names = _names([y for _, y in sites]) if classes is None else tuple(classes)
     codes = [label_numbers(y, names) for _, y in sites]
@@ -195,9 +203,12 @@ def plain(
     for y in codes:  # lines 15 and 16, at each site
         found.append(at_site(Z[at : at + len(y)], y, setting, counts, prior))
         at += len(y)
-    return PlainXCLP(
-        names, tuple(found), setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate
-    )
+    joint = None
+    if confidence == "code":
+        sizes = np.sum([one_hot(site.codes, len(names)).sum(axis=0) for site in found], axis=0)
+        joint = max(confidence_level(site.confidence) for site in found), sizes
+    done = tuple(_scaled(site, joint) for site in found)
+    return PlainXCLP(names, done, setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate, joint)
 
 
 def per_client(
@@ -256,6 +267,10 @@ def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None)
         scores = normalise_classes(Z, counts) if setting.classes == "to sum one" else Z
     codes, confidence = labels_and_confidence(scores)
     return Labelled(codes, confidence, scores, prior)
+
+
+def _scaled(found: Labelled, joint: tuple[int, Floats] | None) -> Labelled:
+    return found if joint is None else replace(found, confidence=code_confidence(found.scores, *joint))
 
 
 def _tiles(bits: NDArray[np.uint8], L: int, rate: float) -> Iterator[Block]:

@@ -11,7 +11,10 @@ from fedgeom.errors import InputError
 
 __all__ = [
     "ABSTAIN",
+    "GRID",
     "class_weights",
+    "code_confidence",
+    "confidence_level",
     "is_labelled",
     "label_text",
     "labels_and_confidence",
@@ -25,6 +28,9 @@ Ints = NDArray[np.int64]
 
 ABSTAIN = -1
 """The label of a row that no label reaches."""
+
+GRID = 4096
+"""The largest confidence over all sites is found in steps of 1/4096, rounded up."""
 
 _NO_LABEL = ("", "-1", "-1.0", "nan", "None")
 
@@ -101,7 +107,7 @@ def labels_and_confidence(
 
     The reference code does two more things, for training with pseudo-labels: it divides confidences by the
     largest over all sites (``largest``), and weights rows by n/(C·n_c) for the n_c points that got the same label
-    anywhere (``class_sizes``, n_c for each class). Both need further sums over sites and are off by default.
+    anywhere (``class_sizes``, n_c for each class). Both need a further sum over sites and are off by default.
     """
     p = shares(Z, least=least)
     C = p.shape[1]
@@ -119,3 +125,21 @@ def labels_and_confidence(
         weight = sizes.sum() / C * class_weights(sizes)
         confidence = confidence * np.where(reached, weight[labels], 0.0)
     return labels, confidence
+
+
+def confidence_level(confidence: ArrayLike) -> int:
+    """Return the largest confidence in steps of 1/4096, rounded up; 0 where no row has any.
+
+    >>> confidence_level([0.25, 0.5]), confidence_level([1e-9]), confidence_level([])
+    (2048, 1, 0)
+    """
+    return int(np.ceil(np.max(np.asarray(confidence, np.float64), initial=0.0) * GRID))
+
+
+def code_confidence(scores: ArrayLike, level: int, sizes: ArrayLike) -> Floats:
+    """Return confidences as the reference code scales them.
+
+    ``level`` is the highest `confidence_level` of any site, ``sizes`` how many rows of all sites got each label. The
+    weights n/(C·n_c) of rare labels are above 1, and so may be the result.
+    """
+    return labels_and_confidence(scores, largest=level / GRID if level else None, class_sizes=sizes)[1]

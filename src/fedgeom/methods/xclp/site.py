@@ -16,6 +16,7 @@ from fedgeom.methods.xclp.messages import (
     Begin,
     Collect,
     CountClasses,
+    CountLabels,
     CountRows,
     FirstLetters,
     Hashing,
@@ -25,12 +26,22 @@ from fedgeom.methods.xclp.messages import (
     Reading,
     Rows,
     Spread,
+    Weigh,
 )
 from fedgeom.methods.xclp.model import XclpModel
-from fedgeom.methods.xclp.scores import is_labelled, label_text, one_hot
+from fedgeom.methods.xclp.scores import (
+    GRID,
+    code_confidence,
+    confidence_level,
+    is_labelled,
+    label_text,
+    labels_and_confidence,
+    one_hot,
+)
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
+from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.pairs import PairSite, asks_first
 from fedgeom.protocols.row_sums import RowSite
 from fedgeom.protocols.secure_sum import MaskedVector
@@ -78,8 +89,11 @@ class XclpMemory(SecureMemory, kw_only=True):
     height: int = 0
     labels: Array | None = None
     confidences: Array | None = None
+    """With ``confidence="code"`` none until the joint numbers came: they are in no unit of the others' before."""
     scores: Array | None = None
     model: bytes = b""
+    reading: Reading | None = None
+    """How the labels were read."""
 
 
 class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory]):
@@ -103,7 +117,12 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
     @classmethod
     def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the sums in order: the class counts, then the row sums and spare rounds for them."""
-        return (CountClasses.kind, *[Spread.kind] * ATTEMPTS)
+        return (CountClasses.kind, *[Spread.kind] * ATTEMPTS, *cls.last_sum(terms))
+
+    @staticmethod
+    def last_sum(terms: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the sum that scaling confidences as the reference code does needs after all others."""
+        return (CountLabels.kind,) if terms["confidence"] == "code" else ()
 
     @property
     def rows(self) -> npt.NDArray[np.float64]:
@@ -298,18 +317,53 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
             raise ProtocolError("the class counts do not fit the classes")
         setting = setting_for(reading.variant, None, None)
         found = at_site(Z, self.codes(classes), setting, counts, reading.prior)
-        self.memory.labels, self.memory.confidences = Array.of(found.codes), Array.of(found.confidence)
-        self.memory.scores = Array.of(found.scores)
+        memory, later = self.memory, self.memory.terms.get("confidence") == "code"
+        memory.labels, memory.confidences = Array.of(found.codes), None if later else Array.of(found.confidence)
+        memory.scores, memory.reading = Array.of(found.scores), reading
+
+    @answers(CountLabels)
+    def count_labels(self, ask: CountLabels) -> MaskedVector:
+        """Add how many rows got each label to the secure sum, and the level of the surest of them."""
+        self.keep_to_terms(confidence="code")
+        self.admit(ask.ticket)
+        memory = self.memory
+        told = b"" if memory.reading is None else memory.reading.stamp(memory.model)
+        if told != ask.stamp or ask.classes != memory.classes:
+            raise ProtocolError("labels were to be counted that this site did not read, or read otherwise")
+        level, sizes = self._own_labels()
+        key = fingerprint(b"levels", memory.private, str(ask.ticket.round).encode())
+        return self.mask(ask.ticket, np.concatenate([write_levels([(level, GRID)], key), sizes.astype(np.uint64)]))
+
+    @answers(Weigh)
+    def weigh(self, ask: Weigh) -> Kept:
+        """Scale this site's confidences as the reference code does."""
+        self.keep_to_terms(confidence="code")
+        memory = self.memory
+        if memory.scores is None or f"mask {len(memory.sums) - 1}" not in memory.asked:
+            raise ProtocolError("joint numbers came of labels that this site did not count")
+        (level, own), sizes = self._own_labels(), ask.sizes.numpy()
+        fits = sizes.shape == own.shape and np.isfinite(sizes).all() and (sizes >= own).all()
+        if not fits or ask.level < level:
+            raise ProtocolError("the joint numbers of labels are smaller than this site's own, or do not fit")
+        memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes))
+        return Kept()
+
+    def _own_labels(self) -> tuple[int, npt.NDArray[np.float64]]:
+        """Return the level of this site's largest confidence, and how many of its rows got each label."""
+        assert self.memory.scores is not None
+        labels, confidence = labels_and_confidence(self.memory.scores.numpy())
+        return confidence_level(confidence), one_hot(labels, len(self.memory.classes)).sum(axis=0)
 
     def result(self) -> dict[str, Any]:
         """Return the site's labels and confidences, in the agreed names; "" where no label reached a row."""
         memory = self.memory
-        if memory.labels is None or memory.confidences is None or memory.scores is None:
+        if memory.labels is None or memory.scores is None:
             return {}
         names = [*memory.classes, ""]
+        sure = memory.confidences
         return {  # plain lists: a site keeps its result as JSON
             "labels": [names[code] for code in memory.labels.numpy().tolist()],
-            "confidences": memory.confidences.numpy().tolist(),
+            **({} if sure is None else {"confidences": sure.numpy().tolist()}),
             "scores": memory.scores.numpy().tolist(),
         }
 
