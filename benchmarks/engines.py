@@ -354,8 +354,9 @@ def page(results: dict[str, Any]) -> str:
     lines += ["|---|---|---|"]
     lines += [
         f"| {name} | {settings[name]['flower_question_s']:.2f} | {share(settings[name])} |"
-        for name in PACES
         if name in settings
+        else f"| {name} | not measured yet | {waiting(pace):.2f} s |"
+        for name, pace in PACES.items()
     ]
     return "\n".join([*lines, "", *NOTES[1], ""])
 

@@ -26,7 +26,13 @@ def start(folder, *words, **env):
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
+        preexec_fn=heed_interrupts,
     )
+
+
+def heed_interrupts():
+    """A shell's background job, and so all it starts, would ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process, code=0):

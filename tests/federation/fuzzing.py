@@ -78,7 +78,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
     fedgeom.Moments(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
-    fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1),
+    fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1, confidence="code"),
 )
 """The methods whose messages are spoilt: a new one is one more line."""
 

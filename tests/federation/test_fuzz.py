@@ -64,7 +64,7 @@ def kinds_of_questions() -> set[str]:
     return understood - (ELSEWHERE - {unpack(exchange.request).kind for exchange in exchanges()})
 
 
-FREE = {"join.hello", "hulls.learn", "moments.receive", "names.seal", "xclp.collect", "xclp.take"}
+FREE = {"join.hello", "hulls.learn", "moments.receive", "names.seal", "xclp.collect", "xclp.take", "xclp.weigh"}
 """What a coordinator may say as it likes: the terms of a run, and what the sites receive in the end."""
 
 

@@ -63,6 +63,7 @@ def geometric_median(vectors: Matrix, weights: Vector, *, steps: int = 200, tole
     """Return the point with the least weighted sum of distances (Weiszfeld's steps; Pillutla et al. 2022).
 
     A step that lands on one of the vectors goes on as Vardi and Zhang (2000) say: there, Weiszfeld's own would stay.
+    Where the median is one of the vectors the steps come near it ever more slowly, so all are tried in the end.
     """
     share = weights / weights.sum()
     at = share @ vectors
@@ -80,7 +81,8 @@ def geometric_median(vectors: Matrix, weights: Vector, *, steps: int = 200, tole
         at = at + step
         if np.linalg.norm(step) <= tolerance * (1 + np.linalg.norm(at)):
             break
-    return np.asarray(at)
+    tried = np.vstack([at, vectors])
+    return np.array(tried[int(np.argmin([share @ np.linalg.norm(vectors - one, axis=1) for one in tried]))])
 
 
 NAMES = ("mean", "median", "trimmed", "krum", "geometric")

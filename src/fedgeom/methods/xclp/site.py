@@ -318,7 +318,11 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
         setting = setting_for(reading.variant, None, None)
         found = at_site(Z, self.codes(classes), setting, counts, reading.prior)
         memory, later = self.memory, self.memory.terms.get("confidence") == "code"
-        memory.labels, memory.confidences = Array.of(found.codes), None if later else Array.of(found.confidence)
+        codes = Array.of(found.codes)
+        again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays
+        if not (later and again):
+            memory.confidences = None if later else Array.of(found.confidence)
+        memory.labels = codes
         memory.scores, memory.reading = Array.of(found.scores), reading
 
     @answers(CountLabels)
