@@ -247,7 +247,13 @@ def mail_of(lie: Lying, **changes: bytes) -> dict[str, bytes]:
 def test_a_letter_tampered_with_is_refused() -> None:
     lie = Lying().hello().share()
     letter = lie.mail[ME]["s0001"]
-    for bad in (letter[:-1], letter[:5], b"", letter[:-1] + bytes([letter[-1] ^ 1]), b"\x00" + letter[1:]):
+    for bad in (
+        letter[:-1],
+        letter[:5],
+        b"",
+        letter[:-1] + bytes([letter[-1] ^ 1]),
+        bytes([letter[0] ^ 1]) + letter[1:],
+    ):
         lie.refused(ME, lie.column(ME, letters=mail_of(lie, s0001=bad)), "letter from 's0001' cannot be opened")
 
 
