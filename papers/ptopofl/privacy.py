@@ -28,6 +28,7 @@ from fedgeom import training
 from fedgeom.geometry.descriptors import descriptor
 from fedgeom.geometry.private_descriptors import private_descriptor
 from fedgeom.methods.shrunk.plain import plain
+from fedgeom.secure.noise import SystemDraws
 
 Floats = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results"
@@ -227,8 +228,7 @@ def membership_in_descriptors(seeds: int) -> dict[str, float]:
         right.append(float(np.linalg.norm(sent - a) < np.linalg.norm(sent - b)))
         box = np.full(20, -3.0), np.full(20, 3.0)
         for epsilon, outcomes in private.items():
-            noise = np.random.default_rng(np.random.SeedSequence())
-            noisy = private_descriptor(X, *box, epsilon=epsilon, delta=1e-5, rng=noise).values
+            noisy = private_descriptor(X, *box, epsilon=epsilon, delta=1e-5, rng=SystemDraws()).values
             quiet = [
                 private_descriptor(c, *box, epsilon=1e9, delta=1e-5, rng=np.random.default_rng(0)).values
                 for c in (X, other)

@@ -29,18 +29,18 @@ What it costs: on coordinates scaled to [0, 1] the noise has deviation c · √m
 (1,500 rows), and 48 numbers clipped to a public ball of radius 0.5 need 38 blocks (760 rows). A site of 80 rows has
 4 blocks and no use of it.
 
-Limits. The generator for blocks and noise must be seeded from the operating system and never reused:
-``np.random.default_rng(int.from_bytes(os.urandom(32), "little"))``; with a seed that anyone can guess there is no
-privacy. The proof is about real numbers; doubles have gaps by which noisy values can betray more (Mironov 2012).
-Results are rounded to a coarser grid, which lessens that and is no proof against it. Refusals (missing values) are
-seen by the site alone and must not be sent on.
+Limits. Noise is a secret: it must come from the operating system (`fedgeom.secure.noise.SystemDraws`). From a
+numerical generator, which can be repeated or foreseen, there is no privacy; such draws are for tests. The proof is
+about real numbers; doubles have gaps by which noisy values can betray more (Mironov 2012). Results are rounded to a
+coarser grid, which lessens that and is no proof against it. Refusals (missing values) are seen by the site alone and
+must not be sent on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import exp, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +53,7 @@ from fedgeom.geometry.descriptors import NAMES, describe
 from fedgeom.geometry.persistence import check_cloud, rips_diagrams, scale_to_unit_box
 
 __all__ = [
+    "Draws",
     "PrivateMean",
     "descriptor_bounds",
     "gaussian_delta",
@@ -63,6 +64,16 @@ __all__ = [
 
 GRID = 2.0**-10
 """Results are rounded to this share of the noise's deviation (then to a power of two)."""
+
+
+class Draws(Protocol):
+    """Where blocks and noise come from: the operating system, or in tests a numpy generator."""
+
+    def permutation(self, x: int, /) -> NDArray[np.int64]:
+        """Return 0 … x−1 in random order."""
+
+    def standard_normal(self, size: int, /) -> FloatArray:
+        """Return independent N(0, 1) numbers."""
 
 
 class PrivateMean(NamedTuple):
@@ -127,7 +138,7 @@ def subsample_and_aggregate(
     high: ArrayLike,
     epsilon: float,
     delta: float,
-    rng: np.random.Generator,
+    rng: Draws,
     radius: float | None = None,
     centre: ArrayLike | None = None,
     releases: int = 1,
@@ -142,7 +153,7 @@ def subsample_and_aggregate(
     ``releases`` says how often this will be asked of the same rows: R Gaussian releases are together exactly one
     of √R times the sensitivity, and (ε, δ) is kept by all of them together.
 
-    ``rng`` must be seeded from the operating system; see the module's limits.
+    ``rng`` must draw from the operating system; see the module's limits.
     """
     floor, ceiling = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in (low, high)))
     if (
@@ -193,7 +204,7 @@ def private_descriptor(
     *,
     epsilon: float,
     delta: float,
-    rng: np.random.Generator,
+    rng: Draws,
     block_rows: int = 20,
     coordinates: Sequence[int] | None = None,
     radius: float | None = None,
@@ -204,8 +215,8 @@ def private_descriptor(
 
     ``low`` and ``high`` are public ranges of the columns (not the site's own least and largest values, which would
     tell of single rows); entries are clipped to them. ``coordinates`` keeps only these of the 48 numbers `NAMES`:
-    the noise grows with the root of how many are sent. The rest is as in `subsample_and_aggregate`; ``rng`` must be
-    seeded from the operating system.
+    the noise grows with the root of how many are sent. The rest is as in `subsample_and_aggregate`; ``rng`` must draw
+    from the operating system.
     """
     cloud = scale_to_unit_box(check_cloud(X), low, high)
     kept = np.arange(len(NAMES)) if coordinates is None else np.asarray(coordinates, np.int64)

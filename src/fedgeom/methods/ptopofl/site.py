@@ -16,6 +16,7 @@ from fedgeom.geometry.persistence import rips_diagrams, subsample
 from fedgeom.geometry.private_descriptors import private_descriptor
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape
+from fedgeom.secure.noise import SystemDraws
 from fedgeom.training.learners import Floats
 from fedgeom.training.site import LAST, TrainingMemory, TrainingSite, generator
 
@@ -87,8 +88,7 @@ class TopoSite(TrainingSite):
             raise ProtocolError("the terms of this run ask for one private descriptor at most")
         if ask.round not in memory.described:
             # Privacy needs noise that nobody can draw again, so it does not follow from the run's seed.
-            rng = np.random.default_rng(np.random.SeedSequence())
-            X = self.scaled()
+            X, rng = self.scaled(), SystemDraws()
             low, high = np.full(X.shape[1], -BOX), np.full(X.shape[1], BOX)
             noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
             memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
