@@ -106,6 +106,24 @@ def test_updates_find_two_concepts_that_topology_cannot_see() -> None:
     assert np.mean(right) > 0.85 > 0.7 > np.mean([np.mean(alike.model.predict(s.X) == s.y) for s in sites])
 
 
+def test_clusters_and_trust_each_look_at_their_own_descriptors() -> None:
+    """Judging sites by their classes must not change whom the shape of all rows brings together, and the reverse."""
+    sites = hospitals(n=7, rows=40)
+
+    def metrics(cluster_by: str, trust: str) -> dict[str, object]:
+        method = PTopoFL(rounds=1, clusters=3, cluster_by=cluster_by, trust=trust, secure=False)  # type: ignore[arg-type]
+        return fedgeom.run(method, sites, seed=1).metrics
+
+    mixed = {pair: metrics(*pair) for pair in [("topology", "classes"), ("classes", "topology")]}
+    rows, classes = metrics("topology", "topology"), metrics("classes", "classes")
+    assert rows["clusters"] != classes["clusters"]
+    assert rows["trust"] != classes["trust"]
+    assert mixed["topology", "classes"]["clusters"] == rows["clusters"]
+    assert mixed["topology", "classes"]["trust"] == classes["trust"]
+    assert mixed["classes", "topology"]["clusters"] == classes["clusters"]
+    assert mixed["classes", "topology"]["trust"] == rows["trust"]
+
+
 def test_labels_that_mix_along_the_tree_lower_trust() -> None:
     rng = np.random.default_rng(0)
     sites = []

@@ -58,28 +58,31 @@ class TopoConversation(Conversation):
         names = tuple(given)
         if not round:
             self.members = names
-        phi = self._descriptors([given[name].descriptor.numpy() for name in names])
-        for name, vector in zip(names, phi, strict=True):
-            self.history.setdefault(name, []).append(vector)
-        if round and not self._drifted(names):
-            return
-        distances = topology.descriptor_distances(phi)
+        phi = {
+            key: _table([getattr(given[name], key).numpy() for name in names])
+            for key in ("descriptor", "by_class")
+        }
+        if row.track_every:
+            for name, vector in zip(names, phi["descriptor"], strict=True):
+                self.history.setdefault(name, []).append(vector)
+            if round and not self._drifted(names):
+                return
+        seen = phi["by_class" if row.cluster_by == "classes" else "descriptor"]
         if row.cluster_by == "diagrams":
             shapes = [Diagrams(d.h0.numpy(), d.h1.numpy(), row.points) for d in given.values()]
-            distances = site_distance_matrix(shapes)
-        if row.cluster_by in ("topology", "classes", "diagrams"):
-            self._cluster(names, distances)
-        labels = np.array([self.cluster[name] for name in names])
-        close = topology.topology_closeness(phi, labels) if row.closeness else np.ones(len(names))
-        self.closeness = dict(zip(names, close.tolist(), strict=True))
-        if row.trust in ("topology", "classes", "merges"):
-            merges = np.array([given[name].merges for name in names])
+            self._cluster(names, site_distance_matrix(shapes))
+        elif row.cluster_by in ("topology", "classes"):
+            self._cluster(names, topology.descriptor_distances(seen))
+        if row.closeness and seen.shape[1]:
+            labels = np.array([self.cluster[name] for name in names])
+            self.closeness = dict(zip(names, topology.topology_closeness(seen, labels).tolist(), strict=True))
+        if row.trust == "merges":
+            self._judge(names, topology.z_scores(np.array([given[name].merges for name in names])))
+        elif row.trust in ("topology", "classes"):
             # Eq. 8 takes the descriptors as they are; the normalised ones are for clusters and weights.
-            raw = merges if row.trust == "merges" else topology.mean_distances(_gaps(phi))
-            self._judge(names, topology.z_scores(raw))
-
-    def _descriptors(self, given: Sequence[Vector]) -> Matrix:
-        return np.vstack(given).astype(np.float64)
+            judged = phi["by_class" if row.trust == "classes" else "descriptor"]
+            apart = topology.descriptor_distances(judged, normalise=False)
+            self._judge(names, topology.z_scores(topology.mean_distances(apart)))
 
     def _cluster(self, names: Sequence[str], distances: Matrix) -> None:
         row = self.row
@@ -176,8 +179,8 @@ class TopoConversation(Conversation):
         return self.trust
 
 
-def _gaps(phi: Matrix) -> Matrix:
-    return topology.descriptor_distances(phi, normalise=False)
+def _table(rows: Sequence[Vector]) -> Matrix:
+    return np.vstack(rows).astype(np.float64)
 
 
 def merge_small(labels: npt.NDArray[np.int64], distances: Matrix, least: int) -> npt.NDArray[np.int64]:

@@ -16,7 +16,9 @@ class Description(Message, frozen=True, kw_only=True):
     kind: ClassVar[str] = "topo.description"
     reveals: ClassVar[str] = "a summary of the shape of this site's rows"
     descriptor: Array
-    """φ_k: the 48 numbers of Appendix B, of all rows or of each class."""
+    """φ_k: the 48 numbers of Appendix B, of all rows."""
+    by_class: Array
+    """The 48 numbers of each class, one class after the other."""
     h0: Array
     """The persistence diagrams themselves, for Wasserstein distances."""
     h1: Array

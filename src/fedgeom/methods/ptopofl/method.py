@@ -108,6 +108,11 @@ class PTopoFL(Row):
         return "classes" in (self.cluster_by, self.trust)
 
     @property
+    def by_rows(self) -> bool:
+        """Whether descriptors of all rows are asked for."""
+        return self.cluster_by in ("topology", "diagrams") or self.trust == "topology" or self.track_every > 0
+
+    @property
     def describes(self) -> bool:
         """Whether sites describe the shape of their rows at all."""
         return self.cluster_by in TOPOLOGICAL or self.trust in ("topology", "classes", "merges")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BOX = 3.0
 """Private descriptors clip rows to this many joint deviations: a public bound, as a proof of privacy needs one."""
-NOTHING = Array.of(np.empty((0, 2)))
+NOTHING, NONE = Array.of(np.empty((0, 2))), Array.of(np.empty(0))
 
 
 class TopoMemory(TrainingMemory, kw_only=True):
@@ -68,17 +68,18 @@ class TopoSite(TrainingSite):
             "size_free": method.size_free,
             "repeats": method.repeats,
         }
+        whole = by_class = NONE
+        if method.by_rows:
+            whole = Array.of(descriptor(X, rng=self._rng(ask.round), **options))
         if method.by_class:
             labels, classes = self.data.y.astype(str), self.memory.classes
-            found = class_descriptors(X, labels, classes, rng=self._rng(ask.round), **options)
-        else:
-            found = descriptor(X, rng=self._rng(ask.round), **options)
+            by_class = Array.of(class_descriptors(X, labels, classes, rng=self._rng(ask.round), **options))
         h0 = h1 = NOTHING
         if method.cluster_by == "diagrams":
             cloud = rips_diagrams(X[subsample(len(X), method.points, self._rng(ask.round))])
             h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
         merges = mixed_merge_share(X, self.data.y.astype(str)) if method.trust == "merges" else 0.0
-        return Description(descriptor=Array.of(found), h0=h0, h1=h1, merges=merges)
+        return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
 
     @answers(DescribePrivately)
     def describe_privately(self, ask: DescribePrivately) -> Description:
@@ -93,7 +94,7 @@ class TopoSite(TrainingSite):
             noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
             memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
         values = np.frombuffer(memory.described[ask.round], "<f8")
-        return Description(descriptor=Array.of(values), h0=NOTHING, h1=NOTHING)
+        return Description(descriptor=Array.of(values), by_class=NONE, h0=NOTHING, h1=NOTHING)
 
     def features(self, rows: Floats) -> Floats:
         """Add the four columns of Section 3.2."""
