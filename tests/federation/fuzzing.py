@@ -44,19 +44,24 @@ class Exchange:
         return self.host.site.understands()[unpack(self.request).kind]
 
 
-def small_sites() -> list[SiteData]:
-    """Return three small sites with two classes each."""
+def small_sites(n: int = 3) -> list[SiteData]:
+    """Return small sites with two classes each."""
     rng = np.random.default_rng(0)
     y = np.repeat(["no", "yes"], 6)
     return [
         SiteData(name, np.where(y == "no", -0.4, 0.4)[:, None] + 0.1 * rng.uniform(size=(12, 2)), y)
-        for name in ("anna", "bert", "carl")
+        for name in ("anna", "bert", "carl", "dora", "erik", "frida")[:n]
     ]
+
+
+def sites_for(method: Method) -> list[SiteData]:
+    """Return three sites, or six for a method that sums half of the sites: each policy asks for three in a sum."""
+    return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
 
 
 def record(method: Method) -> list[Exchange]:
     """Hold a whole run and keep every message of it."""
-    engine = EmbeddedEngine(method, small_sites())
+    engine = EmbeddedEngine(method, sites_for(method))
     kept: list[Exchange] = []
     honest = {name: host.answer for name, host in engine.hosts.items()}
 
@@ -79,6 +84,14 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Moments(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1, confidence="code"),
+    fedgeom.Scaffold(rounds=1, steps=2, share=0.5),
+    fedgeom.FedAvg(rounds=1, steps=2, secure=False),
+    fedgeom.Shrunk(rounds=2, folds=2),
+    *(
+        fedgeom.PTopoFL(rounds=1, steps=2, clusters=1, epsilon=epsilon)
+        for epsilon in (None, 1.0)
+        if importlib.util.find_spec("gudhi")
+    ),
 )
 """The methods whose messages are spoilt: a new one is one more line."""
 

@@ -70,6 +70,17 @@ def processes() -> Iterator[Process]:
         yield Process(int(pid), int(parent), int(group), command)
 
 
+def has_open(process: Process, file: Path) -> bool:
+    """Say whether a process has a file open; where the system does not tell, whether it might have."""
+    table = Path(f"/proc/{process.pid}/fd")
+    if not Path("/proc/self/fd").exists():
+        return True
+    try:
+        return any(os.path.realpath(entry) == str(file.resolve()) for entry in table.iterdir())
+    except OSError:  # it has just ended
+        return False
+
+
 class Proxy:
     """Forwards TCP connections on loopback to a port, and holds everything back while it is cut."""
 
@@ -241,7 +252,8 @@ class Federation:
 
     def kill_conductor(self, job: Job) -> bool:
         """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""
-        found = self.find("/coordinator/flower/guards/flwr-serverapp")
+        conductors = self.find("/coordinator/flower/guards/flwr-serverapp")
+        found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
             os.kill(process.pid, signal.SIGKILL)
         return bool(found) and self.until(lambda: not submit.is_conducted(job), 10)

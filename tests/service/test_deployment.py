@@ -35,10 +35,8 @@ METHODS: dict[str, Method] = {
     "hulls": fedgeom.Hulls(epsilon=EPSILON),
     "moments": fedgeom.Moments(),
     "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
-    "scaffold": fedgeom.Scaffold(rounds=2, epochs=1),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, clusters=2),
 }
-"""The methods that run across the real processes, all at the same time: a new one is one more line."""
+"""The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
 
 
 def settings(method: Method, *, only: Sequence[str] = (), seed: int = 0, times: str = TIMES) -> str:

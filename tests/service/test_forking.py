@@ -59,17 +59,17 @@ def test_a_loop_is_quick_while_a_run_goes_on_and_slow_otherwise(monkeypatch: pyt
     now, slept = [1000.0], list[float]()
     monkeypatch.setattr(guard.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(guard.time, "sleep", slept.append)
-    node, executor = guard.Pace(slow=3.0, sign=1.0), guard.Pace(slow=1.0)
+    node, executor = guard.Pace(quick=0.7, slow=3.0, sign=1.0), guard.Pace(quick=0.7, slow=1.0)
     for pace, usual in ((node, 3.0), (executor, 0.2)):
         now[0] = 1000.0
         pace.wake()
         pace.sleep(usual)
         now[0] += guard.AWAKE_SECONDS + 1
         pace.sleep(usual)
-    assert slept == [guard.POLL_SECONDS, 3.0, 0.2, 1.0]
+    assert slept == [0.7, 3.0, 0.2, 1.0]
     node.sleep(0.5)  # an answer is being made
     node.sleep(3.0)
-    assert slept[-2:] == [0.5, guard.POLL_SECONDS]
+    assert slept[-2:] == [0.5, 0.7]
     assert node.perf_counter is time.perf_counter  # everything else is the time module's
 
 

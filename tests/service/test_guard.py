@@ -36,6 +36,17 @@ def test_flower_without_what_is_replaced_stops():
         guard._replace(ModuleType("changed"), install_from_fab=None)
 
 
+def test_the_flower_that_is_installed_can_be_told_to_retry_soon(monkeypatch):
+    pytest.importorskip("flwr", reason="Flower is not installed")
+    module = importlib.import_module("flwr.supercore.inflatable.inflatable_utils")
+    monkeypatch.setattr(module.pull_objects, "__kwdefaults__", {**module.pull_objects.__kwdefaults__})
+    assert module.pull_objects.__kwdefaults__["initial_backoff"] > guard.RETRY_SECONDS
+    guard.retry_soon()
+    assert module.pull_objects.__kwdefaults__["initial_backoff"] == guard.RETRY_SECONDS
+    monkeypatch.delattr(module, "pull_objects")
+    guard.retry_soon()  # another Flower: nothing to tell
+
+
 def test_no_telemetry_and_no_foreign_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "1")
     monkeypatch.setenv("FLWR_HOME", "/elsewhere")
@@ -45,6 +56,13 @@ def test_no_telemetry_and_no_foreign_settings(monkeypatch, tmp_path):
     assert environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
     assert environment["FLWR_HOME"] == str(tmp_path)
     assert "FLWR_ANYTHING" not in environment
+
+
+@pytest.mark.parametrize(("sites", "seconds"), [(2, 0.5), (10, 0.5), (20, 1.0), (50, 2.5), (1000, 3.0)])
+def test_sites_ask_more_rarely_the_more_they_are_but_never_more_rarely_than_flower_does(sites, seconds, tmp_path):
+    assert flower_programs.poll_seconds(sites) == seconds
+    environment = flower_programs.environment(tmp_path, sites=sites)
+    assert float(environment[flower_programs.POLL_VARIABLE]) == seconds
 
 
 def test_commands_ask_for_safety(tmp_path):

@@ -12,6 +12,18 @@ from fedgeom.errors import InputError
 CONNECTION = "fedgeom"
 """The name of the coordinator in Flower's own configuration."""
 
+POLL_VARIABLE = "FEDGEOM_POLL_SECONDS"
+"""How often a site's node asks for questions while a run goes on."""
+QUICKEST, SLOWEST = 0.5, 3.0
+"""Bounds for it; the slowest is what Flower does by itself."""
+ASKED_PER_SECOND = 20
+"""How often all sites together may ask: each time costs the SuperLink, which is one process, 15 ms."""
+
+
+def poll_seconds(sites: int) -> float:
+    """Return how long each of so many sites waits before it asks again."""
+    return min(SLOWEST, max(QUICKEST, sites / ASKED_PER_SECOND))
+
 
 def need_flower() -> None:
     """Say how to install Flower when it is missing."""
@@ -21,11 +33,11 @@ def need_flower() -> None:
         raise InputError("deployments need Flower: pip install 'fedgeom[flower]'") from error
 
 
-def environment(home: Path, *, guards: Path | None = None) -> dict[str, str]:
+def environment(home: Path, *, guards: Path | None = None, sites: int = 0) -> dict[str, str]:
     """Return the environment for Flower programs: our home for their files, no telemetry, quick polling.
 
     ``guards`` is a folder with our replacements for the programs that would run code from the network; it
-    comes first on the path.
+    comes first on the path. ``sites`` is how many sites there are, where the programs are a site's.
     """
     programs = Path(sys.executable).parent
     path = [str(p) for p in (guards, programs) if p is not None]
@@ -35,7 +47,9 @@ def environment(home: Path, *, guards: Path | None = None) -> dict[str, str]:
         "FLWR_HOME": str(home),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+        # A site's executor asks its own node, which is next to nothing; a coordinator's asks the SuperLink.
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2" if sites else "1",
+        POLL_VARIABLE: f"{poll_seconds(sites):g}",
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedgeom.service.flower_programs import POLL_VARIABLE, QUICKEST, SLOWEST
 from fedgeom.service.processes import end_with
 from fedgeom.service.vigil import Vigil, keep_vigil, marker
 
@@ -30,12 +31,12 @@ GUARDED = {
     "flower-superlink": "superlink",
     "flower-superexec": "superexec",
 }
-POLL_SECONDS = 0.5
-"""How often a site's node asks for questions while a run goes on."""
 AWAKE_SECONDS = 60.0
-"""How long after a question it does so; then it asks as rarely as Flower does by itself."""
+"""How long after a question a site's node asks often; then it asks as rarely as Flower does by itself."""
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
+RETRY_SECONDS = 0.2
+"""How soon a part of a message that was announced, but is not there yet, is asked for again (Flower: 1 s, then 2)."""
 REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
 
 
@@ -46,6 +47,8 @@ def write_guards(folder: Path) -> Path:
         function = GUARDED.get(program, "refuse")
         text = f"#!{sys.executable}\nfrom fedgeom.service.guard import {function}\n\n{function}()\n"
         file = folder / program
+        if file.is_file() and file.read_text(encoding="utf-8") == text:  # somebody may be starting it just now
+            continue
         file.write_text(text, encoding="utf-8")
         file.chmod(0o700)
     return folder
@@ -67,6 +70,14 @@ def _ignore_bundle(*_: Any, **__: Any) -> Path:
     return APP
 
 
+def retry_soon() -> None:
+    """Fetch the parts of a message soon after they are there; if Flower has changed, it is only slower."""
+    module = importlib.import_module("flwr.supercore.inflatable.inflatable_utils")
+    defaults = getattr(getattr(module, "pull_objects", None), "__kwdefaults__", None) or {}
+    if "initial_backoff" in defaults:
+        defaults["initial_backoff"] = RETRY_SECONDS
+
+
 def clientapp() -> None:
     """Run Flower's ClientApp process with the app that is installed here."""
     from flwr.supernode.cli import flwr_clientapp
@@ -78,6 +89,7 @@ def clientapp() -> None:
 
     module = importlib.import_module("flwr.supernode.runtime.run_clientapp")
     _replace(module, install_from_fab=_ignore_bundle, get_project_dir=_ignore_bundle, get_load_client_app_fn=load)
+    retry_soon()
     flwr_clientapp()
 
 
@@ -87,6 +99,7 @@ def serverapp() -> None:
 
     module = importlib.import_module("flwr.superlink.runtime.run_serverapp")
     _replace(module, install_from_fab=_ignore_bundle, get_project_dir=_ignore_bundle)
+    retry_soon()
     flwr_serverapp()
 
 
@@ -98,8 +111,8 @@ class Pace:
     Such a sleep is also the moment to ``look`` whether anybody still makes the answer.
     """
 
-    def __init__(self, *, slow: float, sign: float = 0.0, look: Callable[[], None] = lambda: None):
-        self._slow, self._sign, self._look = slow, sign, look
+    def __init__(self, *, quick: float, slow: float, sign: float = 0.0, look: Callable[[], None] = lambda: None):
+        self._quick, self._slow, self._sign, self._look = quick, slow, sign, look
         self.wake()
 
     def __getattr__(self, name: str) -> Any:
@@ -114,8 +127,8 @@ class Pace:
         if seconds < self._sign:
             self.wake()
             self._look()
-        quick = time.monotonic() < self._awake
-        time.sleep(min(seconds, POLL_SECONDS) if quick else max(seconds, self._slow))
+        awake = time.monotonic() < self._awake
+        time.sleep(min(seconds, self._quick) if awake else max(seconds, self._slow))
 
 
 def supernode() -> None:
@@ -127,13 +140,15 @@ def supernode() -> None:
     vigil = Vigil(file) if file is not None else None
     look = vigil.look if vigil is not None and keep_vigil(module, vigil) else lambda: None
     if getattr(module, "time", None) is time:  # if not, it is only slower
-        module.time = Pace(slow=3.0, sign=1.0, look=look)  # type: ignore[attr-defined]
+        quick = float(os.environ.get(POLL_VARIABLE, QUICKEST))
+        module.time = Pace(quick=quick, slow=SLOWEST, sign=1.0, look=look)  # type: ignore[attr-defined]
     beat = "HEARTBEAT_DEFAULT_INTERVAL"
     names = ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat")
     places = [importlib.import_module(name) for name in names]
     if all(hasattr(place, beat) for place in places):  # promised and kept, or left alone
         for place in places:
             setattr(place, beat, HEARTBEAT_SECONDS)
+    retry_soon()
     leave_with(os.getppid())
     # When Flower gives a connection up, a thread that serves keeps the node alive, connected to nobody.
     end_with(flower_supernode)
@@ -173,7 +188,10 @@ def superexec() -> None:
     from fedgeom.service.forking import fork_answerers
 
     if FOLDER_VARIABLE not in os.environ:  # a coordinator answers nothing
-        module, pace = importlib.import_module("flwr.supercore.superexec.run_superexec"), Pace(slow=1.0)
+        module, pace = (
+            importlib.import_module("flwr.supercore.superexec.run_superexec"),
+            Pace(quick=QUICKEST, slow=1.0),
+        )
         if fork_answerers(clientapp, pace.wake) and getattr(module, "time", None) is time:
             module.time = pace  # type: ignore[attr-defined]
     flower_superexec()

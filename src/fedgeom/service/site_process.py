@@ -29,9 +29,10 @@ def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -
     config, last = folder.config(), ""
     home = folder.path / "flower"
     home.mkdir(exist_ok=True)
-    environment = flower.environment(home, guards=write_guards(home / "guards"))
+    guards = write_guards(home / "guards")
     say(f"connecting to {config.coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:
+        environment = flower.environment(home, guards=guards, sites=len(folder.roster()))
         command = flower.supernode(
             config.coordinator,
             port=port or free_port(),
