@@ -16,6 +16,7 @@ benchmarks/results/engines.json, the table to docs/engines.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import os
@@ -42,6 +43,7 @@ import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.federation.sites import Event  # noqa: E402
 from fedgeom.service import flower_programs as flower  # noqa: E402
+from fedgeom.service import site_signs  # noqa: E402
 from fedgeom.service.guard import write_guards  # noqa: E402
 from fedgeom.service.processes import free_port  # noqa: E402
 
@@ -54,6 +56,8 @@ COLUMNS = {2: 2000, 10: 1000, 50: 500}
 """How wide the rows are that make large messages, by the number of sites."""
 LONGEST = 1200.0
 LINK = "guards/flower-superlink"
+AT_ONCE = 4
+"""How many nodes start at the same time."""
 AWAKE_SECONDS = 10.0
 """How long nodes go on asking often after a question, here: shorter than usual, so that idleness comes sooner."""
 SITE_MEGABYTES = 300
@@ -162,7 +166,7 @@ def federation(n: int, pace: Pace) -> Iterator[Federation]:
         )
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(custom), *([before] if before else [])])
-        nodes: list[subprocess.Popen[bytes]] = []
+        nodes: dict[str, subprocess.Popen[bytes]] = {}
         try:
             with Federation(Path(folder), make_sites(n, 2)) as there:
                 for site in there.sites.values():
@@ -170,20 +174,35 @@ def federation(n: int, pace: Pace) -> Iterator[Federation]:
                     site.config_file.write_text(text.replace("smallest_cohort = 3", "smallest_cohort = 2"))
                 there.start_coordinator(seconds=600)
                 try:
-                    nodes += [start_node(there, name) for name in there.sites]
-                    there.until(
-                        lambda: all("SuperNode ID" in there.log(name) for name in there.sites), 600, pause=1
-                    )
+                    connect(there, nodes)
                     yield there
                 finally:
-                    for node in nodes:
-                        os.killpg(node.pid, signal.SIGTERM)
-                    for node in nodes:
+                    for node in nodes.values():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(node.pid, signal.SIGTERM)
+                    for node in nodes.values():
                         node.wait(60)
         finally:
             os.environ.pop("PYTHONPATH")
             if before is not None:
                 os.environ["PYTHONPATH"] = before
+
+
+def connect(there: Federation, nodes: dict[str, subprocess.Popen[bytes]]) -> None:
+    """Start nodes a few at a time, and again when they give up, as `fedgeom site start` does.
+
+    A hundred programs that start at once on two processors hinder each other.
+    """
+    end = time.monotonic() + LONGEST
+    waiting = list(there.sites)
+    while waiting:
+        for name in waiting[:AT_ONCE]:
+            if name not in nodes or nodes[name].poll() is not None:
+                nodes[name] = start_node(there, name)
+        time.sleep(1)
+        waiting = [name for name in waiting if site_signs.ACTIVATED not in there.log(name)]
+        if time.monotonic() > end:
+            raise RuntimeError(f"{len(waiting)} sites did not connect within {LONGEST:g} s: {', '.join(waiting)}")
 
 
 def start_node(there: Federation, name: str) -> subprocess.Popen[bytes]:

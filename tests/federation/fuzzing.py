@@ -47,9 +47,9 @@ class Exchange:
 def small_sites(n: int = 3) -> list[SiteData]:
     """Return small sites with two classes each."""
     rng = np.random.default_rng(0)
-    y = np.repeat(["no", "yes"], 6)
+    y = np.repeat(["no", "yes"], 10)
     return [
-        SiteData(name, np.where(y == "no", -0.4, 0.4)[:, None] + 0.1 * rng.uniform(size=(12, 2)), y)
+        SiteData(name, np.where(y == "no", -0.4, 0.4)[:, None] + 0.1 * rng.uniform(size=(20, 2)), y)
         for name in ("anna", "bert", "carl", "dora", "erik", "frida")[:n]
     ]
 

@@ -179,6 +179,13 @@ def test_the_ledger_says_that_descriptor_and_model_are_sent() -> None:
     assert any("differentially private" in entry.reveals for entry in private.ledger)
 
 
+def test_a_site_too_small_for_a_private_descriptor_is_named_at_once() -> None:
+    sites = hospitals(n=4)
+    sites[1] = SiteData("small", sites[1].X[:12], sites[1].y[:12])
+    with pytest.raises(InputError, match="site 'small' has 12 rows; a private descriptor needs at least 20"):
+        fedgeom.run(PTopoFL(rounds=1, epsilon=1.0), sites)
+
+
 def test_private_descriptors_differ_from_run_to_run() -> None:
     sites = hospitals(rows=200)
     a, b = (fedgeom.run(PTopoFL(rounds=1, epsilon=1.0), sites, seed=0) for _ in range(2))

@@ -169,6 +169,12 @@ def test_only_sums_leave_the_sites() -> None:
     assert any("held-out" in entry.reveals for entry in run.ledger)
 
 
+def test_sites_do_not_even_understand_questions_that_show_a_model() -> None:
+    understood = set(Shrunk.site.understands())
+    assert {"shrunk.terms", "shrunk.evidence", "shrunk.settle", "train.columns", "train.begin"} <= understood
+    assert not {"train.open", "train.masked", "train.finish"} & understood
+
+
 @pytest.mark.parametrize("step", ["shrunk.terms", "shrunk.evidence", "shrunk.settle"])
 def test_a_site_may_be_lost(step: str) -> None:
     def lose(name: str, request: bytes) -> str | None:
@@ -181,8 +187,8 @@ def test_a_site_may_be_lost(step: str) -> None:
 
 
 def test_wrong_use_is_refused_in_words() -> None:
-    with pytest.raises(InputError, match="epochs=7"):
-        Shrunk(epochs=7)
+    with pytest.raises(InputError, match="rounds=0"):
+        Shrunk(rounds=0)
     with pytest.raises(InputError, match="folds"):
         Shrunk(folds=1)
     three = [SiteData(s.name, s.X, np.where(np.arange(len(s)) % 5 == 0, "maybe", s.y)) for s in hospitals()]

@@ -12,7 +12,6 @@ from fedgeom.federation.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Array, Message, pack, unpack
 from fedgeom.federation.sites import Sites
 from fedgeom.protocols.cohort import Hello, PublicKeys
-from fedgeom.protocols.secure_sum import secure_sum
 from fedgeom.training import Ditto, FedAvg, Scaffold
 from fedgeom.training.conversation import Conversation, Group
 from fedgeom.training.messages import Begin, Finish, Finished, Ready, TrainMasked, TrainOpen, Update
@@ -197,14 +196,10 @@ def test_weights_of_strangers():
     given = {"model": Array.of(np.zeros(3))}
     rates, factors = dict.fromkeys(talk.members, 0.1), dict.fromkeys(talk.members, 1.0)
     with pytest.raises(TooFewSitesError, match="the weights are not those of the sites that are summed"):
-        secure_sum(
-            talk.cohort,
-            talk.next_sum(),
+        talk.sum(
             lambda t: TrainMasked(ticket=t, round=0, given=given, factors=factors, rates=rates),
-            modulus=2**64,
-            length=6,
-            among=talk.members[:3],  # weighed with the fourth, but without it
-            smallest=2,
+            6,
+            talk.members[:3],  # weighed with the fourth, but without it
         )
 
 

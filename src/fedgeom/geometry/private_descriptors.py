@@ -52,7 +52,11 @@ from fedgeom.geometry._checks import FloatArray, check_positive
 from fedgeom.geometry.descriptors import NAMES, describe
 from fedgeom.geometry.persistence import check_cloud, rips_diagrams, scale_to_unit_box
 
+BLOCK_ROWS = 20
+"""Rows of a block, where nothing is said: fewer have no loops, more make fewer blocks."""
+
 __all__ = [
+    "BLOCK_ROWS",
     "Draws",
     "PrivateMean",
     "descriptor_bounds",
@@ -205,7 +209,7 @@ def private_descriptor(
     epsilon: float,
     delta: float,
     rng: Draws,
-    block_rows: int = 20,
+    block_rows: int = BLOCK_ROWS,
     coordinates: Sequence[int] | None = None,
     radius: float | None = None,
     centre: ArrayLike | None = None,

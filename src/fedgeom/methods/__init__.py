@@ -68,7 +68,7 @@ def load_model(path: str | Path) -> Any:
 
 def _defined_here(name: str) -> type[Method] | None:
     """Return a row of the training table that some other package, or a notebook, defined in this process."""
-    from fedgeom.training.table import DEFINED
+    from fedgeom.training.tabular import DEFINED
 
     return None if name in METHODS else DEFINED.get(name)
 

@@ -5,30 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.sites import Sites
-from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.secure_sum import secure_sum
-from fedgeom.protocols.vocabulary import agree_on_names
-from fedgeom.training import scaling
 from fedgeom.training.aggregation import FRACTION_BITS, LARGEST, aggregate
 from fedgeom.training.messages import (
-    Begin,
     Finish,
     Finished,
-    GiveColumnSums,
-    Ready,
     TrainMasked,
     TrainOpen,
     Update,
 )
 from fedgeom.training.model import TrainedModel
+from fedgeom.training.tabular import TabularConversation
 from fedgeom.training.vectors import Layout
 
 if TYPE_CHECKING:
@@ -64,16 +58,13 @@ class Outcome:
     """Each site's own vectors, where the row looks at them."""
 
 
-class Conversation:
+class Conversation(TabularConversation["Row"]):
     """One run of one row."""
 
     def __init__(self, row: Row, sites: Sites):
-        self.row, self.sites = row, sites
-        self.members: tuple[str, ...] = ()
+        super().__init__(row, sites)
         self.strikes: dict[str, int] = {}
         self.layout: Layout
-        self.cohort: Cohort
-        self._sums = 0
 
     def hold(self) -> TrainedModel:
         """Hold the whole conversation."""
@@ -113,38 +104,6 @@ class Conversation:
         if history:
             sites.metrics["loss on rows set aside"] = history
         return self.model(state)
-
-    def agree(self) -> None:
-        """Join, agree on the class names and the scale of the columns, and tell all sites."""
-        row, sites = self.row, self.sites
-        terms = row.parameters() | {"seed": sites.seed}
-        self.cohort = join(sites, rounds=len(row.site.sums(terms)), terms=terms, smallest=row.smallest)  # type: ignore[attr-defined]
-        among, classes = self.cohort.names, row.classes
-        if classes is None:
-            classes, among = agree_on_names(self.cohort, smallest=row.smallest)
-        self.classes, self.columns = tuple(classes), self.cohort.keys[among[0]].columns
-        self.centre = self.spread = np.empty(0)
-        if row.scale == "joint":
-            total = secure_sum(
-                self.cohort,
-                self.next_sum(),
-                lambda ticket: GiveColumnSums(ticket=ticket),
-                modulus=2**64,
-                length=1 + 2 * self.columns,
-                among=among,
-                smallest=row.smallest,
-            )
-            sums = from_fixed(total.vector, fraction_bits=scaling.FRACTION_BITS)
-            (self.centre, self.spread), among = scaling.scale_from(sums), total.sites
-        begin = Begin(classes=self.classes, centre=Array.of(self.centre), spread=Array.of(self.spread))
-        ready = sites.ask(begin, of=among, expect=Ready)
-        ready.need(row.smallest, "that they are ready to train")
-        self.members = tuple(ready)
-
-    def next_sum(self) -> int:
-        """Return the number of the next secure sum: each has keys of its own."""
-        self._sums += 1
-        return self._sums - 1
 
     def chosen(self, round: int) -> tuple[str, ...]:
         """Return the sites that train in this round."""
@@ -188,14 +147,10 @@ class Conversation:
         row, size = self.row, int(self.shared.sum())
         given, rates = _arrays(group.given), self.rates(round, group.members)
         factors = {name: group.factor(name) for name in group.members}
-        total = secure_sum(
-            self.cohort,
-            self.next_sum(),
+        total = self.sum(
             lambda ticket: TrainMasked(ticket=ticket, round=round, given=given, factors=factors, rates=rates),
-            modulus=2**64,
-            length=len(row.sends) * size + 3,
-            among=group.members,
-            smallest=row.smallest,
+            len(row.sends) * size + 3,
+            group.members,
         )
         sums = from_fixed(total.vector, fraction_bits=FRACTION_BITS)
         weight, loss, rows = sums[-3:]
@@ -271,15 +226,12 @@ class Conversation:
         """Return the joint model in a state; entries that sites keep stand as they were before training."""
         row, whole = self.row, self.first.copy()
         whole[self.shared] = state["model"]
-        joint = row.scale == "joint"
-        plain = np.zeros(self.columns), np.ones(self.columns)
-        centre, spread = (self.centre, self.spread) if joint else plain if row.scale == "none" else (None, None)
-        options: dict[str, Any] = row.learner_options()
+        centre, spread = self.scale()
         return row.model_type(
             method=row.name,
             names=self.classes,
             learner=str(row.learner),
-            options=options,
+            options=row.learner_options(),
             parameters={name: array.copy() for name, array in self.layout.unpack(whole).items()},
             columns=self.columns,
             centre=centre,

@@ -15,6 +15,7 @@ from fedgeom.training.model import TrainedModel
 from fedgeom.training.rows.fedavg import FedAvg
 from fedgeom.training.site import LAST, generator
 from fedgeom.training.table import Row, State
+from fedgeom.training.tabular import TabularMethod
 from fedgeom.training.task import Task
 from fedgeom.training.vectors import Layout, Vector
 
@@ -80,7 +81,7 @@ def simulate(row: Row, sites: Sequence[SiteData], seed: int = 0) -> Simulation:
     return Simulation(model, personal)
 
 
-def scales(row: Row, sites: Sequence[SiteData]) -> list[tuple[Vector, Vector]]:
+def scales(row: TabularMethod, sites: Sequence[SiteData]) -> list[tuple[Vector, Vector]]:
     """Return what is taken off each site's columns, and what they are divided by."""
     columns = sites[0].X.shape[1]
     if row.scale == "none":

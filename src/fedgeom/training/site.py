@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.checks import check_table
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, Message, encode
 from fedgeom.federation.site import Memory, answers
-from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.secure_sum import Confirm, MaskedVector
-from fedgeom.protocols.vocabulary import NamingSite
 from fedgeom.secure.keys import fingerprint
-from fedgeom.training import scaling
 from fedgeom.training.aggregation import FRACTION_BITS
 from fedgeom.training.learners import Floats
 from fedgeom.training.messages import (
-    Begin,
     Finish,
     Finished,
-    GiveColumnSums,
-    Ready,
     TrainMasked,
     TrainOpen,
     Update,
 )
+from fedgeom.training.tabular import TabularMemory, TabularSite
 from fedgeom.training.task import Task
-from fedgeom.training.vectors import Layout, Vector
+from fedgeom.training.vectors import Layout
 
 if TYPE_CHECKING:
     from fedgeom.training.table import Row, State
@@ -41,12 +34,9 @@ LAST = 2**31 - 1
 """Stands for the round after the last one, where a site makes its personal model."""
 
 
-class TrainingMemory(SecureMemory, kw_only=True):
+class TrainingMemory(TabularMemory, kw_only=True):
     """What a site remembers of its training."""
 
-    classes: tuple[str, ...] = ()
-    centre: Array | None = None
-    spread: Array | None = None
     own: dict[str, Array] = {}
     """The vectors that stay here: variates, personal models."""
     before: dict[str, Array] = {}
@@ -55,8 +45,6 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """A hash of the last round's question."""
     factors: dict[int, dict[str, float]] = {}
     """The weights in each secure sum where not all sites count alike."""
-    model: Array | None = None
-    """The site's own model after the last round."""
 
 
 def generator(seed: int, round: int, site: str, *, purpose: int = 0) -> np.random.Generator:
@@ -72,75 +60,10 @@ def set_aside(rows: int, share: float, seed: int, site: str) -> npt.NDArray[np.b
     return aside
 
 
-class TrainingSite(NamingSite[TrainingMemory]):
+class TrainingSite(TabularSite[TrainingMemory]):
     """Answers the questions of every row of the table."""
 
     memory_type: ClassVar[type[Memory]] = TrainingMemory
-    row: ClassVar[type[Row]]
-
-    def check(self, terms: Mapping[str, Any]) -> None:
-        """Refuse data that the method cannot use, naming the site."""
-        row = self.row.from_terms(terms)
-        names = check_table(self.data, least_points=row.least_points)
-        unknown = sorted(set(names) - set(row.classes)) if row.classes else []
-        if unknown:
-            raise InputError(
-                f"site {self.badge.name!r}: labels outside the agreed classes: {', '.join(unknown[:8])}"
-            )
-
-    @classmethod
-    def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the secure sums of the run: the columns' if they are scaled jointly, then those of the rounds."""
-        row = cls.row.from_terms(terms)
-        first = (GiveColumnSums.kind,) if row.scale == "joint" else ()
-        masked = row.rounds * row.groups if row.masked and row.sends else 0
-        return (*first, *(TrainMasked.kind for _ in range(masked)))
-
-    @cached_property
-    def method(self) -> Row:
-        """The row with the settings on which the site joined."""
-        return self.row.from_terms(self.memory.terms)
-
-    @answers(GiveColumnSums)
-    def give_column_sums(self, ask: GiveColumnSums) -> MaskedVector:
-        """Add this site's column sums to the secure sum."""
-        self.admit(ask.ticket)
-        sums, sites = scaling.column_sums(self.data.X), len(ask.ticket.participants)
-        return self.mask(ask.ticket, to_fixed(sums, fraction_bits=scaling.FRACTION_BITS, sites=sites))
-
-    @answers(Begin)
-    def begin(self, ask: Begin) -> Ready:
-        """Take the classes and the scale."""
-        unknown = sorted(set(self.label_names()) - set(ask.classes))
-        if unknown:
-            raise InputError(f"the agreed classes lack {', '.join(unknown[:8])}")
-        self.keep_to_terms(classes="\n".join(ask.classes))
-        columns = self.data.X.shape[1]
-        centre, spread = ask.centre.numpy(), ask.spread.numpy()
-        if self.method.scale != "joint":
-            centre, spread = self._own_scale()
-        fit = (
-            centre.shape == spread.shape == (columns,) and np.isfinite(centre).all() and np.isfinite(spread).all()
-        )
-        if not fit or not (spread > 0).all():
-            raise ProtocolError(f"the scale does not fit a table of {columns} columns")
-        memory = self.memory
-        memory.classes = tuple(ask.classes)
-        memory.centre, memory.spread = Array.of(centre), Array.of(spread)
-        return Ready()
-
-    def _own_scale(self) -> tuple[Vector, Vector]:
-        columns = self.data.X.shape[1]
-        if self.method.scale == "none":
-            return np.zeros(columns), np.ones(columns)
-        return scaling.scale_from(scaling.column_sums(self.data.X))
-
-    def scaled(self) -> Floats:
-        """Return the site's rows on the agreed scale."""
-        memory = self.memory
-        if memory.centre is None or memory.spread is None:
-            raise ProtocolError("the site was asked to train before it was told the classes")
-        return np.asarray((self.data.X - memory.centre.numpy()) / memory.spread.numpy())
 
     def features(self, rows: Floats) -> Floats:
         """Return what the learner sees of scaled rows; methods may add columns."""
@@ -148,22 +71,12 @@ class TrainingSite(NamingSite[TrainingMemory]):
 
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return what a row works with in this round; ``rows`` marks those to use."""
-        memory = self.memory
-        row, at = self.method, slice(None) if rows is None else rows
-        X = self.features(self.scaled()[at])
-        labels, classes = self.data.y[at].astype(str), memory.classes
-        y = np.zeros(len(labels), np.int64)
-        for place, name in enumerate(classes):
-            y[labels == name] = place
+        row, at, classes = self.method, slice(None) if rows is None else rows, self.memory.classes
+        X, y = self.features(self.scaled()[at]), self.places()[at]
         learner = row.build_learner()
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         layout, rng = Layout.of(first), generator(self.seed, round, self.badge.name)
         return Task(learner, layout, X, y, row.effort(rate), rng, len(classes), layout.pack(first))
-
-    @property
-    def seed(self) -> int:
-        """The run's seed, from the terms on which the site joined."""
-        return int(self.memory.terms.get("seed") or 0)
 
     def train(
         self, asked: bytes, round: int, given: Mapping[str, Array], rate: float
@@ -255,15 +168,3 @@ class TrainingSite(NamingSite[TrainingMemory]):
         personal = row.personalise(task, self._given(ask.given, task, row), own)
         self.memory.model = Array.of(np.asarray(personal, np.float64))
         return Finished()
-
-    def result(self) -> dict[str, Any]:
-        """Return the site's own model and the scale of its columns."""
-        memory = self.memory
-        if memory.model is None or memory.centre is None or memory.spread is None:
-            return {}
-        return {
-            "model": memory.model.numpy(),
-            "centre": memory.centre.numpy(),
-            "spread": memory.spread.numpy(),
-            "classes": list(memory.classes),
-        }

@@ -5,29 +5,25 @@ A new row is a subclass of `Row` with two short functions, `local` and `combine`
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site
 from fedgeom.federation.sites import Sites
-from fedgeom.protocols.cohort import check_columns
 from fedgeom.training import aggregation
 from fedgeom.training.conversation import Conversation
 from fedgeom.training.effort import Effort, scheduled
 from fedgeom.training.learners import Learner, learner_named, register
 from fedgeom.training.learners.logistic import Logistic
-from fedgeom.training.messages import GiveColumnSums, TrainMasked, TrainOpen
+from fedgeom.training.messages import TrainMasked, TrainOpen
 from fedgeom.training.model import TrainedModel
 from fedgeom.training.personal import WAYS, personal_model
 from fedgeom.training.site import TrainingSite
+from fedgeom.training.tabular import MOST_ROUNDS, TabularMethod, check_choice, check_whole
 from fedgeom.training.task import Task
 from fedgeom.training.vectors import Layout, Vector
 
@@ -36,22 +32,16 @@ if TYPE_CHECKING:
 else:  # federation files are read by these types, and hold names only
     LearnerOrName = str
 
-MOST_ROUNDS = 500
-MOST_LETTERS = 1000
-"""The terms of a run travel in its first question, whose texts are bounded."""
-
-DEFINED: dict[str, type[Row]] = {}
-"""All rows that were defined in this process, by name."""
-
 State = dict[str, Vector]
 """Named vectors: what the coordinator keeps, what it gives, what a site keeps, what it sends."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Method):
+class Row(TabularMethod):
     """The base of all rows, with the settings they share."""
 
     site: ClassVar[type[Site[Any]]] = TrainingSite
+    common_site: ClassVar[type[Site[Any]]] = TrainingSite
     conversation: ClassVar[type[Conversation]] = Conversation
     model_type: ClassVar[type[TrainedModel]] = TrainedModel
     sends: ClassVar[tuple[str, ...]] = ("model",)
@@ -95,8 +85,6 @@ class Row(Method):
     """Whether a site counts by its number of rows, or all count the same."""
     secure: bool | None = None
     """Whether the coordinator sees sums only. None: wherever the row and its aggregation can do with sums."""
-    scale: Literal["joint", "site", "none"] = "joint"
-    """How columns are scaled: by all sites' rows (one secure sum), by each site's own, or not."""
     personal: Literal["none", "finetuned", "interpolated"] = "none"
     """What a site makes of the last model for itself (`fedgeom.training.personal`)."""
     mix: float | None = None
@@ -105,23 +93,9 @@ class Row(Method):
     """The share of its rows that a site sets aside to watch the loss of the joint model."""
     patience: int | None = None
     """Stop when the loss on rows set aside has not fallen for this many rounds; the best model is kept."""
-    classes: tuple[str, ...] | None = None
-    """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
-    least_points: int = 1
-    """Sites refuse to take part with a class of fewer rows."""
-    smallest: int = 2
-    """The fewest sites that make a round."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "name" in cls.__dict__:
-            DEFINED[cls.name] = cls
-        # Each row has a site class of its own: a site knows the row by what it has installed, never from the wire.
-        cls.site = type(
-            f"{cls.__name__}Site", (cls.site,), {"row": cls, "__doc__": f"Answers for `{cls.__name__}`."}
-        )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.learner, Learner):
             known = self.learner
             if isinstance(known, Logistic):
@@ -138,28 +112,14 @@ class Row(Method):
             )
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
-        if self.classes is not None and (len(set(self.classes)) < 2 or any("\n" in n for n in self.classes)):
-            raise InputError(f"classes={self.classes} given; wanted at least two different one-line names")
-        if len("\n".join(self.classes or ())) > MOST_LETTERS:
-            raise InputError(
-                f"{len(self.classes or ())} classes given, with names of more than {MOST_LETTERS} letters in all; "
-                "leave classes away (the sites then work out the union), or shorten the names"
-            )
 
     def _check_numbers(self) -> None:
-        whole = {"rounds": (1, MOST_ROUNDS), "epochs": (1, 10**6), "steps": (1, 10**9), "batch": (1, 10**9)}
-        whole |= {
-            "patience": (1, MOST_ROUNDS),
-            "smallest": (1, 10**6),
-            "least_points": (0, 10**9),
-            "bad": (0, 10**6),
-        }
-        for name, (least, most) in whole.items():
-            count = getattr(self, name)
-            if count is None and name in ("steps", "batch", "patience", "bad"):
-                continue
-            if not isinstance(count, int) or not least <= count <= most:
-                raise InputError(f"{name}={count} given; wanted a whole number from {least} to {most}")
+        check_whole("rounds", self.rounds, 1, MOST_ROUNDS)
+        check_whole("epochs", self.epochs, 1, 10**6)
+        optional = {"steps": (1, 10**9), "batch": (1, 10**9), "patience": (1, MOST_ROUNDS), "bad": (0, 10**6)}
+        for name, (least, most) in optional.items():
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), least, most)
         for name, value in {"rate": self.rate, "decay": self.decay}.items():
             if not 0 < value < 10**6:
                 raise InputError(f"{name}={value} given; wanted a positive number (below a million)")
@@ -180,11 +140,9 @@ class Row(Method):
             ("schedule", self.schedule, ("constant", "cosine", "decay")),
             ("solver", self.solver, ("sgd", "exact")),
             ("weights", self.weights, ("rows", "sites")),
-            ("scale", self.scale, ("joint", "site", "none")),
             ("personal", self.personal, WAYS),
         ):
-            if choice not in known:
-                raise InputError(f"{name}={choice!r} is unknown; there are: {', '.join(known)}")
+            check_choice(name, choice, known)
 
     # What makes a row.
 
@@ -259,41 +217,20 @@ class Row(Method):
         """Return what a learner that comes with fedgeom is built with."""
         return {"C": self.C} if self.learner == "logistic" else {}
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain values; class names are joined by line ends."""
-        values = super().parameters()
-        return values | {"classes": None if self.classes is None else "\n".join(self.classes)}
-
-    @classmethod
-    def from_terms(cls, terms: Mapping[str, Any]) -> Row:
-        """Build the row from the terms of a run, at a site."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        values = {name: value for name, value in terms.items() if name in known}
-        if values.get("classes") is not None:
-            values["classes"] = tuple(str(values["classes"]).split("\n"))
-        return cls(**values)
+    def planned_sums(self) -> tuple[str, ...]:
+        """Return a secure sum for each group in each round, if that is what the row does."""
+        return (TrainMasked.kind,) * (self.rounds * self.groups) if self.masked and self.sends else ()
 
     @classmethod
     def leaves(cls) -> tuple[str, ...]:
         """Return what leaves a site, as the ledger says it, with the settings where nothing is said."""
-        row, shared = cls(), TrainingSite.understands()
-        own = [question for kind, question in cls.site.understands().items() if kind not in shared]
-        lines = [question.answer_reveals or question.answer.reveals for question in own]
-        if row.scale == "joint":
-            lines.append(GiveColumnSums.answer_reveals)
+        row, lines = cls(), list(super().leaves())
         if row.sends and row.masked:
             lines.append(TrainMasked.answer_reveals)
             lines.append(f"with secure=False or a robust aggregation instead: {TrainOpen.answer_reveals}")
         elif row.sends:
             lines.append(TrainOpen.answer_reveals)
         return tuple(lines)
-
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
-        present = {str(name) for site in sites for name in site.classes.tolist()}
-        if len(present | set(self.classes or ())) < 2:
-            raise InputError(f"all sites together have one class, {', '.join(present)}; a classifier needs two")
 
     def conduct(self, sites: Sites) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, train in rounds, hand out the model."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.descriptors import class_descriptors, descriptor
 from fedgeom.geometry.label_geometry import mixed_merge_share
 from fedgeom.geometry.persistence import rips_diagrams, subsample
-from fedgeom.geometry.private_descriptors import private_descriptor
+from fedgeom.geometry.private_descriptors import BLOCK_ROWS, private_descriptor
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape
 from fedgeom.secure.noise import SystemDraws
@@ -46,12 +46,19 @@ class TopoSite(TrainingSite):
     def check(self, terms: Mapping[str, Any]) -> None:
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
         super().check(terms)
+        private, rows = terms.get("epsilon") is not None, len(self.data)
+        if private and rows < BLOCK_ROWS:
+            raise InputError(
+                f"site {self.badge.name!r} has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}: leave "
+                "the site out, or leave epsilon away"
+            )
         rips_diagrams(np.zeros((1, 1)))
 
     @property
     def topology(self) -> PTopoFL:
         """The method with the settings on which the site joined."""
-        return self.method  # type: ignore[return-value]
+        method: PTopoFL = self.method
+        return method
 
     def _rng(self, round: int) -> np.random.Generator:
         return generator(int(self.memory.terms.get("seed") or 0), round, self.badge.name, purpose=2)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedgeom.federation.messages import Array, Question
+from fedgeom.federation.messages import Array
 from fedgeom.methods.shrunk.choosing import Evidence, shares
 from fedgeom.methods.shrunk.fits import Floats, Terms, descend, terms_length
 from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.secure_sum import Ticket, secure_sum
+from fedgeom.protocols.secure_sum import Ask
 from fedgeom.training.aggregation import FRACTION_BITS
-from fedgeom.training.conversation import Conversation
 from fedgeom.training.messages import Finished
 from fedgeom.training.model import TrainedModel
-from fedgeom.training.vectors import Layout
+from fedgeom.training.tabular import TabularConversation
 
 if TYPE_CHECKING:
     from fedgeom.methods.shrunk.method import Shrunk
 
 
-class ShrunkConversation(Conversation):
+class ShrunkConversation(TabularConversation["Shrunk"]):
     """One run of `Shrunk`."""
-
-    row: Shrunk
 
     def hold(self) -> TrainedModel:
         """Hold the whole conversation."""
@@ -36,33 +34,21 @@ class ShrunkConversation(Conversation):
 
         def summed(directions: Floats) -> Terms:
             given = Array.of(directions)
-            total = self._sum(
-                lambda ticket: GiveTerms(ticket=ticket, directions=given), terms_length(stack, self.columns)
-            )
+            length = terms_length(stack, self.columns)
+            total = self._numbers(lambda ticket: GiveTerms(ticket=ticket, directions=given), length)
             return Terms.read(total, stack, self.columns)
 
         directions = descend(summed, row.ridges, row.folds + 1, self.columns, row.rounds)
         given, size = Array.of(directions), (len(row.ridges), len(row.strengths))
-        flat = self._sum(
-            lambda ticket: GiveEvidence(ticket=ticket, directions=given), size[0] * size[1] + size[0] + 2
-        )
+        length = size[0] * size[1] + size[0] + 2
+        flat = self._numbers(lambda ticket: GiveEvidence(ticket=ticket, directions=given), length)
         settle = Settle(directions=given, evidence=Array.of(flat))
         self.sites.ask(settle, of=self.members, expect=Finished)
         return self._joint(directions[:, -1], Evidence.read(flat, *size))
 
-    def _sum(self, ask: object, length: int) -> Floats:
-        def question(ticket: Ticket) -> Question:
-            return ask(ticket)  # type: ignore[operator, no-any-return]
-
-        total = secure_sum(
-            self.cohort,
-            self.next_sum(),
-            question,
-            modulus=2**64,
-            length=length,
-            among=self.members,
-            smallest=self.row.smallest,
-        )
+    def _numbers(self, ask: Ask, length: int) -> Floats:
+        """Sum real numbers over the sites that are left."""
+        total = self.sum(ask, length, self.members)
         self.members = total.sites
         return from_fixed(total.vector, fraction_bits=FRACTION_BITS)
 
@@ -70,9 +56,6 @@ class ShrunkConversation(Conversation):
         """Return the model for a newcomer: what everybody's evidence says, without any shrinking back."""
         row = self.row
         w, b, weights = joint_model(row, directions, evidence)
-        parameters = {"intercept": np.array([b]), "weights": w[:, None]}
-        self.layout, self.shared = Layout.of(parameters), np.ones(1 + len(w), bool)
-        self.first = self.layout.pack(parameters)
         best = np.unravel_index(int(np.argmax(weights)), weights.shape)
         self.sites.metrics |= {
             "sites": len(self.members),
@@ -84,7 +67,8 @@ class ShrunkConversation(Conversation):
             "its ridge": float(row.ridges[best[0]]),
             "its strength": float(row.strengths[best[1]]),
         }
-        return self.model({"model": self.first})
+        centre, spread = self.scale()
+        return joint_as_model(row, self.classes, w, b, centre, spread)
 
 
 def joint_model(row: Shrunk, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
@@ -94,3 +78,19 @@ def joint_model(row: Shrunk, directions: Floats, evidence: Evidence) -> tuple[Fl
     kept = kept / kept.sum()
     mean = evidence.intercepts / max(evidence.rows, 1.0)
     return kept @ directions, float(kept @ mean), weights
+
+
+def joint_as_model(
+    row: Shrunk, classes: Sequence[str], w: Floats, b: float, centre: Floats | None, spread: Floats | None
+) -> TrainedModel:
+    """Return the model file's model: a logistic one."""
+    return TrainedModel(
+        method=row.name,
+        names=tuple(classes),
+        learner="logistic",
+        options={},
+        parameters={"intercept": np.array([b]), "weights": w[:, None]},
+        columns=len(w),
+        centre=centre,
+        spread=spread,
+    )

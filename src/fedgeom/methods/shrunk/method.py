@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,20 +11,21 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.site import Site
+from fedgeom.federation.sites import Sites
 from fedgeom.methods.shrunk.conversation import ShrunkConversation
 from fedgeom.methods.shrunk.fits import Floats
+from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms
 from fedgeom.methods.shrunk.site import ShrunkSite
-from fedgeom.training.conversation import Conversation
-from fedgeom.training.table import Row
+from fedgeom.training.model import TrainedModel
+from fedgeom.training.tabular import MOST_ROUNDS, TabularMethod, check_whole
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, np.inf)
 MOST_COLUMNS = 100
-OWN = ("name", "rounds", "scale", "classes", "least_points", "smallest", "folds", "borrowed", "temperature")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shrunk(Row):
+class Shrunk(TabularMethod):
     """Logistic regression for two classes, with a joint direction, personal models around it, and a shared choice.
 
     Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
@@ -35,8 +35,6 @@ class Shrunk(Row):
 
     name: ClassVar[str] = "shrunk"
     site: ClassVar[type[Site[Any]]] = ShrunkSite
-    conversation: ClassVar[type[Conversation]] = ShrunkConversation
-    sends: ClassVar[tuple[str, ...]] = ()
 
     rounds: int = 10
     """Newton's steps towards the joint models; all α and folds take them together."""
@@ -49,11 +47,13 @@ class Shrunk(Row):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in dataclasses.fields(self):
-            if field.name not in OWN and getattr(self, field.name) != field.default:
-                raise InputError(f"{field.name}={getattr(self, field.name)!r} given; Shrunk has no use for it")
+        check_whole("rounds", self.rounds, 1, MOST_ROUNDS)
         if not 2 <= self.folds <= 20 or self.borrowed < 0 or not self.temperature > 0:
             raise InputError("wanted folds 2 … 20, borrowed ≥ 0 and temperature > 0")
+
+    def planned_sums(self) -> tuple[str, ...]:
+        """Return the secure sums: Newton's steps, evidence."""
+        return (*(GiveTerms.kind for _ in range(self.rounds)), GiveEvidence.kind)
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse tables that do not fit together, are too wide or have other than two classes."""
@@ -80,3 +80,7 @@ class Shrunk(Row):
     def strengths(self) -> Floats:
         """The λ that are tried, in rows' worth."""
         return np.array(STRENGTHS)
+
+    def conduct(self, sites: Sites) -> TrainedModel:
+        """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
+        return ShrunkConversation(self, sites).hold()

@@ -9,12 +9,11 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.shrunk.choosing import Evidence, gather
-from fedgeom.methods.shrunk.conversation import joint_model
+from fedgeom.methods.shrunk.conversation import joint_as_model, joint_model
 from fedgeom.methods.shrunk.fits import Floats, Terms, descend, site_terms
 from fedgeom.methods.shrunk.method import Shrunk
 from fedgeom.methods.shrunk.site import fold_of, own_model
 from fedgeom.training.aggregation import fixed_sum
-from fedgeom.training.model import TrainedModel
 from fedgeom.training.plain import Simulation, scales
 
 
@@ -42,16 +41,7 @@ def plain(method: Shrunk, sites: Sequence[SiteData], seed: int = 0) -> Simulatio
     everybody = Evidence.read(total, len(method.ridges), len(method.strengths))
     w, b, _ = joint_model(method, directions[:, -1], everybody)
     joint = scale[0] if method.scale != "site" else (None, None)
-    model = TrainedModel(
-        method=method.name,
-        names=tuple(names),
-        learner="logistic",
-        options=method.learner_options(),
-        parameters={"intercept": np.array([b]), "weights": w[:, None]},
-        columns=columns,
-        centre=joint[0],
-        spread=joint[1],
-    )
+    model = joint_as_model(method, names, w, b, *joint)
     personal = {}
     for at, site in enumerate(sites):
         X, y, _ = everyone[at]

@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.site import answers
+from fedgeom.federation.site import Memory, answers
 from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
 from fedgeom.methods.shrunk.fits import Classes, Floats, personal, site_terms
 from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
-from fedgeom.protocols.cohort import Term
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.secure_sum import MaskedVector
 from fedgeom.training.aggregation import FRACTION_BITS
-from fedgeom.training.messages import Finished, GiveColumnSums
+from fedgeom.training.messages import Finished
 from fedgeom.training.personal import folds
-from fedgeom.training.site import LAST, TrainingSite, generator
+from fedgeom.training.site import LAST, generator
+from fedgeom.training.tabular import TabularMemory, TabularSite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fedgeom.methods.shrunk.method import Shrunk
 
 
-class ShrunkSite(TrainingSite):
+class ShrunkMemory(TabularMemory, kw_only=True):
+    """What a site remembers of its evidence."""
+
+    evidence: Array | None = None
+    score_spread: Array | None = None
+    """How far each candidate's held-out scores spread."""
+
+
+class ShrunkSite(TabularSite[ShrunkMemory]):
     """Answers the questions of `Shrunk`."""
 
-    @classmethod
-    def sums(cls, terms: Mapping[str, Term]) -> tuple[str, ...]:
-        """Return the secure sums: scale, Newton's steps, evidence."""
-        row = cls.row.from_terms(terms)
-        first = (GiveColumnSums.kind,) if row.scale == "joint" else ()
-        return (*first, *(GiveTerms.kind for _ in range(row.rounds)), GiveEvidence.kind)
+    memory_type: ClassVar[type[Memory]] = ShrunkMemory
 
     def _table(self) -> tuple[Shrunk, Floats, Classes, Classes]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
-        method: Shrunk = self.method  # type: ignore[assignment]
-        task = self.task(LAST, method.rate)
-        return (
-            method,
-            task.X,
-            task.y,
-            fold_of(task.y, method.folds, int(self.memory.terms.get("seed") or 0), self.badge.name),
-        )
+        y = self.places()
+        return self.method, self.scaled(), y, fold_of(y, self.method.folds, self.seed, self.badge.name)
 
     def _directions(self, array: Array, method: Shrunk, columns: int) -> Floats:
         found = array.numpy()
@@ -69,24 +64,24 @@ class ShrunkSite(TrainingSite):
         method, X, y, fold = self._table()
         joint = self._directions(ask.directions, method, X.shape[1])
         own, spread = gather(X, y, fold, joint, method.strengths)
-        self.memory.own = {"evidence": Array.of(own.flat()), "spread": Array.of(spread)}
+        self.memory.evidence, self.memory.score_spread = Array.of(own.flat()), Array.of(spread)
         sites = len(ask.ticket.participants)
         return self.mask(ask.ticket, to_fixed(own.flat(), fraction_bits=FRACTION_BITS, sites=sites))
 
     @answers(Settle)
     def settle(self, ask: Settle) -> Finished:
         """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
-        method, X, y, _ = self._table()
+        (method, X, y, _), memory = self._table(), self.memory
         size = (len(method.ridges), len(method.strengths))
-        if "evidence" not in self.memory.own or ask.evidence.shape != (size[0] * size[1] + size[0] + 2,):
+        if memory.evidence is None or memory.score_spread is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
-        own = Evidence.read(self.memory.own["evidence"].numpy(), *size)
+        if ask.evidence.shape != memory.evidence.shape or not np.isfinite(ask.evidence.numpy()).all():
+            raise ProtocolError(f"the evidence is not {memory.evidence.shape} finite numbers")
+        own = Evidence.read(memory.evidence.numpy(), *size)
         joint = self._directions(ask.directions, method, X.shape[1])[:, -1]
         everybody = Evidence.read(ask.evidence.numpy(), *size)
-        w, b = own_model(method, X, y, joint, own, everybody, self.memory.own["spread"].numpy())
-        self.memory.model = Array.of(
-            np.concatenate([[b], w])
-        )  # the layout of a logistic learner: intercept, weights
+        w, b = own_model(method, X, y, joint, own, everybody, memory.score_spread.numpy())
+        memory.model = Array.of(np.concatenate([[b], w]))  # the layout of a logistic learner: intercept, weights
         return Finished()
 
 
