@@ -122,7 +122,7 @@ def test_who_does_not_answer_is_lost_at_the_deadline_and_nobody_waits_longer() -
     grid = PaperGrid(only_anna)
     assert grid.ask(deadline=20.0) == {"anna": b"re: for anna", "bert": Lost("no answer within 20 s")}
     assert 20 <= grid.now < 22
-    assert len(grid.sent) == 2  # being slow is no reason to be asked again
+    assert len(grid.sent) == 3  # bert is asked once more at half time  # being slow is no reason to be asked again
 
 
 def test_answers_are_given_out_as_they_come() -> None:
@@ -220,6 +220,22 @@ def test_a_site_whose_line_was_cut_is_asked_again_and_the_first_answer_counts() 
     grid.at(30.0, lambda: grid.nodes.update({22: "back"}))
     assert grid.ask()["bert"] == b"the answer"
     assert 30 < grid.now < 40
+
+
+def test_a_message_that_got_lost_is_put_again_once_at_half_time() -> None:
+    sent = list[int]()
+
+    def loses_the_first_to_bert(node: int, request: bytes) -> tuple[float, SimpleNamespace] | None:
+        sent.append(node)
+        return prompt(node, request) if node == NODES["anna"] or sent.count(node) > 1 else None
+
+    grid = PaperGrid(loses_the_first_to_bert)
+    assert grid.ask(deadline=100.0) == {"anna": b"re: for anna", "bert": b"re: for bert"}
+    assert sent == [NODES["anna"], NODES["bert"], NODES["bert"]]
+    assert 50 <= grid.now < 60
+    silent = PaperGrid(only_anna)
+    assert isinstance(silent.ask(deadline=100.0)["bert"], Lost)
+    assert len(silent.sent) == 3  # anna's, and bert's twice: not again and again
 
 
 def test_a_process_that_died_while_answering_is_asked_again_but_not_for_ever() -> None:

@@ -47,6 +47,18 @@ def test_the_flower_that_is_installed_can_be_told_to_retry_soon(monkeypatch):
     guard.retry_soon()  # another Flower: nothing to tell
 
 
+def test_the_flower_that_is_installed_can_be_told_to_wait_for_its_database(monkeypatch, tmp_path):
+    pytest.importorskip("flwr", reason="Flower is not installed")
+    module = importlib.import_module("flwr.supercore.sql_mixin")
+    before = dict(module.SQLITE_PRAGMAS)
+    monkeypatch.setattr(module, "SQLITE_PRAGMAS", module.SQLITE_PRAGMAS)
+    guard.wait_for_the_database()
+    assert dict(module.SQLITE_PRAGMAS) == before | {"busy_timeout": "60000"}
+    assert int(before["busy_timeout"]) < 60_000
+    monkeypatch.delattr(module, "SQLITE_PRAGMAS")
+    guard.wait_for_the_database()  # another Flower: nothing to tell
+
+
 def test_no_telemetry_and_no_foreign_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "1")
     monkeypatch.setenv("FLWR_HOME", "/elsewhere")

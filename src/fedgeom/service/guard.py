@@ -35,6 +35,8 @@ AWAKE_SECONDS = 60.0
 """How long after a question a site's node asks often; then it asks as rarely as Flower does by itself."""
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
+LOCKED_SECONDS = 60
+"""How long the SuperLink waits for its database when many sites answer at once (Flower: 5 s; then a message is lost)."""
 RETRY_SECONDS = 0.2
 """How soon a part of a message that was announced, but is not there yet, is asked for again (Flower: 1 s, then 2)."""
 REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
@@ -170,12 +172,21 @@ class _GatedServer:
         self._server.run(app=Gate(app), **options, proxy_headers=False)
 
 
+def wait_for_the_database() -> None:
+    """Let a busy SuperLink be slow rather than lose messages; if Flower has changed, it is as it was."""
+    module = importlib.import_module("flwr.supercore.sql_mixin")
+    settings = dict(getattr(module, "SQLITE_PRAGMAS", ()))
+    if "busy_timeout" in settings:
+        module.SQLITE_PRAGMAS = tuple((settings | {"busy_timeout": str(1000 * LOCKED_SECONDS)}).items())  # type: ignore[attr-defined]
+
+
 def superlink() -> None:
     """Run Flower's SuperLink, with only the sites' part of its port open to other machines."""
     from flwr.superlink.cli import flower_superlink
 
     module = importlib.import_module("flwr.superlink.cli.flower_superlink")
     _replace(module, uvicorn=_GatedServer(getattr(module, "uvicorn", None)))
+    wait_for_the_database()
     leave_with(os.getppid())
     flower_superlink()
 

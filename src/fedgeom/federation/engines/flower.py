@@ -52,6 +52,7 @@ class _Asked:
     messages: set[str] = field(default_factory=set)
     place: Place | None = None
     times: int = 0
+    repeated: bool = False
     away: float | None = None
     trouble: str = "the site is not connected"
 
@@ -59,8 +60,9 @@ class _Asked:
 class FlowerEngine:
     """Carries questions to Flower nodes and answers back, each with a deadline.
 
-    A question may be put twice, to a site whose process died or whose connection broke: it gives the same
-    answer again, from what it remembers. A site that is away has ``grace`` seconds to come back.
+    A question may be put twice, to a site whose process died or whose connection broke, or once half of the deadline
+    has passed (a message may get lost on its way): it gives the same answer again, from what it remembers. A site that
+    is away has ``grace`` seconds to come back.
     """
 
     def __init__(
@@ -123,7 +125,9 @@ class FlowerEngine:
                 asked.away = now if asked.away is None else asked.away
                 continue
             asked.away = None
-            if (asked.place != here[name] or not asked.messages) and asked.times < MOST_TIMES:
+            silent = not asked.repeated and until - now <= self._deadline / 2
+            if (silent or asked.place != here[name] or not asked.messages) and asked.times < MOST_TIMES:
+                asked.repeated |= silent
                 asked.place = here[name]
                 asked.times += 1
                 new.append(name)
