@@ -84,7 +84,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Moments(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1, confidence="code"),
-    fedgeom.Scaffold(rounds=1, steps=2, share=0.5),
+    fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
     fedgeom.Shrunk(rounds=2, folds=2),
     *(

@@ -11,10 +11,14 @@ import pytest
 import fedgeom
 from fedgeom import PTopoFL, SiteData
 from fedgeom.errors import InputError
-from fedgeom.methods.ptopofl.conversation import merge_small
+from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.federation.sites import Sites
+from fedgeom.methods.ptopofl.conversation import TopoConversation, merge_small
+from fedgeom.methods.ptopofl.messages import Describe, Description
 from fedgeom.methods.ptopofl.model import Shape
 from fedgeom.methods.ptopofl.plain import plain
 from fedgeom.training import FedAvg
+from fedgeom.training.tabular import TabularConversation
 from fedgeom.training.vectors import Layout
 
 pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
@@ -184,6 +188,17 @@ def test_a_site_too_small_for_a_private_descriptor_is_named_at_once() -> None:
     sites[1] = SiteData("small", sites[1].X[:12], sites[1].y[:12])
     with pytest.raises(InputError, match="site 'small' has 12 rows; a private descriptor needs at least 20"):
         fedgeom.run(PTopoFL(rounds=1, epsilon=1.0), sites)
+
+
+@pytest.mark.parametrize(("settings", "rounds"), [({}, {0}), ({"track_every": 2, "rounds": 6}, {0, 2, 4})])
+def test_a_site_describes_itself_as_often_as_the_terms_say(settings: dict[str, int], rounds: set[int]) -> None:
+    """Each round draws other points, so that many descriptors would tell more than one."""
+    method, sites = PTopoFL(**settings), hospitals(n=3, rows=30)  # type: ignore[arg-type]
+    engine = EmbeddedEngine(method, sites)
+    asking = Sites(engine, run=bytes(32), method=method.name, roster=engine.roster)
+    TabularConversation.agree(TopoConversation(method, asking))
+    answered = {at for at in range(8) if asking.ask(Describe(round=at), of=["h0"], expect=Description)}
+    assert answered == rounds
 
 
 def test_private_descriptors_differ_from_run_to_run() -> None:

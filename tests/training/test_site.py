@@ -220,6 +220,30 @@ def test_the_same_question_again_gives_the_same_answer(cls):
     assert had != has
 
 
+def test_one_question_a_round_and_no_more_rounds_than_agreed():
+    """Answers to models of the coordinator's choice would tell it more than the terms say."""
+    _, asking, engine = prepared(FedAvg(secure=False, **SHORT))
+    first = asking.ask(question(), of=["s0"], expect=Update)["s0"]
+    kept = engine.memories["s0"]
+    other = {"model": Array.of(np.ones(3))}
+    over = "is over, or was trained for another question already"
+    assert f"round 1 {over}" in refusal(asking, question(given=other))
+    assert "round 3 was asked for; the site joined on rounds=2" in refusal(asking, question(round=2))
+    assert engine.memories["s0"] == kept
+    assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first
+    asking.ask(question(given=other, round=1), of=["s0"], expect=Update)
+    assert f"round 1 {over}" in refusal(asking, question())
+
+
+def test_the_scale_is_told_once():
+    _, asking, _ = prepared(FedAvg(secure=False, **SHORT))
+    columns = SITES[0].X.shape[1]
+    told = {"classes": ("no", "yes"), "centre": Array.of(np.zeros(columns)), "spread": Array.of(np.ones(columns))}
+    names = tuple(sorted({str(name) for site in SITES for name in site.y.tolist()}))
+    reason = refusal(asking, Begin(**(told | {"classes": names})), expect=Ready)
+    assert "told other classes or another scale already" in reason
+
+
 def test_the_same_masked_question_again_gives_the_same_answer():
     row = Scaffold(**SHORT)
     engine = EmbeddedEngine(row, SITES)

@@ -36,7 +36,7 @@ AWAKE_SECONDS = 60.0
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
 LOCKED_SECONDS = 60
-"""How long the SuperLink waits for its database when many sites answer at once (Flower: 5 s; then a message is lost)."""
+"""How long the SuperLink waits for its database when many sites answer at once (Flower: 5 s, then one is lost)."""
 RETRY_SECONDS = 0.2
 """How soon a part of a message that was announced, but is not there yet, is asked for again (Flower: 1 s, then 2)."""
 REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")

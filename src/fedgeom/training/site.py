@@ -41,8 +41,8 @@ class TrainingMemory(TabularMemory, kw_only=True):
     """The vectors that stay here: variates, personal models."""
     before: dict[str, Array] = {}
     """The same before the last round: asked the same again, the site must answer the same again."""
-    answered: bytes = b""
-    """A hash of the last round's question."""
+    trained: dict[int, bytes] = {}
+    """For each round a hash of its question, of which there is one."""
     factors: dict[int, dict[str, float]] = {}
     """The weights in each secure sum where not all sites count alike."""
 
@@ -84,11 +84,17 @@ class TrainingSite(TabularSite[TrainingMemory]):
         """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
 
         ``asked`` stands for the question. A coordinator that died may put it again; then training starts again from
-        what the site had before it.
+        what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
+        models of his choice learns more than the terms allow.
         """
         row, me, memory = self.method, self.badge.name, self.memory
+        if round >= row.rounds:
+            raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={row.rounds}")
+        again = memory.trained.get(round) == asked
+        if memory.trained and (round < max(memory.trained) or (round in memory.trained and not again)):
+            raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
         aside = set_aside(len(self.data), row.validation, self.seed, me)
-        had = memory.before if asked == memory.answered else memory.own
+        had = memory.before if again else memory.own
         kept = ~aside if aside.any() else None
         task, own = self.task(round, rate, kept), {name: array.numpy() for name, array in had.items()}
         vectors = self._given(given, task, row)
@@ -97,7 +103,7 @@ class TrainingSite(TabularSite[TrainingMemory]):
             watched = self.task(round, rate, aside)
             loss = watched.rows * watched.surprise(row.whole(watched, vectors["model"], own))
         sent = row.local(task, vectors, own)
-        memory.answered, memory.before = asked, had
+        memory.trained[round], memory.before = asked, had
         memory.own = {name: Array.of(np.asarray(vector, np.float64)) for name, vector in own.items()}
         return sent, float(task.rows) if row.weights == "rows" else 1.0, loss, int(aside.sum())
 

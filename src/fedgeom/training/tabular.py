@@ -119,9 +119,10 @@ class TabularSite(NamingSite[M], Generic[M]):
         )
         if not fit or not (spread > 0).all():
             raise ProtocolError(f"the scale does not fit a table of {columns} columns")
-        memory = self.memory
-        memory.classes = tuple(ask.classes)
-        memory.centre, memory.spread = Array.of(centre), Array.of(spread)
+        told, memory = (tuple(ask.classes), Array.of(centre), Array.of(spread)), self.memory
+        if memory.classes and told != (memory.classes, memory.centre, memory.spread):
+            raise ProtocolError("the site was told other classes or another scale already")
+        memory.classes, memory.centre, memory.spread = told
         return Ready()
 
     def _own_scale(self) -> tuple[Vector, Vector]:

@@ -117,8 +117,7 @@ class TopoConversation(Conversation):
 
     def round(self, round: int, state: State) -> tuple[State, float]:
         """Hold one round, after a look at the shapes where they are tracked."""
-        every = self.row.track_every
-        if every and round and round % every == 0 and self.row.describes:
+        if round and self.row.describes and self.row.describes_in(round):
             self.learn_shapes(round)
         return super().round(round, state)
 

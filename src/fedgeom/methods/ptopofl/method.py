@@ -112,6 +112,10 @@ class PTopoFL(Row):
         """Whether descriptors of all rows are asked for."""
         return self.cluster_by in ("topology", "diagrams") or self.trust == "topology" or self.track_every > 0
 
+    def describes_in(self, round: int) -> bool:
+        """Whether sites describe the shape of their rows before this round."""
+        return not round or bool(self.track_every and round < self.rounds and round % self.track_every == 0)
+
     @property
     def describes(self) -> bool:
         """Whether sites describe the shape of their rows at all."""

@@ -69,6 +69,8 @@ class TopoSite(TrainingSite):
         method, X = self.topology, self.scaled()
         if not method.describes or method.epsilon is not None:
             raise ProtocolError("the terms of this run ask for no open descriptor")
+        if not method.describes_in(ask.round):  # each round draws other points: many make more than one descriptor
+            raise ProtocolError(f"the terms of this run ask for no descriptor in round {ask.round + 1}")
         options: dict[str, Any] = {
             "points": method.points,
             "scale": "unit box" if method.unit_box else "none",
