@@ -78,7 +78,7 @@ class Pace:
 
 def shipped(sites: int) -> Pace:
     """Return what fedgeom does with so many sites."""
-    return Pace(flower.poll_seconds(sites), 0.2, 0.5, 0.2, True)
+    return Pace(flower.poll_seconds(sites), 0.2, flower.poll_seconds(sites), 0.2, True)
 
 
 PACES = {
@@ -95,14 +95,14 @@ import os
 import sys
 
 if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexec")):
-    import fedgeom.federation.engines.flower as engine
+    import fedgeom.service.coordinator_app as app
     import fedgeom.service.forking as forking
     import fedgeom.service.guard as guard
 
     os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "{executor}"
     os.environ["FEDGEOM_POLL_SECONDS"] = "{node}"
     guard.RETRY_SECONDS, guard.AWAKE_SECONDS = {retry}, {awake}
-    engine.FlowerEngine.__init__.__kwdefaults__["poll"] = {coordinator}
+    app.poll_seconds = lambda sites: {coordinator}
     forking.AHEAD = tuple(name for name in forking.AHEAD if "hulls" not in name)
     if not {fork}:
         forking.fork_answerers = lambda answer, told: False
@@ -424,15 +424,14 @@ that every site gets or gives in a question.
     """\
 Flower's parts look for work at intervals: the node asks the coordinator, its executor asks the node, the node looks
 for the answer, the coordinator looks for answers. On average a message lies half an interval at each of the four: the
-"polling" of the tables. fedgeom shortens these intervals (`fedgeom.service.flower_programs`, `POLL_SECONDS` in
-`fedgeom.federation.engines.flower`), asks soon again for a part of a message that was announced and is not there yet
+"polling" of the tables. fedgeom shortens these intervals (`fedgeom.service.flower_programs`), asks soon again for a part of a message that was announced and is not there yet
 (`RETRY_SECONDS` in `fedgeom.service.guard`), and forks the process that answers, which spares importing Flower for
 every question (`fedgeom.service.forking`).
 
 What is left is work, most of it the SuperLink's. It is one process, and handles some 25 requests for every answer, at
 15 ms of processor time each on this machine: so with many sites a question cannot take less than the last column of
-the first table, however many machines there are. Sites that asked every half second would take all of it from 130
-sites on; so all sites together ask at most 20 times a second (`poll_seconds`), and each at least every 3 s.
+the first table, however many machines there are. Thirty sites that asked every half second would leave it no time to
+do anything else; so all sites together ask at most 10 times a second (`poll_seconds`).
 """.splitlines(),
 )
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
+import json
 import shutil
+from typing import Any
 
 import numpy as np
 
 from fedgeom.data.sites import split
+from fedgeom.federation.method import Method
 from fedgeom.geometry.sampling import labelled_disc
+from fedgeom.methods import method_class
 from fedgeom.service.coordinator_folder import CoordinatorFolder
 from fedgeom.service.site_folder import SiteFolder
 
@@ -45,3 +51,32 @@ def edit(site, old, new):
     text = site.config_file.read_text()
     assert text.count(old) == 1
     site.config_file.write_text(text.replace(old, new))
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "hulls": {"epsilon": 0.05},
+    "xclp": {
+        "bits": 64,
+        "hamming": "bfv" if importlib.util.find_spec("seal") else "ot",
+        "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
+    },
+}
+"""Settings that make a method quick; training takes two short rounds where a method trains."""
+
+
+def small(name: str) -> Method:
+    """Return a method with settings that make it quick."""
+    cls = method_class(name)
+    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    short = {"rounds": 2, "epochs": 1} if {"rounds", "epochs"} <= known and name != "shrunk" else {}
+    return cls(**short, **SMALL.get(name, {}))
+
+
+def parameters_of(method: Method) -> str:
+    """Return the part of a federation file with the settings of a method that are not the usual ones."""
+    changed = {
+        field.name: value
+        for field in dataclasses.fields(method)  # type: ignore[arg-type]
+        if (value := getattr(method, field.name)) != field.default
+    }
+    return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from fedgeom.service.journal import Journal
 from fedgeom.service.site_checks import check_certificate, check_site
 from tests.service.conftest import GOOD
 from tests.service.deployment import Federation
+from tests.service.making import parameters_of
 from tests.service.offline import attempts_in, write_offline
 
 pytestmark = [pytest.mark.deployment, pytest.mark.slow]
@@ -41,13 +41,7 @@ METHODS: dict[str, Method] = {
 
 def settings(method: Method, *, only: Sequence[str] = (), seed: int = 0, times: str = TIMES) -> str:
     """Return the federation file that asks for a method as it is."""
-    changed = {
-        field.name: value
-        for field in dataclasses.fields(method)  # type: ignore[arg-type]
-        if (value := getattr(method, field.name)) != field.default
-    }
-    lines = [f'method = "{method.name}"', f"seed = {seed}", times, "[parameters]"]
-    lines += [f"{name} = {json.dumps(value)}" for name, value in changed.items()]
+    lines = [f'method = "{method.name}"', f"seed = {seed}", times, parameters_of(method)]
     return "\n".join([*lines, *(f'[[sites]]\nname = "{name}"' for name in only), ""])
 
 

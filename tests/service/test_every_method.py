@@ -6,8 +6,6 @@ encoding to the ClientApp that sites run, and each finds only what its folder an
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,31 +20,13 @@ from flwr.common import serde
 
 import fedgeom
 from fedgeom.federation.engines.flower import FlowerEngine
-from fedgeom.federation.method import Method
 from fedgeom.federation.sites import Sites
-from fedgeom.methods import METHODS, method_class
+from fedgeom.methods import METHODS
 from fedgeom.service.site_app import make_app, read_data
 from fedgeom.service.site_folder import SiteFolder
-from tests.service.making import make_coordinator, make_sites
+from tests.service.making import make_coordinator, make_sites, small
 
 RUN, SEED = bytes(range(32)), 5
-SMALL: dict[str, dict[str, Any]] = {
-    "hulls": {"epsilon": 0.05},
-    "xclp": {
-        "bits": 64,
-        "hamming": "bfv" if importlib.util.find_spec("seal") else "ot",
-        "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
-    },
-}
-"""Settings that make a method quick; training takes two short rounds where a method trains."""
-
-
-def small(name: str) -> Method:
-    """Return a method with settings that make it quick."""
-    cls = method_class(name)
-    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    short = {"rounds": 2, "epochs": 1} if {"rounds", "epochs"} <= known and name != "shrunk" else {}
-    return cls(**short, **SMALL.get(name, {}))
 
 
 class EncodedGrid:

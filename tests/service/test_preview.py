@@ -7,8 +7,9 @@ import pytest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.methods import METHODS
 from fedgeom.service.preview import draw, preview, shaken
-from tests.service.making import edit, make_coordinator, make_sites
+from tests.service.making import edit, make_coordinator, make_sites, parameters_of, small
 
 
 @pytest.fixture
@@ -67,6 +68,15 @@ def test_other_methods_have_no_corners(anna, tmp_path):
     assert found.corners == []
     assert not found.broke_off
     assert len(found.messages) > 4
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_rehearsed(name, anna, tmp_path):
+    method = small(name)
+    found = preview(anna, federation(tmp_path, f'method = "{name}"\n{parameters_of(method)}\n'))
+    assert (found.method, found.refusals, found.broke_off) == (name, [], "")
+    assert found.messages[0].question == "join.hello"
+    assert all(one.bytes > 0 and one.reveals for one in found.messages)
 
 
 def test_what_the_site_would_refuse(anna, tmp_path):

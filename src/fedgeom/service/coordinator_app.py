@@ -15,6 +15,7 @@ from fedgeom.federation.run import converse
 from fedgeom.federation.sites import Event, Sites
 from fedgeom.federation.transcript import Transcript
 from fedgeom.service.coordinator_folder import CoordinatorFolder
+from fedgeom.service.flower_programs import poll_seconds
 from fedgeom.service.introduction import ask_names
 from fedgeom.service.jobs import Job, load_job
 from fedgeom.service.journal import held
@@ -58,6 +59,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
             deadline=job.file.deadline,
             grace=job.file.wait,
             look=lambda: connected(grid, names_of),
+            poll=poll_seconds(len(nodes)),
         )
         transcript = Transcript(engine, job.run_folder / "transcript.bin")
     except Exception as error:

@@ -14,14 +14,17 @@ CONNECTION = "fedgeom"
 
 POLL_VARIABLE = "FEDGEOM_POLL_SECONDS"
 """How often a site's node asks for questions while a run goes on."""
-QUICKEST, SLOWEST = 0.5, 3.0
-"""Bounds for it; the slowest is what Flower does by itself."""
-ASKED_PER_SECOND = 20
+QUICKEST, SLOWEST = 0.5, 10.0
+"""Bounds for it."""
+ASKED_PER_SECOND = 10
 """How often all sites together may ask: each time costs the SuperLink, which is one process, 15 ms."""
 
 
 def poll_seconds(sites: int) -> float:
-    """Return how long each of so many sites waits before it asks again."""
+    """Return how long each of so many sites waits before it asks again, and the coordinator before it looks for answers.
+
+    Flower's own interval is 3 s. Few sites can ask more often; of many, the SuperLink would do nothing but say no.
+    """
     return min(SLOWEST, max(QUICKEST, sites / ASKED_PER_SECOND))
 
 

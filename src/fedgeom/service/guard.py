@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedgeom.service.flower_programs import POLL_VARIABLE, QUICKEST, SLOWEST
+from fedgeom.service.flower_programs import POLL_VARIABLE, QUICKEST
 from fedgeom.service.processes import end_with
 from fedgeom.service.vigil import Vigil, keep_vigil, marker
 
@@ -33,6 +33,8 @@ GUARDED = {
 }
 AWAKE_SECONDS = 60.0
 """How long after a question a site's node asks often; then it asks as rarely as Flower does by itself."""
+IDLE_SECONDS = 3.0
+"""Flower's own interval."""
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
 LOCKED_SECONDS = 60
@@ -130,7 +132,8 @@ class Pace:
             self.wake()
             self._look()
         awake = time.monotonic() < self._awake
-        time.sleep(min(seconds, self._quick) if awake else max(seconds, self._slow))
+        usual = self._quick if seconds >= IDLE_SECONDS else min(seconds, self._quick)
+        time.sleep(usual if awake else max(seconds, self._slow))
 
 
 def supernode() -> None:
@@ -143,7 +146,7 @@ def supernode() -> None:
     look = vigil.look if vigil is not None and keep_vigil(module, vigil) else lambda: None
     if getattr(module, "time", None) is time:  # if not, it is only slower
         quick = float(os.environ.get(POLL_VARIABLE, QUICKEST))
-        module.time = Pace(quick=quick, slow=SLOWEST, sign=1.0, look=look)  # type: ignore[attr-defined]
+        module.time = Pace(quick=quick, slow=max(IDLE_SECONDS, quick), sign=1.0, look=look)  # type: ignore[attr-defined]
     beat = "HEARTBEAT_DEFAULT_INTERVAL"
     names = ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat")
     places = [importlib.import_module(name) for name in names]
