@@ -424,9 +424,9 @@ that every site gets or gives in a question.
     """\
 Flower's parts look for work at intervals: the node asks the coordinator, its executor asks the node, the node looks
 for the answer, the coordinator looks for answers. On average a message lies half an interval at each of the four: the
-"polling" of the tables. fedgeom shortens these intervals (`fedgeom.service.flower_programs`), asks soon again for a part of a message that was announced and is not there yet
-(`RETRY_SECONDS` in `fedgeom.service.guard`), and forks the process that answers, which spares importing Flower for
-every question (`fedgeom.service.forking`).
+"polling" of the tables. fedgeom shortens these intervals (`fedgeom.service.flower_programs`), asks soon again for a
+part of a message that was announced and is not there yet (`RETRY_SECONDS` in `fedgeom.service.guard`), and forks the
+process that answers, which spares importing Flower for every question (`fedgeom.service.forking`).
 
 What is left is work, most of it the SuperLink's. It is one process, and handles some 25 requests for every answer, at
 15 ms of processor time each on this machine: so with many sites a question cannot take less than the last column of

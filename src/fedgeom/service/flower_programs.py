@@ -21,7 +21,7 @@ ASKED_PER_SECOND = 10
 
 
 def poll_seconds(sites: int) -> float:
-    """Return how long each of so many sites waits before it asks again, and the coordinator before it looks for answers.
+    """Return how long each of so many sites waits before it asks again, and the coordinator before it looks again.
 
     Flower's own interval is 3 s. Few sites can ask more often; of many, the SuperLink would do nothing but say no.
     """
