@@ -90,12 +90,28 @@ def close(exchange: Exchange, data: bytes) -> bool:
         return told.hashing == true.hashing and (
             told.letters.items() <= true.letters.items() and (told.number == true.number or not told.letters)
         )
+    if kind.kind in ("join.share", "names.open"):  # fewer: a site was lost
+        field = "cohort" if kind.kind == "join.share" else "sealed"
+        here, all_of_them = getattr(told, field), getattr(true, field)
+        return here.items() <= all_of_them.items() and len(here) >= 3
+    if kind.kind == "sum.witness":  # which question the others masked for a witness cannot know; it signs one list
+        outside = exchange.host.badge.name not in told.participants
+        fits = {*told.alive, *told.dropped} == set(told.participants) <= set(told.members) == set(true.members)
+        return fits and outside and signable(told)
     if hasattr(told, "ticket"):
         return told.ticket.about == about(told) and settled(told) == settled(true)
+    if kind.kind == "sum.confirm" and told.round == true.round:  # who is alive a site cannot know; it signs one list
+        together = [{*m.alive, *m.dropped} for m in (told, true)]
+        return together[0] == together[1] and exchange.host.badge.name in told.alive and signable(told)
     if kind.kind in ("sum.confirm", "sum.unmask"):
         lists = [(set(m.alive), set(m.dropped)) for m in (told, true)]  # of this round, or of one before
         return lists[0] == lists[1] and 0 <= told.round <= true.round
     return bool(told == true)
+
+
+def signable(told: Any) -> bool:
+    """Say whether a list of the living is one that a site may sign: everybody once, and enough alive."""
+    return len(set(told.alive)) >= 3 and not set(told.alive) & set(told.dropped)
 
 
 def settled(question: Any) -> list[Any]:
