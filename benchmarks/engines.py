@@ -407,8 +407,8 @@ def said_of_load(rows: list[dict[str, Any]]) -> list[str]:
     )
     runs = ", ".join(f"{row['runs']} with {row['sites']} sites" for row in rows)
     load = ", ".join(f"{row['load_before']:.1f}" for row in rows)
-    found = [f"The model {same}. Best of so many runs: {runs}. Load of the machine before each row: {load}"]
-    found += ["(with a load above 2 other work ran beside it, and Flower's figures are too high).", ""]
+    found = [f"The model {same}. Best of so many runs: {runs}. Load of the"]
+    found += [f"machine before each row, with the sites that had just started: {load}.", ""]
     missing = [n for n in COLUMNS if n not in {row["sites"] for row in rows}]
     if missing:
         found[1:1] = [f"**Not measured yet: {', '.join(map(str, missing))} sites.**"]
@@ -426,10 +426,11 @@ Flower's parts look for work at intervals: the node asks the coordinator, its ex
 for the answer, the coordinator looks for answers. On average a message lies half an interval at each of the four: the
 "polling" of the tables. fedgeom shortens these intervals (`fedgeom.service.flower_programs`), asks soon again for a
 part of a message that was announced and is not there yet (`RETRY_SECONDS` in `fedgeom.service.guard`), and forks the
-process that answers, which spares importing Flower for every question (`fedgeom.service.forking`).
+process that answers, which spares importing Flower for every question (`fedgeom.service.forking`). Asking soon again
+shows with four sites and more, where it spares waits of one and two seconds; with two, a fifth of a second is noise.
 
 What is left is work, most of it the SuperLink's. It is one process, and handles some 25 requests for every answer, at
-15 ms of processor time each on this machine: so with many sites a question cannot take less than the last column of
+15 to 25 ms of processor time each on this machine: so with many sites a question cannot take less than the last column of
 the first table, however many machines there are. Thirty sites that asked every half second would leave it no time to
 do anything else; so all sites together ask at most 10 times a second (`poll_seconds`).
 """.splitlines(),

@@ -100,7 +100,9 @@ def close(exchange: Exchange, data: bytes) -> bool:
         return fits and outside and signable(told)
     if hasattr(told, "ticket"):
         return told.ticket.about == about(told) and settled(told) == settled(true)
-    if kind.kind == "sum.confirm" and told.round == true.round:  # who is alive a site cannot know; it signs one list
+    if (
+        kind.kind == "sum.confirm" and told.round == true.round
+    ):  # who is alive a site cannot know; it signs one list
         together = [{*m.alive, *m.dropped} for m in (told, true)]
         return together[0] == together[1] and exchange.host.badge.name in told.alive and signable(told)
     if kind.kind in ("sum.confirm", "sum.unmask"):
