@@ -429,10 +429,10 @@ part of a message that was announced and is not there yet (`RETRY_SECONDS` in `f
 process that answers, which spares importing Flower for every question (`fedgeom.service.forking`). Asking soon again
 shows with four sites and more, where it spares waits of one and two seconds; with two, a fifth of a second is noise.
 
-What is left is work, most of it the SuperLink's. It is one process, and handles some 25 requests for every answer, at
-15 to 25 ms of processor time each on this machine: so with many sites a question cannot take less than the last column of
-the first table, however many machines there are. Thirty sites that asked every half second would leave it no time to
-do anything else; so all sites together ask at most 10 times a second (`poll_seconds`).
+What is left is work, most of it the SuperLink's. It is one process, and handles some 25 requests for every answer,
+at 15 to 25 ms of processor time each on this machine: so with many sites a question cannot take less than the last
+column of the first table, however many machines there are. Thirty sites that asked every half second would leave it no
+time to do anything else; so all sites together ask at most 10 times a second (`poll_seconds`).
 """.splitlines(),
 )
 
