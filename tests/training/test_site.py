@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, InputError, TooFewSitesError
 from fedgeom.federation.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Array, Message, pack, unpack
 from fedgeom.federation.sites import Sites
-from fedgeom.protocols.cohort import Hello, PublicKeys
+from fedgeom.protocols.cohort import Hello, PublicKeys, join
 from fedgeom.training import Ditto, FedAvg, Scaffold
 from fedgeom.training.conversation import Conversation, Group
 from fedgeom.training.messages import Begin, Finish, Finished, Ready, TrainMasked, TrainOpen, Update
@@ -65,6 +66,7 @@ def test_no_masked_question_in_an_open_run():
         ({"given": {"model": Array.of(np.array([0.0, np.nan, 0.0]))}}, "do not fit the model"),
         ({"given": {"model": Array.of(np.array([0.0, np.inf, 0.0]))}}, "do not fit the model"),
         ({"given": {"model": Array.of(np.zeros(3, np.float32))}}, "do not fit the model"),
+        ({"given": {"model": Array.of(np.full(3, 1e300))}}, "do not fit the model"),
         ({"given": {"model": Array.of(np.zeros((3, 1)))}}, "do not fit the model"),
         ({"rates": {"s1": 0.1}}, "gives this site no learning rate"),
         ({"rates": {"s0": -0.1}}, "not a valid 'train.open' message"),
@@ -233,6 +235,20 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first
     asking.ask(question(given=other, round=1), of=["s0"], expect=Update)
     assert f"round 1 {over}" in refusal(asking, question())
+
+
+def test_a_scale_that_would_make_training_overflow():
+    row = FedAvg(secure=False, classes=("no", "yes"), **SHORT)
+    sites = [SiteData(s.name, s.X, np.where(np.arange(len(s)) % 2, "no", "yes")) for s in SITES]
+    columns = sites[0].X.shape[1]
+    begin = Begin(
+        classes=("no", "yes"), centre=Array.of(np.zeros(columns)), spread=Array.of(np.full(columns, 1e-300))
+    )
+    engine = EmbeddedEngine(row, sites)
+    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
+    terms = row.parameters() | {"seed": 0}
+    join(asking, rounds=len(row.site.sums(terms)), terms=terms, smallest=2)
+    assert "the scale makes rows of this site larger than 1e+06" in refusal(asking, begin, expect=Ready)
 
 
 def test_the_scale_is_told_once():

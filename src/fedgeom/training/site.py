@@ -14,7 +14,7 @@ from fedgeom.federation.site import Memory, answers
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.secure_sum import Confirm, MaskedVector
 from fedgeom.secure.keys import fingerprint
-from fedgeom.training.aggregation import FRACTION_BITS
+from fedgeom.training.aggregation import FRACTION_BITS, LARGEST
 from fedgeom.training.learners import Floats
 from fedgeom.training.messages import (
     Finish,
@@ -23,7 +23,7 @@ from fedgeom.training.messages import (
     TrainOpen,
     Update,
 )
-from fedgeom.training.tabular import TabularMemory, TabularSite
+from fedgeom.training.tabular import TabularMemory, TabularSite, within
 from fedgeom.training.task import Task
 from fedgeom.training.vectors import Layout
 
@@ -111,7 +111,7 @@ class TrainingSite(TabularSite[TrainingMemory]):
         size = int(row.shared(task.layout).sum())
         vectors = {name: array.numpy() for name, array in given.items()}
         wrong = [name for name in row.gives if name not in vectors or vectors[name].shape != (size,)]
-        if wrong or any(not np.isfinite(v).all() or v.dtype != np.float64 for v in vectors.values()):
+        if wrong or not all(within(vector, LARGEST) for vector in vectors.values()):
             raise ProtocolError(f"the vectors given do not fit the model of {size} shared numbers: {wrong}")
         return vectors
 

@@ -35,6 +35,9 @@ MOST_ROUNDS = 500
 MOST_LETTERS = 1000
 """The terms of a run travel in its first question, whose texts are bounded."""
 
+FARTHEST = 1e6
+"""No row is that many deviations away from the mean; farther ones would overflow in training."""
+
 DEFINED: dict[str, type[TabularMethod]] = {}
 """All methods of this kind that were defined in this process, by name."""
 
@@ -49,6 +52,11 @@ def check_choice(name: str, value: object, known: Sequence[str]) -> None:
     """Raise `InputError` unless a setting is one of those there are."""
     if value not in known:
         raise InputError(f"{name}={value!r} is unknown; there are: {', '.join(known)}")
+
+
+def within(values: npt.NDArray[Any], limit: float) -> bool:
+    """Say whether all values are numbers smaller than a limit."""
+    return values.dtype == np.float64 and bool((np.abs(values) < limit).all())
 
 
 class TabularMemory(SecureMemory, kw_only=True):
@@ -114,11 +122,12 @@ class TabularSite(NamingSite[M], Generic[M]):
         centre, spread = ask.centre.numpy(), ask.spread.numpy()
         if self.method.scale != "joint":
             centre, spread = self._own_scale()
-        fit = (
-            centre.shape == spread.shape == (columns,) and np.isfinite(centre).all() and np.isfinite(spread).all()
-        )
+        fit = centre.shape == spread.shape == (columns,) and within(centre, np.inf) and within(spread, np.inf)
         if not fit or not (spread > 0).all():
             raise ProtocolError(f"the scale does not fit a table of {columns} columns")
+        with np.errstate(over="ignore"):  # a scale of its own is the site's own business
+            if self.method.scale == "joint" and not within((self.data.X - centre) / spread, FARTHEST):
+                raise ProtocolError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         told, memory = (tuple(ask.classes), Array.of(centre), Array.of(spread)), self.memory
         if memory.classes and told != (memory.classes, memory.centre, memory.spread):
             raise ProtocolError("the site was told other classes or another scale already")

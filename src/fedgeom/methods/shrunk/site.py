@@ -14,14 +14,18 @@ from fedgeom.methods.shrunk.fits import Classes, Floats, personal, site_terms
 from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.secure_sum import MaskedVector
-from fedgeom.training.aggregation import FRACTION_BITS
+from fedgeom.training.aggregation import FRACTION_BITS, LARGEST
 from fedgeom.training.messages import Finished
 from fedgeom.training.personal import folds
 from fedgeom.training.site import LAST, generator
-from fedgeom.training.tabular import TabularMemory, TabularSite
+from fedgeom.training.tabular import TabularMemory, TabularSite, within
 
 if TYPE_CHECKING:
     from fedgeom.methods.shrunk.method import Shrunk
+
+
+STEEPEST = 1e6
+"""No model of scaled columns has larger entries; with much larger ones, scores overflow."""
 
 
 class ShrunkMemory(TabularMemory, kw_only=True):
@@ -44,8 +48,10 @@ class ShrunkSite(TabularSite[ShrunkMemory]):
 
     def _directions(self, array: Array, method: Shrunk, columns: int) -> Floats:
         found = array.numpy()
-        if found.shape != (len(method.ridges), method.folds + 1, columns) or not np.isfinite(found).all():
-            raise ProtocolError(f"the joint models have shape {found.shape}, which does not fit this table")
+        if found.shape != (len(method.ridges), method.folds + 1, columns) or not within(found, STEEPEST):
+            raise ProtocolError(
+                f"the joint models of shape {found.shape} do not fit this table, or are not finite"
+            )
         return found
 
     @answers(GiveTerms)
@@ -75,7 +81,7 @@ class ShrunkSite(TabularSite[ShrunkMemory]):
         size = (len(method.ridges), len(method.strengths))
         if memory.evidence is None or memory.score_spread is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
-        if ask.evidence.shape != memory.evidence.shape or not np.isfinite(ask.evidence.numpy()).all():
+        if ask.evidence.shape != memory.evidence.shape or not within(ask.evidence.numpy(), LARGEST):
             raise ProtocolError(f"the evidence is not {memory.evidence.shape} finite numbers")
         own = Evidence.read(memory.evidence.numpy(), *size)
         joint = self._directions(ask.directions, method, X.shape[1])[:, -1]
