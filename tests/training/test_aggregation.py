@@ -94,7 +94,10 @@ def test_the_order_of_sites_does_not_matter(vectors, name, random):
     random.shuffle(order)
     if name == "krum":  # of two equally good vectors it takes the first
         vectors = vectors + np.arange(len(vectors))[:, None] ** 2 * 1e3
-    assert one(name, vectors[order]) == pytest.approx(one(name, vectors), abs=1e-4)
+    found, again = one(name, vectors), one(name, vectors[order])
+    if name == "geometric":  # on a line, every point between the middle two may be a median: all cost the same
+        found, again = (np.linalg.norm(vectors - point, axis=1).sum() for point in (found, again))
+    assert again == pytest.approx(found, abs=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,7 +105,11 @@ def test_the_order_of_sites_does_not_matter(vectors, name, random):
 def test_moving_and_stretching_all_moves_and_stretches_the_result(vectors, name, shift, stretch):
     if name == "krum":
         vectors = vectors + np.arange(len(vectors))[:, None] ** 2 * 1e3
-    assert one(name, stretch * vectors + shift) == pytest.approx(stretch * one(name, vectors) + shift, abs=2e-3)
+    moved, expected = one(name, stretch * vectors + shift), stretch * one(name, vectors) + shift
+    if name == "geometric":  # on a line, many points may be as good
+        there = stretch * vectors + shift
+        moved, expected = (np.linalg.norm(there - point, axis=1).sum() for point in (moved, expected))
+    assert moved == pytest.approx(expected, abs=2e-3)
 
 
 @settings(max_examples=40, deadline=None)

@@ -82,7 +82,9 @@ def geometric_median(vectors: Matrix, weights: Vector, *, steps: int = 200, tole
         if np.linalg.norm(step) <= tolerance * (1 + np.linalg.norm(at)):
             break
     tried = np.vstack([at, vectors])
-    return np.array(tried[int(np.argmin([share @ np.linalg.norm(vectors - one, axis=1) for one in tried]))])
+    costs = np.array([share @ np.linalg.norm(vectors - one, axis=1) for one in tried])
+    # On a line many points may be as good; then rounding must not decide which of the vectors it is.
+    return np.array(tried[int(np.argmax(costs <= costs.min() * (1 + 1e-9)))])
 
 
 NAMES = ("mean", "median", "trimmed", "krum", "geometric")
