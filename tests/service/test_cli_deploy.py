@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fedgeom.cli import app
 from fedgeom.cli.screen import console
 from fedgeom.cli.submit import Display
+from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.sites import Event
@@ -174,7 +175,13 @@ def test_the_live_table():
 
 
 @pytest.fixture
-def nodes(monkeypatch, made):
+def refused():
+    """Sites that Flower's register does not take just now."""
+    return set()
+
+
+@pytest.fixture
+def nodes(monkeypatch, made, refused):
     """Flower's register of nodes: numbers for keys."""
     calls = []
 
@@ -182,7 +189,12 @@ def nodes(monkeypatch, made):
         calls.append(command[2])
         if command[2] == "list":
             return '{"nodes": [{"node-id": "1", "status": "online"}, {"node-id": "2", "status": "offline"}]}'
-        return f'{{"success": true, "node-id": {len(calls)}}}'
+        if command[2] == "unregister":
+            return ""
+        name = command[command.index("--name") + 1]
+        if name in refused:
+            raise InputError("Flower refused `flwr supernode register`: out of order")
+        return f'{{"success": true, "node-id": {("anna", "bert", "carl").index(name) + 1}}}'
 
     monkeypatch.setattr("fedgeom.service.flower_calls.flower_call", flower_call)
     monkeypatch.setattr(serving, "flower_call", flower_call)
@@ -201,6 +213,17 @@ def test_nodes_are_registered_once_and_shut_out_when_removed(here, made, nodes):
     assert (nodes[-1], said[-1]) == ("unregister", "bert may connect no more")
     assert made.registered().shut == [key]
     assert "--new-node-key" in call("coordinator", "admit", "bert/bert.pub", "--folder", "c", code=2)
+
+
+def test_one_node_that_cannot_be_registered_costs_no_other_its_number(made, nodes, refused):
+    refused.add("anna")
+    with pytest.raises(InputError, match="out of order"):
+        register_nodes(made, lambda text: None)
+    assert {name: node.number for name, node in made.registered().nodes.items()} == {"bert": "2", "carl": "3"}
+    refused.clear()
+    register_nodes(made, lambda text: None)
+    assert made.registered().nodes["anna"].number == "1"
+    assert nodes == ["register"] * 4
 
 
 def test_listing_who_is_connected(made, nodes):

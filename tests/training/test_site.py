@@ -82,7 +82,7 @@ def test_questions_that_do_not_fit(changes, reason):
 
 def test_all_vectors_of_the_row_are_wanted():
     _, asking, _ = prepared(Scaffold(secure=False, **SHORT))
-    assert "['variate']" in refusal(asking, question())
+    assert "look at variate" in refusal(asking, question())
 
 
 def test_no_training_before_the_scale_is_known():

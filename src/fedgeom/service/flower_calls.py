@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from fedgeom.errors import InputError
@@ -46,11 +45,15 @@ def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
             say(f"{name} may connect no more" if name not in keys else f"{name}: the old node key is shut out")
     new = [name for name in keys if name not in registered.nodes]
     with ThreadPoolExecutor(os.cpu_count()) as several:  # a call takes two seconds, most of it Flower's imports
-        for name, number in zip(new, several.map(partial(_register, folder), new), strict=True):
-            registered.nodes[name] = Node(keys[name], number)
-            folder.save_registered(registered)
+        calls = {name: several.submit(_register, folder, name) for name in new}
+    for name, call in calls.items():
+        if call.exception() is None:
+            registered.nodes[name] = Node(keys[name], number := call.result())
             if number:
                 say(f"{name} may connect")
+    folder.save_registered(registered)
+    for call in calls.values():
+        call.result()  # raises what went wrong, after the numbers of all the others are kept
 
 
 def _register(folder: CoordinatorFolder, name: str) -> str:

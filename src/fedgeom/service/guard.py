@@ -202,10 +202,8 @@ def superexec() -> None:
     from fedgeom.service.forking import fork_answerers
 
     if FOLDER_VARIABLE not in os.environ:  # a coordinator answers nothing
-        module, pace = (
-            importlib.import_module("flwr.supercore.superexec.run_superexec"),
-            Pace(quick=QUICKEST, slow=1.0),
-        )
+        module = importlib.import_module("flwr.supercore.superexec.run_superexec")
+        pace = Pace(quick=QUICKEST, slow=1.0)
         if fork_answerers(clientapp, pace.wake) and getattr(module, "time", None) is time:
             module.time = pace  # type: ignore[attr-defined]
     flower_superexec()

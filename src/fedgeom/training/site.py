@@ -112,7 +112,8 @@ class TrainingSite(TabularSite[TrainingMemory]):
         vectors = {name: array.numpy() for name, array in given.items()}
         wrong = [name for name in row.gives if name not in vectors or vectors[name].shape != (size,)]
         if wrong or not all(within(vector, LARGEST) for vector in vectors.values()):
-            raise ProtocolError(f"the vectors given do not fit the model of {size} shared numbers: {wrong}")
+            why = f"look at {', '.join(wrong)}" if wrong else "some are huge or no numbers"
+            raise ProtocolError(f"the vectors given do not fit the model of {size} shared numbers: {why}")
         return vectors
 
     @answers(TrainOpen)
