@@ -17,7 +17,7 @@ demo: $(VENV)/.core  ## set up, then run the main job: hospitals learn one class
 
 test: $(VENV)/.all lint  ## set up, then run all checks and tests
 	$(BIN)/python -m pytest -n $(JOBS) -m "not deployment"
-	$(BIN)/python -m pytest tests/service -m deployment  # alone: its processes need the cores for themselves
+	$(BIN)/python -m pytest tests/deploy -m deployment  # alone: its processes need the cores for themselves
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .

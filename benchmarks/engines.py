@@ -37,15 +37,15 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from tests.service.deployment import Federation  # noqa: E402
+from tests.deploy.deployment import Federation  # noqa: E402
 
 import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
-from fedgeom.federation.sites import Event  # noqa: E402
-from fedgeom.service import flower_programs as flower  # noqa: E402
-from fedgeom.service import site_signs  # noqa: E402
-from fedgeom.service.guard import write_guards  # noqa: E402
-from fedgeom.service.processes import free_port  # noqa: E402
+from fedgeom.deploy import flower_programs as flower  # noqa: E402
+from fedgeom.deploy import site_signs  # noqa: E402
+from fedgeom.engines.flower.flower_patches import write_guards  # noqa: E402
+from fedgeom.engines.flower.processes import free_port  # noqa: E402
+from fedgeom.federation.conversation import Event  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
 METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))
@@ -95,9 +95,9 @@ import os
 import sys
 
 if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexec")):
-    import fedgeom.service.coordinator_app as app
-    import fedgeom.service.forking as forking
-    import fedgeom.service.guard as guard
+    import fedgeom.deploy.coordinator_app as app
+    import fedgeom.engines.flower.forking as forking
+    import fedgeom.engines.flower.flower_patches as guard
 
     os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "{executor}"
     os.environ["FEDGEOM_POLL_SECONDS"] = "{node}"
@@ -424,10 +424,11 @@ that every site gets or gives in a question.
     """\
 Flower's parts look for work at intervals: the node asks the coordinator, its executor asks the node, the node looks
 for the answer, the coordinator looks for answers. On average a message lies half an interval at each of the four: the
-"polling" of the tables. fedgeom shortens these intervals (`fedgeom.service.flower_programs`), asks soon again for a
-part of a message that was announced and is not there yet (`RETRY_SECONDS` in `fedgeom.service.guard`), and forks the
-process that answers, which spares importing Flower for every question (`fedgeom.service.forking`). Asking soon again
-shows with four sites and more, where it spares waits of one and two seconds; with two, a fifth of a second is noise.
+"polling" of the tables. fedgeom shortens these intervals (`fedgeom.engines.flower.programs`), asks soon again for a
+part of a message that was announced and is not there yet (`RETRY_SECONDS` in `fedgeom.engines.flower.flower_patches`),
+and forks the process that answers, which spares importing Flower for every question
+(`fedgeom.engines.flower.forking`). Asking soon again shows with four sites and more, where it
+spares waits of one and two seconds; with two, a fifth of a second is noise.
 
 What is left is work, most of it the SuperLink's. It is one process, and handles some 25 requests for every answer,
 at 15 to 25 ms of processor time each on this machine: so with many sites a question cannot take less than the last

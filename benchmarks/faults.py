@@ -31,11 +31,11 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from tests.service.deployment import Federation, parts  # noqa: E402
+from tests.deploy.deployment import Federation, parts  # noqa: E402
 
 import fedgeom  # noqa: E402
+from fedgeom.deploy.jobs import Job  # noqa: E402
 from fedgeom.federation.record import read_folder  # noqa: E402
-from fedgeom.service.jobs import Job  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
 QUESTIONS = (

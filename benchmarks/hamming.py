@@ -82,7 +82,7 @@ def secure(name: str, quick: bool) -> dict[str, Any]:
 
 def paillier(quick: bool) -> dict[str, Any]:
     """Time each kind of operation on a sample, check a small conversation, and multiply."""
-    from fedgeom.secure.paillier import SecretKey
+    from fedgeom.crypto.paillier import SecretKey
 
     count = 20 if quick else 100
     key = SecretKey.generate()

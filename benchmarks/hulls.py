@@ -36,9 +36,9 @@ def hull(quick: bool) -> dict[str, Any]:
     """Compare our hull, Klein map and checks included, with Qhull alone on Klein points."""
     from scipy.spatial import ConvexHull
 
-    from fedgeom.geometry.hull import convex_hull
-    from fedgeom.geometry.poincare import to_klein
-    from fedgeom.geometry.sampling import uniform_disc
+    from fedgeom.geometry.hyperbolic.hull import convex_hull
+    from fedgeom.geometry.hyperbolic.poincare import to_klein
+    from fedgeom.geometry.hyperbolic.sampling import uniform_disc
 
     ratios = {}
     for n in (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000):
@@ -55,7 +55,7 @@ def whole_run(quick: bool) -> dict[str, Any]:
     import fedgeom
     from fedgeom.data.sets import load_set
     from fedgeom.errors import FedgeomError
-    from fedgeom.geometry.sampling import labelled_disc
+    from fedgeom.geometry.hyperbolic.sampling import labelled_disc
     from fedgeom.methods.hulls.plain import plain
 
     try:
@@ -104,9 +104,9 @@ def secure_sum(quick: bool) -> dict[str, Any]:
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
+    from fedgeom.crypto.masks import add_masks
+    from fedgeom.crypto.rings import Ring
     from fedgeom.methods.hulls.plan import field_above
-    from fedgeom.secure.masks import add_masks
-    from fedgeom.secure.rings import Ring
 
     entries, peers = 10_000 if quick else 100_000, 99
     keys = [os.urandom(32) for _ in range(peers + 1)]
@@ -134,7 +134,7 @@ def secure_sum(quick: bool) -> dict[str, Any]:
 def many_sites(quick: bool) -> dict[str, Any]:
     """Run the one-shot protocol with very many sites in this process."""
     import fedgeom
-    from fedgeom.geometry.sampling import labelled_disc
+    from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 
     n = 100 if quick else 1000
     drawn = labelled_disc(60 * n, 0.95, 0.1, np.random.default_rng(0), reference_norm=0.3)

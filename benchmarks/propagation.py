@@ -51,8 +51,8 @@ def points(n: int) -> tuple[Any, Any]:
 
 def neighbour_graph(n: int) -> tuple[Any, float, Any]:
     """Hash, compare and join, tile by tile; return the normalised graph, the seconds, and the labels."""
-    from fedgeom.geometry.graph import knn_graph, normalise
-    from fedgeom.geometry.lsh import cosine_from_hamming, hamming, hash_bits
+    from fedgeom.geometry.graphs.knn import knn_graph, normalise
+    from fedgeom.geometry.graphs.lsh import cosine_from_hamming, hamming, hash_bits
 
     X, y = points(n)
     began = time.perf_counter()
@@ -96,7 +96,7 @@ def part(kind: str, file: str, n: int, alpha: float) -> dict[str, float]:
     """Measure one way to solve, on the graph in a file."""
     import scipy.sparse as sp
 
-    from fedgeom.geometry.propagation import influence_columns, propagate
+    from fedgeom.geometry.graphs.propagation import influence_columns, propagate
 
     W = sp.csr_array(sp.load_npz(file))
     labelled, Y = label_columns(n, points(n)[1], MANY_COLUMNS if "1000" in kind else COLUMNS)

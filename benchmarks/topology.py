@@ -39,8 +39,8 @@ def descriptor_over_rips(quick: bool) -> dict[str, float]:
     """Compare the 48 numbers, scaling and checks included, with gudhi's diagrams of the same scaled points in R^20."""
     from gudhi.sklearn import RipsPersistence
 
-    from fedgeom.geometry.descriptors import descriptor
-    from fedgeom.geometry.persistence import scale_to_unit_box
+    from fedgeom.geometry.topology.descriptors import descriptor
+    from fedgeom.geometry.topology.persistence import scale_to_unit_box
 
     found = {}
     for n, repeat in ((80, 300), (200, 60)) if quick else ((80, 1000), (200, 200), (1000, 9)):
@@ -63,8 +63,8 @@ def fedavg_round_over_learner(quick: bool, *, secure: bool = False) -> float:
     learner makes the same steps on the same rows, scaled beforehand. Joining, which comes once a run, is left out.
     """
     import fedgeom
-    from fedgeom.training import FedAvg
-    from fedgeom.training.site import generator
+    from fedgeom.methods.iterative import FedAvg
+    from fedgeom.methods.iterative.site import generator
 
     rounds, repeat, rows = (2, 1, 10_000) if quick else (4, 4, 50_000)
     rng = np.random.default_rng(0)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 MODULES = {
     "fedgeom": None,
-    "fedgeom.geometry.poincare": None,
-    "fedgeom.geometry.hull": ("convex_hull", "graham_scan", "trimmed_hull", "default_trim"),
-    "fedgeom.geometry.grid": ("PolarGrid", "EqualAreaGrid"),
-    "fedgeom.geometry.sampling": ("uniform_disc", "labelled_disc"),
+    "fedgeom.geometry.hyperbolic.poincare": None,
+    "fedgeom.geometry.hyperbolic.hull": ("convex_hull", "graham_scan", "trimmed_hull", "default_trim"),
+    "fedgeom.geometry.hyperbolic.grid": ("PolarGrid", "EqualAreaGrid"),
+    "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
     "fedgeom.protocols.secure_sum": ("secure_sum", "Ticket", "Total"),

@@ -7,7 +7,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.data.sets import load_set
-from fedgeom.training import Row
+from fedgeom.methods.iterative import Row
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from published import confidence
 
 import fedgeom
-from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.plain import Classifier, PlainModel, fit_groups, plain
 from fedgeom.methods.moments.method import plain as plain_moments
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.geometry import PolarGrid, convex_hull, uniform_disc
+from fedgeom.geometry.hyperbolic import PolarGrid, convex_hull, uniform_disc
 
 RADIUS = 0.95
 RATES: tuple[float | None, ...] = (0.3, 0.5, 0.6, 0.67, 0.8, None)  # c; None leaves the points as they are

@@ -24,9 +24,9 @@ from sklearn.model_selection import train_test_split
 import fedgeom
 from fedgeom.data.sets import load_set
 from fedgeom.data.sites import holdout
-from fedgeom.geometry.grid import PolarGrid
-from fedgeom.geometry.hull import default_trim
-from fedgeom.geometry.svm import PoincareSVC
+from fedgeom.geometry.hyperbolic.grid import PolarGrid
+from fedgeom.geometry.hyperbolic.hull import default_trim
+from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.plain import (
     covering_radius,

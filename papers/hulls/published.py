@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn.model_selection import train_test_split
 
-from fedgeom.geometry.grid import PolarGrid
-from fedgeom.geometry.reference import extreme_points, with_start_twice
-from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
+from fedgeom.geometry.hyperbolic.grid import PolarGrid
+from fedgeom.geometry.hyperbolic.reference import extreme_points, with_start_twice
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.plain import fit_groups, group_hulls, local_hulls
 
 Floats = NDArray[np.float64]

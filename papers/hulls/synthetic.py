@@ -36,8 +36,8 @@ from common import (
 
 import fedgeom
 from fedgeom.errors import FedgeomError
-from fedgeom.geometry.sampling import labelled_disc
-from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
+from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.plain import PlainModel, fit_groups, points_of_groups
 
 RADIUS, N_SITES, C = 0.95, 10, 20_000.0

@@ -41,7 +41,7 @@ from sklearn.model_selection import train_test_split
 
 import fedgeom
 from fedgeom.data.sets import load_set
-from fedgeom.methods import baselines
+from fedgeom.evaluation import baselines
 from fedgeom.methods.hulls.embedding import column_scales
 from fedgeom.methods.hulls.plain import covering_radius
 

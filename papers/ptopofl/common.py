@@ -11,9 +11,9 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import fedgeom
-from fedgeom import training
+from fedgeom.methods import iterative as training
+from fedgeom.methods.iterative.algorithm import Row
 from fedgeom.methods.shrunk.plain import plain
-from fedgeom.training.table import Row
 
 Score = dict[str, float]
 """Mean over sites: "auc" and "accuracy" over all scored sites, "honest" the AUC over those that flip nothing."""

@@ -24,11 +24,11 @@ from scipy.special import expit
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 import fedgeom
-from fedgeom import training
-from fedgeom.geometry.descriptors import descriptor
-from fedgeom.geometry.private_descriptors import private_descriptor
+from fedgeom.crypto.noise import SystemDraws
+from fedgeom.geometry.topology.descriptors import descriptor
+from fedgeom.methods import iterative as training
 from fedgeom.methods.shrunk.plain import plain
-from fedgeom.secure.noise import SystemDraws
+from fedgeom.privacy.descriptors import private_descriptor
 
 Floats = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results"

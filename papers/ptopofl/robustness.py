@@ -22,11 +22,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import fedgeom
-from fedgeom import training
-from fedgeom.geometry import site_clusters as topology
-from fedgeom.geometry.descriptors import class_descriptors, descriptor
-from fedgeom.geometry.label_geometry import mixed_merge_share, neighbour_disagreement
-from fedgeom.training.table import Row
+from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
+from fedgeom.geometry.topology.label_geometry import mixed_merge_share, neighbour_disagreement
+from fedgeom.methods import iterative as training
+from fedgeom.methods.iterative.algorithm import Row
 
 RESULTS = Path(__file__).parent / "results"
 POISONED = (0, 1, 2, 3, 4)

@@ -20,8 +20,8 @@ from common import STEADY, difference, measure, published_rows
 from scenarios import SCENARIOS
 
 import fedgeom
-from fedgeom import training
-from fedgeom.training.table import Row
+from fedgeom.methods import iterative as training
+from fedgeom.methods.iterative.algorithm import Row
 
 RESULTS = Path(__file__).parent / "results"
 BEST = "Shrunk (ours)"

@@ -46,9 +46,9 @@ from common import (
 )
 from scipy.sparse.linalg import eigsh
 
-from fedgeom.geometry.anchors import fit_anchors, unit_rows
-from fedgeom.geometry.graph import knn_graph, normalise
-from fedgeom.geometry.lsh import cosine_from_hamming, debias, flip_bits, hamming, hash_bits
+from fedgeom.geometry.graphs.anchors import fit_anchors, unit_rows
+from fedgeom.geometry.graphs.knn import knn_graph, normalise
+from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias, flip_bits, hamming, hash_bits
 from fedgeom.methods.xclp.plain import plain
 
 LENGTHS = (256, 1024, 4096, 16384)

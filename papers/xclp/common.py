@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedgeom.data.sets import data_folder
 from fedgeom.data.sites import split
-from fedgeom.geometry.anchors import unit_rows
+from fedgeom.geometry.graphs.anchors import unit_rows
 from fedgeom.methods.xclp.plain import Labelled
 
 Floats = NDArray[np.float64]

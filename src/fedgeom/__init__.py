@@ -19,8 +19,8 @@ _HOMES = {
     "holdout": "fedgeom.data.sites",
     "read_site": "fedgeom.data.files",
     "load_set": "fedgeom.data.sets",
-    "run": "fedgeom.federation.run",
-    "Run": "fedgeom.federation.run",
+    "run": "fedgeom.engines.run",
+    "Run": "fedgeom.engines.run",
     "Ledger": "fedgeom.federation.ledger",
     "Policy": "fedgeom.federation.policy",
     "Hulls": "fedgeom.methods.hulls.method",
@@ -28,20 +28,20 @@ _HOMES = {
     "XCLP": "fedgeom.methods.xclp.method",
     "PTopoFL": "fedgeom.methods.ptopofl.method",
     "Shrunk": "fedgeom.methods.shrunk.method",
-    "FedAvg": "fedgeom.training.rows.fedavg",
-    "FedProx": "fedgeom.training.rows.fedprox",
-    "Scaffold": "fedgeom.training.rows.scaffold",
-    "FedDyn": "fedgeom.training.rows.feddyn",
-    "FedAdam": "fedgeom.training.rows.fedopt",
-    "FedYogi": "fedgeom.training.rows.fedopt",
-    "Ditto": "fedgeom.training.rows.ditto",
-    "PFedMe": "fedgeom.training.rows.pfedme",
-    "FedPer": "fedgeom.training.rows.fedper",
-    "LocalOnly": "fedgeom.training.rows.local_only",
-    "Interpolated": "fedgeom.training.rows.interpolated",
+    "FedAvg": "fedgeom.methods.iterative.algorithms.fedavg",
+    "FedProx": "fedgeom.methods.iterative.algorithms.fedprox",
+    "Scaffold": "fedgeom.methods.iterative.algorithms.scaffold",
+    "FedDyn": "fedgeom.methods.iterative.algorithms.feddyn",
+    "FedAdam": "fedgeom.methods.iterative.algorithms.fedopt",
+    "FedYogi": "fedgeom.methods.iterative.algorithms.fedopt",
+    "Ditto": "fedgeom.methods.iterative.algorithms.ditto",
+    "PFedMe": "fedgeom.methods.iterative.algorithms.pfedme",
+    "FedPer": "fedgeom.methods.iterative.algorithms.fedper",
+    "LocalOnly": "fedgeom.methods.iterative.algorithms.local_only",
+    "Interpolated": "fedgeom.methods.iterative.algorithms.interpolated",
     "load_model": "fedgeom.methods",
-    "PoincareSVC": "fedgeom.geometry.svm",
-    "EuclideanSVC": "fedgeom.geometry.svm",
+    "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
+    "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FedgeomError": "fedgeom.errors",
     "InputError": "fedgeom.errors",
 }
@@ -84,27 +84,27 @@ if TYPE_CHECKING:
     from fedgeom.data.files import read_site
     from fedgeom.data.sets import load_set
     from fedgeom.data.sites import SiteData, holdout, split
+    from fedgeom.engines.run import Run, run
     from fedgeom.errors import FedgeomError, InputError
     from fedgeom.federation.ledger import Ledger
     from fedgeom.federation.policy import Policy
-    from fedgeom.federation.run import Run, run
-    from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
+    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
     from fedgeom.methods import load_model
     from fedgeom.methods.hulls.method import Hulls
+    from fedgeom.methods.iterative.algorithms.ditto import Ditto
+    from fedgeom.methods.iterative.algorithms.fedavg import FedAvg
+    from fedgeom.methods.iterative.algorithms.feddyn import FedDyn
+    from fedgeom.methods.iterative.algorithms.fedopt import FedAdam, FedYogi
+    from fedgeom.methods.iterative.algorithms.fedper import FedPer
+    from fedgeom.methods.iterative.algorithms.fedprox import FedProx
+    from fedgeom.methods.iterative.algorithms.interpolated import Interpolated
+    from fedgeom.methods.iterative.algorithms.local_only import LocalOnly
+    from fedgeom.methods.iterative.algorithms.pfedme import PFedMe
+    from fedgeom.methods.iterative.algorithms.scaffold import Scaffold
     from fedgeom.methods.moments.method import Moments
     from fedgeom.methods.ptopofl.method import PTopoFL
     from fedgeom.methods.shrunk.method import Shrunk
     from fedgeom.methods.xclp.method import XCLP
-    from fedgeom.training.rows.ditto import Ditto
-    from fedgeom.training.rows.fedavg import FedAvg
-    from fedgeom.training.rows.feddyn import FedDyn
-    from fedgeom.training.rows.fedopt import FedAdam, FedYogi
-    from fedgeom.training.rows.fedper import FedPer
-    from fedgeom.training.rows.fedprox import FedProx
-    from fedgeom.training.rows.interpolated import Interpolated
-    from fedgeom.training.rows.local_only import LocalOnly
-    from fedgeom.training.rows.pfedme import PFedMe
-    from fedgeom.training.rows.scaffold import Scaffold
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fedgeom.deploy.federation_file import build_method, build_policy, read_federation, read_sites
 from fedgeom.errors import InputError
-from fedgeom.service.federation_file import build_method, build_policy, read_federation, read_sites
 
 SITE = '[[sites]]\nfile = "a.csv"\n'
 

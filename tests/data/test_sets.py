@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.loading import sample
+from fedgeom.data.builtin_sets import sample
 from fedgeom.data.sets import SETS, available, data_folder, find_file, load_set
 from fedgeom.data.sites import SiteData, holdout
 from fedgeom.data.vocabularies import WORDS, in_own_words

@@ -17,12 +17,12 @@ import numpy as np
 
 import fedgeom
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError
-from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Host
-from fedgeom.federation.sites import Sites
 from fedgeom.protocols.secure_sum import Ticket, about
 
 RUN = bytes(range(32))

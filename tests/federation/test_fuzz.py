@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedgeom
+from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError, FedgeomError, TooFewSitesError
-from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, pack, read_answer, unpack
 from fedgeom.federation.method import Method
-from fedgeom.federation.sites import Lost, Sites
 from fedgeom.protocols.secure_sum import about
 from tests.federation.fuzzing import (
     RUN,

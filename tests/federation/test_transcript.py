@@ -10,13 +10,13 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.method import Method
-from fedgeom.federation.sites import Lost, Sites
 from fedgeom.federation.transcript import Transcript
 from tests.federation.fuzzing import RUN, small_sites
-from tests.methods.test_hulls import STEPS, kill
+from tests.methods.hulls.test_method import STEPS, kill
 
 Outcomes = dict[str, bytes | Lost]
 

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.engines.embedded import EmbeddedEngine
+from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.messages import Message, Question, decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import answers
-from fedgeom.federation.sites import Lost, Sites
 from fedgeom.protocols.cohort import SecureMemory, join
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket, Total, secure_sum
 from fedgeom.protocols.summing_site import SummingSite

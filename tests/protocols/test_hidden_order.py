@@ -12,6 +12,7 @@ from itertools import permutations
 import pytest
 from scipy.stats import binomtest, chisquare
 
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.protocols.cohort import (
     Letters,
@@ -23,7 +24,6 @@ from fedgeom.protocols.cohort import (
     join,
 )
 from fedgeom.protocols.secure_sum import Confirmation, MaskedVector, UnmaskShares
-from fedgeom.secure.keys import fingerprint
 from tests.protocols.summing import Recorder, column_sum, make_sites, record, remembered, start
 
 RUNS = {3: 300, 4: 300}

@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError
-from fedgeom.federation.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Message, Question, Refusal, decode, encode, pack, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -36,8 +38,6 @@ from fedgeom.protocols.secure_sum import (
     about,
 )
 from fedgeom.protocols.vocabulary import NamingSite, OpenNames, SealedNames, SealNames, Vocabulary
-from fedgeom.secure import shamir
-from fedgeom.secure.keys import Identity, exchange_public, new_exchange_secret
 from tests.protocols.summing import ColumnSum, GiveColumn, make_sites
 
 M = TypeVar("M", bound=Message)
@@ -469,9 +469,9 @@ def test_sites_asked_different_things_have_masks_that_do_not_cancel() -> None:
 
 
 def _own_mask(lie: Lying, name: str, question: GiveColumn) -> np.ndarray:
+    from fedgeom.crypto.masks import expand
+    from fedgeom.crypto.rings import Ring
     from fedgeom.protocols.secure_sum import own_key
-    from fedgeom.secure.masks import expand
-    from fedgeom.secure.rings import Ring
 
     key = own_key(lie.memory(name).self_seeds[0], question.ticket.about)
     return expand(key, Ring(2**64), 7)

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 
+from fedgeom.crypto.keys import exchange_public, new_exchange_secret
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.cohort import Cohort, Hello, PublicKeys, SecureMemory, join, threshold
 from fedgeom.protocols.secure_sum import MaskedVector, UnmaskShares, own_key, pair_key, secure_sum
-from fedgeom.secure.keys import exchange_public, new_exchange_secret
 from tests.protocols.summing import (
     ColumnSum,
     GiveColumn,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import TooFewSitesError
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import decode, encode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.sites import Sites
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.secure_sum import Confirmation, Total, Unmask, UnmaskShares, Witness, secure_sum
 from tests.protocols.summing import ColumnSum, GiveColumn, make_sites, start

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.poincare import pairwise_distance
+from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
 from fedgeom.report.disc import draw_disc
 from fedgeom.report.palette import colours
 from fedgeom.report.shapes import needs_disc, outline, regions, site_shapes

@@ -5,8 +5,8 @@ import pytest
 from rich.console import Console
 
 from fedgeom.errors import InputError
+from fedgeom.evaluation.baselines import Comparison
 from fedgeom.federation.ledger import Entry, Ledger
-from fedgeom.methods.baselines import Comparison
 from fedgeom.report import tables
 from fedgeom.report.naming import Naming, read_naming
 from fedgeom.report.page import COMPARISON, NAMES, PICTURE, write_page

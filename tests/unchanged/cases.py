@@ -6,6 +6,7 @@ settings under which nothing that is drawn anew each time (keys, masks, flips) s
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -256,7 +257,7 @@ def _network() -> Any:
     try:
         from fedgeom.methods.iterative import TorchLearner
     except ImportError:  # release 0.1
-        from fedgeom.training import TorchLearner
+        TorchLearner = importlib.import_module("fedgeom." + "training").TorchLearner
 
     def build(columns: int, classes: int) -> Any:
         body = torch.nn.Sequential(torch.nn.Linear(columns, 6), torch.nn.Tanh())

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from fedgeom import __version__
 from fedgeom.cli import coordinator, site
 from fedgeom.cli.demo import demo
-from fedgeom.cli.look import data, ledger, methods
+from fedgeom.cli.inspect import data, ledger, methods
 from fedgeom.cli.predict import predict
 from fedgeom.cli.run import run
 from fedgeom.cli.screen import complain

@@ -37,9 +37,9 @@ def init(
     ] = False,
 ) -> None:
     """Make the certificate authority, the TLS certificate and an empty roster."""
+    from fedgeom.deploy.certificates import valid_until
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
-    from fedgeom.service.certificates import valid_until
-    from fedgeom.service.coordinator_folder import CoordinatorFolder
 
     if renew:
         made = CoordinatorFolder(folder.absolute())
@@ -66,8 +66,8 @@ def admit(
     files: Annotated[list[Path], typer.Argument(help="Public files of sites, NAME.pub.")], folder: Folder = Path()
 ) -> None:
     """Let sites in; a running coordinator takes note within seconds."""
-    from fedgeom.service.coordinator_folder import CoordinatorFolder
-    from fedgeom.service.coordinator_process import is_running
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+    from fedgeom.deploy.coordinator_process import is_running
 
     made = CoordinatorFolder(folder.absolute())
     made.config()
@@ -82,7 +82,7 @@ def admit(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="The site's name.")], folder: Folder = Path()) -> None:
     """Take a site out of the roster; it is asked no more."""
-    from fedgeom.service.coordinator_folder import CoordinatorFolder
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 
     made = CoordinatorFolder(folder.absolute())
     made.config()
@@ -94,9 +94,9 @@ def remove(name: Annotated[str, typer.Argument(help="The site's name.")], folder
 @app.command(name="list")
 def list_(folder: Folder = Path()) -> None:
     """Show the admitted sites, and which are connected."""
-    from fedgeom.service.coordinator_folder import CoordinatorFolder
-    from fedgeom.service.coordinator_process import is_running
-    from fedgeom.service.serving import list_sites
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+    from fedgeom.deploy.coordinator_loop import list_sites
+    from fedgeom.deploy.coordinator_process import is_running
 
     made = CoordinatorFolder(folder.absolute())
     config, running = made.config(), is_running(made)
@@ -111,9 +111,9 @@ def list_(folder: Folder = Path()) -> None:
 @app.command()
 def start(folder: Folder = Path()) -> None:
     """Carry questions between jobs and sites until stopped."""
-    from fedgeom.service.coordinator_folder import CoordinatorFolder
-    from fedgeom.service.processes import ending_politely
-    from fedgeom.service.serving import serve
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+    from fedgeom.deploy.coordinator_loop import serve
+    from fedgeom.engines.flower.processes import ending_politely
 
     try:
         with ending_politely():

@@ -43,7 +43,7 @@ def demo(
     from fedgeom.cli.screen import Questions, console
     from fedgeom.data.sets import SETS, available, load_set
     from fedgeom.data.vocabularies import in_own_words
-    from fedgeom.federation.run import run
+    from fedgeom.engines.run import run
     from fedgeom.methods.hulls.method import Hulls
 
     screen = console()

@@ -18,7 +18,7 @@ from fedgeom.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedgeom.federation.run import Run
+    from fedgeom.engines.run import Run
     from fedgeom.report.naming import Truth
 
 
@@ -81,7 +81,7 @@ def show(
     for site, reason in run.lost.items():
         out.print(f"[yellow]{escape(site)} was lost: {escape(reason)}[/yellow]")
     if any(len(part) for part in test):
-        from fedgeom.methods.baselines import compare, score
+        from fedgeom.evaluation.baselines import compare, score
 
         with out.status("training on pooled rows, and at each site alone, to compare"):
             comparison = compare(run, train, test, truth=truth, C=C) if in_disc else score(run, test)

@@ -26,10 +26,10 @@ def run(
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
     from fedgeom.data.sites import holdout
+    from fedgeom.deploy.federation_file import build_method, build_policy, read_federation, read_sites
+    from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
-    from fedgeom.federation.run import run as conduct
-    from fedgeom.service.federation_file import build_method, build_policy, read_federation, read_sites
 
     screen = console()
     plan = read_federation(federation)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from fedgeom.federation.sites import Event
+    from fedgeom.federation.conversation import Event
 
 MOST_LINES = 14
 """Methods with hundreds of rounds show the last ones."""

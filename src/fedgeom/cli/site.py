@@ -39,8 +39,8 @@ def init(
     ] = False,
 ) -> None:
     """Make a site's folder with its keys, and print the public lines to send to the coordinator."""
+    from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.errors import InputError
-    from fedgeom.service.site_folder import SiteFolder
 
     where = folder or Path(name)
     if new_node_key:
@@ -64,9 +64,9 @@ def init(
 @app.command()
 def start(folder: Folder = Path()) -> None:
     """Answer the coordinator's questions until stopped; connects again by itself."""
-    from fedgeom.service.processes import ending_politely
-    from fedgeom.service.site_folder import SiteFolder
-    from fedgeom.service.site_process import run_site
+    from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.deploy.site_process import run_site
+    from fedgeom.engines.flower.processes import ending_politely
 
     try:
         with ending_politely():
@@ -88,10 +88,10 @@ def preview(
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
+    from fedgeom.deploy.preview import draw
+    from fedgeom.deploy.preview import preview as rehearse
+    from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.report.tables import size
-    from fedgeom.service.preview import draw
-    from fedgeom.service.preview import preview as rehearse
-    from fedgeom.service.site_folder import SiteFolder
 
     screen = console()
     site = SiteFolder(folder.absolute())
@@ -128,9 +128,9 @@ def preview(
 @app.command()
 def ledger(folder: Folder = Path()) -> None:
     """Show the site's own ledger: each question it was asked and each answer it gave."""
-    from fedgeom.service.journal import Journal
-    from fedgeom.service.site_folder import SiteFolder
-    from fedgeom.service.site_signs import describe
+    from fedgeom.deploy.journal import Journal
+    from fedgeom.deploy.log_hints import describe
+    from fedgeom.deploy.site_folder import SiteFolder
 
     site = SiteFolder(folder.absolute())
     site.config()

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fedgeom.federation.sites import Event
-    from fedgeom.service.submit import Board
+    from fedgeom.deploy.submit import Board
+    from fedgeom.federation.conversation import Event
 
 STYLES = {"expected": "dim", "joined": "cyan", "answering": "yellow", "answered": "green", "lost": "red"}
 
@@ -37,9 +37,9 @@ def submit(
     from rich.markup import escape
 
     from fedgeom.cli.screen import complain, console
+    from fedgeom.deploy import submit as service
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
-    from fedgeom.service import submit as service
-    from fedgeom.service.coordinator_folder import CoordinatorFolder
 
     if (federation is None) == (resume is None):
         raise InputError("give either a federation file or --resume RUN")

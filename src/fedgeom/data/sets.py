@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedgeom.data import loading
-from fedgeom.data.loading import DataSet
+from fedgeom.data import builtin_sets as loading
+from fedgeom.data.builtin_sets import DataSet
 from fedgeom.errors import InputError
 
 __all__ = ["SETS", "DataSet", "SetInfo", "available", "data_folder", "find_file", "load_set"]

@@ -6,7 +6,7 @@ not agree on names, and because with words of our own making the right answer is
 
 from __future__ import annotations
 
-from fedgeom.data.loading import DataSet
+from fedgeom.data.builtin_sets import DataSet
 
 HIPC: dict[str, dict[str, str]] = {
     "Stanford": {

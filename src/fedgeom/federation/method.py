@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.site import Site
-from fedgeom.federation.sites import Sites
 
 
 class Model(Protocol):

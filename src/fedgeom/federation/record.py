@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry, Ledger
-from fedgeom.federation.sites import Event
 
 FORMAT = "fedgeom-run/1"
 LIBRARIES = ("fedgeom", "numpy", "scipy", "scikit-learn", "python-flint", "cryptography", "msgspec")

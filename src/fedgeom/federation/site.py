@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.secure.keys import Identity, Roster
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.errors import InputError
-from fedgeom.federation.sites import Engine, Lost
+from fedgeom.federation.conversation import Engine, Lost
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -19,9 +19,14 @@ METHODS = {
     "moments": ("fedgeom.methods.moments.method", "Moments", "fedgeom.methods.moments.model", "MomentsModel"),
     "xclp": ("fedgeom.methods.xclp.method", "XCLP", "fedgeom.methods.xclp.model", "XclpModel"),
     "ptopofl": ("fedgeom.methods.ptopofl.method", "PTopoFL", "fedgeom.methods.ptopofl.model", "TopoModel"),
-    "shrunk": ("fedgeom.methods.shrunk.method", "Shrunk", "fedgeom.training.model", "TrainedModel"),
+    "shrunk": ("fedgeom.methods.shrunk.method", "Shrunk", "fedgeom.methods.iterative.model", "TrainedModel"),
     **{
-        name: (f"fedgeom.training.rows.{module}", cls, "fedgeom.training.model", "TrainedModel")
+        name: (
+            f"fedgeom.methods.iterative.algorithms.{module}",
+            cls,
+            "fedgeom.methods.iterative.model",
+            "TrainedModel",
+        )
         for name, module, cls in (
             ("fedavg", "fedavg", "FedAvg"),
             ("fedprox", "fedprox", "FedProx"),
@@ -68,7 +73,7 @@ def load_model(path: str | Path) -> Any:
 
 def _defined_here(name: str) -> type[Method] | None:
     """Return a row of the training table that some other package, or a notebook, defined in this process."""
-    from fedgeom.training.tabular import DEFINED
+    from fedgeom.methods.iterative.tabular import DEFINED
 
     return None if name in METHODS else DEFINED.get(name)
 

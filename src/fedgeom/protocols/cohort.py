@@ -20,13 +20,13 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom import __version__
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import fingerprint, verify
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours, ring_order
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.conversation import Answers, Sites
 from fedgeom.federation.messages import Key, Message, Name, Question, Signature
 from fedgeom.federation.site import Memory
-from fedgeom.federation.sites import Answers, Sites
-from fedgeom.secure import shamir
-from fedgeom.secure.keys import fingerprint, verify
-from fedgeom.secure.neighbours import COMPLETE_UP_TO, neighbours, ring_order
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Term = bool | int | float | Annotated[str, msgspec.Meta(max_length=1000)] | None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.rings import Ring, Vector
 from fedgeom.errors import InputError
-from fedgeom.secure.rings import Ring, Vector
 
 RING = Ring(2**64)
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedgeom.crypto.masks import expand
+from fedgeom.crypto.rings import Ring, Vector
 from fedgeom.errors import InputError
-from fedgeom.secure.masks import expand
-from fedgeom.secure.rings import Ring, Vector
 
 MODULUS = 2**61 - 1
 """A Mersenne prime, so that a random element is almost never 0 and masks are never skipped."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from fedgeom.crypto.keys import fingerprint, shared_key
+from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.summing_site import SummingSite
-from fedgeom.secure.keys import fingerprint, shared_key
-from fedgeom.secure.letters import seal, unseal
 
 Mem = TypeVar("Mem", bound=SecureMemory)
 

@@ -19,13 +19,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.rings import Ring, Vector
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, Question
 from fedgeom.protocols.cohort import Cohort, SecureMemory
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket, about, pair_key
 from fedgeom.protocols.summing_site import SummingSite
-from fedgeom.secure.masks import add_masks
-from fedgeom.secure.rings import Ring, Vector
 
 Blocks = Mapping[str, tuple[int, int]]
 """For each site, where its rows begin and end."""

@@ -9,6 +9,10 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from fedgeom import __version__
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
+from fedgeom.crypto.letters import seal, unseal
+from fedgeom.crypto.neighbours import neighbours
 from fedgeom.errors import FedgeomError, ProtocolError
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.site import Memory, Site, answers
@@ -27,10 +31,6 @@ from fedgeom.protocols.cohort import (
     seal_of,
     threshold,
 )
-from fedgeom.secure import shamir
-from fedgeom.secure.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
-from fedgeom.secure.letters import seal, unseal
-from fedgeom.secure.neighbours import neighbours
 
 Mem = TypeVar("Mem", bound=SecureMemory)
 

@@ -18,13 +18,13 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import exchange_public, fingerprint, shared_key
+from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.rings import Ring, Vector
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
 from fedgeom.protocols.cohort import Cohort, seal_of
-from fedgeom.secure import shamir
-from fedgeom.secure.keys import exchange_public, fingerprint, shared_key
-from fedgeom.secure.masks import add_masks
-from fedgeom.secure.rings import Ring, Vector
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
 

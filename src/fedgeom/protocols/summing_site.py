@@ -8,6 +8,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.keys import fingerprint, verify
+from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.rings import Vector
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.federation.site import answers
@@ -25,9 +28,6 @@ from fedgeom.protocols.secure_sum import (
     own_key,
     pair_key,
 )
-from fedgeom.secure.keys import fingerprint, verify
-from fedgeom.secure.masks import add_masks
-from fedgeom.secure.rings import Vector
 
 Mem = TypeVar("Mem", bound=SecureMemory)
 

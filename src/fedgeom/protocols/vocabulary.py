@@ -12,13 +12,13 @@ from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Name, Names, Question
 from fedgeom.federation.site import answers
 from fedgeom.protocols.cohort import Cohort, SecureMemory
 from fedgeom.protocols.summing_site import SummingSite
-from fedgeom.secure.keys import fingerprint
-from fedgeom.secure.letters import seal, unseal
 
 PAGE = 1024
 """Sealed lists are padded to whole pages, so that their length says little."""

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fedgeom.evaluation.baselines import Comparison
 from fedgeom.federation.record import read_folder
-from fedgeom.methods.baselines import Comparison
 from fedgeom.report.naming import Naming
 from fedgeom.report.tables import comparison_rows, ledger_rows, naming_rows, naming_verdict, site_rows, size
 

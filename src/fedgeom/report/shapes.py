@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.geometry.hull import convex_hull, trimmed_hull
-from fedgeom.geometry.poincare import geodesic, pairwise_distance
+from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
+from fedgeom.geometry.hyperbolic.poincare import geodesic, pairwise_distance
 
 if TYPE_CHECKING:
-    from fedgeom.federation.run import Run
+    from fedgeom.engines.run import Run
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

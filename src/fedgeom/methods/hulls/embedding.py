@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.rings import Vector
 from fedgeom.errors import InputError
-from fedgeom.geometry.poincare import exp0
-from fedgeom.secure.rings import Vector
+from fedgeom.geometry.hyperbolic.poincare import exp0
 
 Floats = npt.NDArray[np.float64]
 

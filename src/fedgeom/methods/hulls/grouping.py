@@ -21,8 +21,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import SpectralClustering
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.poincare import pairwise_distance
-from fedgeom.geometry.reference import with_start_twice
+from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
+from fedgeom.geometry.hyperbolic.reference import with_start_twice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

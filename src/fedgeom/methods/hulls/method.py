@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site
-from fedgeom.federation.sites import Sites
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
 from fedgeom.methods.hulls.model import HullModel
@@ -110,7 +110,7 @@ class Hulls(Method):
             )
 
     def _check_grid(self, farthest: float) -> None:
-        from fedgeom.geometry.grid import PolarGrid
+        from fedgeom.geometry.hyperbolic.grid import PolarGrid
 
         try:
             PolarGrid(self.epsilon, self.radius or farthest or 0.1, c=self.curvature)
@@ -222,7 +222,7 @@ class Hulls(Method):
         self, plan: HullPlan, hulls: list[Hull], matrix: npt.NDArray[np.float64] | None, sites: Sites
     ) -> tuple[HullModel, tuple[int, ...]]:
         """Group the hulls and fit the classifier; the hidden order of sites does not enter."""
-        from fedgeom.geometry.svm import PoincareSVC
+        from fedgeom.geometry.hyperbolic.svm import PoincareSVC
         from fedgeom.methods.hulls.plain import fit_groups, group_hulls, points_of_groups
 
         bins = [np.array(hull.bins) for hull in hulls]

@@ -15,7 +15,7 @@ from fedgeom.federation import modelfile
 from fedgeom.methods.hulls.embedding import column_scales, embed
 
 if TYPE_CHECKING:
-    from fedgeom.geometry.svm import PoincareSVC
+    from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class HullModel:
 
     def to_disc(self, X: npt.ArrayLike) -> Floats:
         """Return the rows as points in the disc."""
-        from fedgeom.geometry.poincare import check_points
+        from fedgeom.geometry.hyperbolic.poincare import check_points
 
         rows = np.asarray(X, np.float64)
         if self.embedding is None:
@@ -79,7 +79,7 @@ class HullModel:
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
         """Return the scores ⟨log_p(x), w⟩ (Eq. 5), one column per hyperplane."""
-        from fedgeom.geometry.poincare import log_map
+        from fedgeom.geometry.hyperbolic.poincare import log_map
 
         points = self.to_disc(X)
         return np.column_stack(

@@ -22,10 +22,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.grid import Grid, PolarGrid
-from fedgeom.geometry.hull import convex_hull, trimmed_hull
-from fedgeom.geometry.poincare import check_points
-from fedgeom.geometry.svm import EuclideanSVC, PoincareSVC
+from fedgeom.geometry.hyperbolic.grid import Grid, PolarGrid
+from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
+from fedgeom.geometry.hyperbolic.poincare import check_points
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.grouping import How, group
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from fedgeom.errors import DecodeError, InputError
 if TYPE_CHECKING:
     from fedgeom.codes.scma import ScmaCode
     from fedgeom.codes.sidon import CountedLabels
-    from fedgeom.geometry.grid import PolarGrid
+    from fedgeom.geometry.hyperbolic.grid import PolarGrid
 
 FIELD_BITS = 63
 """The agreed bound: a symbol must fit into 63 bits."""
@@ -48,7 +48,7 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @cached_property
     def grid(self) -> PolarGrid:
         """The bins of Section 5.2."""
-        from fedgeom.geometry.grid import PolarGrid
+        from fedgeom.geometry.hyperbolic.grid import PolarGrid
 
         try:
             return PolarGrid(self.epsilon, self.radius, c=self.curvature)

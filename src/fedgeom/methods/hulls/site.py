@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_table
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation import modelfile
@@ -21,7 +22,6 @@ from fedgeom.protocols.cohort import SecureMemory
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.secure_sum import MaskedVector
 from fedgeom.protocols.summing_site import SummingSite
-from fedgeom.secure.keys import fingerprint
 
 MOST_CLASSES = 256
 LARGEST_ENTRY = 1e6
@@ -85,7 +85,7 @@ class HullSite(SummingSite[HullMemory]):
         return (*mapped, *([] if settled else [Reach.kind]), EncodeHulls.kind)
 
     def _check_disc(self, X: npt.NDArray[np.float64], c: float, radius: float | None) -> None:
-        from fedgeom.geometry.poincare import check_points
+        from fedgeom.geometry.hyperbolic.poincare import check_points
 
         if X.shape[1] != 2:
             raise InputError(
@@ -126,8 +126,8 @@ class HullSite(SummingSite[HullMemory]):
     @answers(Reach)
     def reach(self, ask: Reach) -> MaskedVector:
         """Say, masked, how many classes and hull points there are here and how far out the points lie."""
-        from fedgeom.geometry.hull import trimmed_hull
-        from fedgeom.geometry.poincare import hyperbolic_radius
+        from fedgeom.geometry.hyperbolic.hull import trimmed_hull
+        from fedgeom.geometry.hyperbolic.poincare import hyperbolic_radius
 
         self.keep_to_terms(curvature=ask.curvature, trim=ask.trim)
         self.admit(ask.ticket)

@@ -14,12 +14,12 @@ from fedgeom.data.checks import check_table
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation import modelfile
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Message, Names, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Memory, Site, answers
-from fedgeom.federation.sites import Sites
+from fedgeom.geometry.gaussians.class_sums import ClassSums, class_moments, length
 from fedgeom.methods.moments.model import MomentsModel
-from fedgeom.methods.moments.statistics import ClassSums, class_moments, length
 from fedgeom.protocols.cohort import SecureMemory, check_columns, join
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket, secure_sum
@@ -73,7 +73,7 @@ class MomentsSite(NamingSite[MomentsMemory]):
         if unknown:
             raise InputError(f"site {me!r}: labels outside the agreed classes: {', '.join(unknown[:8])}")
         if terms["space"] == "ball":
-            from fedgeom.geometry.poincare import check_points
+            from fedgeom.geometry.hyperbolic.poincare import check_points
 
             try:
                 check_points(self.data.X, c=float(terms["curvature"]), name="X")

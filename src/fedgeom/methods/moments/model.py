@@ -34,7 +34,7 @@ class MomentsModel:
         if rows.ndim != 2 or rows.shape[1] != self.means.shape[1] or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.means.shape[1]} columns")
         if self.curvature is not None:
-            from fedgeom.geometry.poincare import check_points
+            from fedgeom.geometry.hyperbolic.poincare import check_points
 
             return check_points(rows, c=self.curvature, name="X")
         return rows
@@ -45,11 +45,11 @@ class MomentsModel:
         if self.rule == "centroid":
             if c is None:
                 return -np.asarray(((rows[:, None, :] - self.centroids) ** 2).sum(axis=2))
-            from fedgeom.geometry.poincare import pairwise_distance
+            from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
 
             return -(np.asarray(pairwise_distance(rows, self.centroids, c=c)) ** 2)
         if c is not None:
-            from fedgeom.geometry.poincare import log0
+            from fedgeom.geometry.hyperbolic.poincare import log0
 
             rows = np.asarray(log0(rows, c=c))
         scores = np.empty((len(rows), len(self.names)))

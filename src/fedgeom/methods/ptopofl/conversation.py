@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.geometry import site_clusters as topology
-from fedgeom.geometry.diagram_distances import site_distance_matrix
-from fedgeom.geometry.persistence import Diagrams
+from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
+from fedgeom.geometry.topology.persistence import Diagrams
+from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
+from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.vectors import Vector
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
-from fedgeom.training.conversation import Conversation, Group, Outcome
-from fedgeom.training.model import TrainedModel
-from fedgeom.training.vectors import Vector
 
 if TYPE_CHECKING:
-    from fedgeom.federation.sites import Sites
+    from fedgeom.federation.conversation import Sites
+    from fedgeom.methods.iterative.algorithm import State
     from fedgeom.methods.ptopofl.method import PTopoFL
-    from fedgeom.training.table import State
 
 Matrix = npt.NDArray[np.float64]
 

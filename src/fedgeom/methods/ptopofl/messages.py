@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom.federation.messages import Array, Message, Question
-from fedgeom.training.messages import RoundNumber
+from fedgeom.methods.iterative.messages import RoundNumber
 
 
 class Description(Message, frozen=True, kw_only=True):

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal
 
 from fedgeom.errors import InputError
 from fedgeom.federation.site import Site
+from fedgeom.methods.iterative.algorithm import Row, State
+from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.ptopofl.conversation import TopoConversation
 from fedgeom.methods.ptopofl.model import ADDED, TopoModel
 from fedgeom.methods.ptopofl.site import TopoSite
-from fedgeom.training.conversation import Conversation
-from fedgeom.training.model import TrainedModel
-from fedgeom.training.table import Row, State
-from fedgeom.training.task import Task
 
 TOPOLOGICAL = ("topology", "classes", "diagrams")
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.descriptors import persistence_entropy
-from fedgeom.geometry.persistence import rips_diagrams, subsample
-from fedgeom.training.learners import Floats
-from fedgeom.training.model import TrainedModel
+from fedgeom.geometry.topology.descriptors import persistence_entropy
+from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
+from fedgeom.methods.iterative.learners import Floats
+from fedgeom.methods.iterative.model import TrainedModel
 
 ADDED = 4
 """The distance of a row to the centre of the cloud, the entropies of H0 and H1, a Betti number."""

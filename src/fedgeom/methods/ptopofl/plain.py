@@ -8,15 +8,15 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.geometry import site_clusters as topology
-from fedgeom.geometry.descriptors import descriptor
+from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology.descriptors import descriptor
+from fedgeom.methods.iterative import scaling
+from fedgeom.methods.iterative.aggregation import fixed_sum, mean
+from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.vectors import Layout, Vector
 from fedgeom.methods.ptopofl.method import PTopoFL
 from fedgeom.methods.ptopofl.model import Shape
-from fedgeom.training import scaling
-from fedgeom.training.aggregation import fixed_sum, mean
-from fedgeom.training.site import LAST, generator
-from fedgeom.training.task import Task
-from fedgeom.training.vectors import Layout, Vector
 
 
 def plain(method: PTopoFL, sites: Sequence[SiteData], seed: int = 0) -> dict[str, Vector]:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fedgeom.crypto.noise import SystemDraws
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
-from fedgeom.geometry.descriptors import class_descriptors, descriptor
-from fedgeom.geometry.label_geometry import mixed_merge_share
-from fedgeom.geometry.persistence import rips_diagrams, subsample
-from fedgeom.geometry.private_descriptors import BLOCK_ROWS, private_descriptor
+from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
+from fedgeom.geometry.topology.label_geometry import mixed_merge_share
+from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
+from fedgeom.methods.iterative.learners import Floats
+from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape
-from fedgeom.secure.noise import SystemDraws
-from fedgeom.training.learners import Floats
-from fedgeom.training.site import LAST, TrainingMemory, TrainingSite, generator
+from fedgeom.privacy.descriptors import BLOCK_ROWS, private_descriptor
 
 if TYPE_CHECKING:
     from fedgeom.methods.ptopofl.method import PTopoFL

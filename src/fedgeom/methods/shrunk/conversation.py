@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedgeom.federation.messages import Array
+from fedgeom.methods.iterative.aggregation import FRACTION_BITS
+from fedgeom.methods.iterative.messages import Finished
+from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.tabular import TabularConversation
 from fedgeom.methods.shrunk.choosing import Evidence, shares
 from fedgeom.methods.shrunk.fits import Floats, Terms, descend, terms_length
 from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.secure_sum import Ask
-from fedgeom.training.aggregation import FRACTION_BITS
-from fedgeom.training.messages import Finished
-from fedgeom.training.model import TrainedModel
-from fedgeom.training.tabular import TabularConversation
 
 if TYPE_CHECKING:
     from fedgeom.methods.shrunk.method import Shrunk

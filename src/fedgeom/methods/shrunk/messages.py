@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.methods.iterative.messages import Finished
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket
-from fedgeom.training.messages import Finished
 
 
 class GiveTerms(Question, frozen=True, kw_only=True):

@@ -10,14 +10,14 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.site import Site
-from fedgeom.federation.sites import Sites
+from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.tabular import MOST_ROUNDS, TabularMethod, check_whole
 from fedgeom.methods.shrunk.conversation import ShrunkConversation
 from fedgeom.methods.shrunk.fits import Floats
 from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms
 from fedgeom.methods.shrunk.site import ShrunkSite
-from fedgeom.training.model import TrainedModel
-from fedgeom.training.tabular import MOST_ROUNDS, TabularMethod, check_whole
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, np.inf)

@@ -8,13 +8,13 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.methods.iterative.aggregation import fixed_sum
+from fedgeom.methods.iterative.plain import Simulation, scales
 from fedgeom.methods.shrunk.choosing import Evidence, gather
 from fedgeom.methods.shrunk.conversation import joint_as_model, joint_model
 from fedgeom.methods.shrunk.fits import Floats, Terms, descend, site_terms
 from fedgeom.methods.shrunk.method import Shrunk
 from fedgeom.methods.shrunk.site import fold_of, own_model
-from fedgeom.training.aggregation import fixed_sum
-from fedgeom.training.plain import Simulation, scales
 
 
 def plain(method: Shrunk, sites: Sequence[SiteData], seed: int = 0) -> Simulation:

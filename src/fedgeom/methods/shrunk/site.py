@@ -9,16 +9,16 @@ import numpy as np
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
+from fedgeom.methods.iterative.aggregation import FRACTION_BITS, LARGEST
+from fedgeom.methods.iterative.messages import Finished
+from fedgeom.methods.iterative.personal import folds
+from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.tabular import TabularMemory, TabularSite, within
 from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
 from fedgeom.methods.shrunk.fits import Classes, Floats, personal, site_terms
 from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.secure_sum import MaskedVector
-from fedgeom.training.aggregation import FRACTION_BITS, LARGEST
-from fedgeom.training.messages import Finished
-from fedgeom.training.personal import folds
-from fedgeom.training.site import LAST, generator
-from fedgeom.training.tabular import TabularMemory, TabularSite, within
 
 if TYPE_CHECKING:
     from fedgeom.methods.shrunk.method import Shrunk

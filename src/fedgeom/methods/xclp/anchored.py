@@ -109,7 +109,7 @@ def sums_of(rounds: int) -> tuple[str, ...]:
 
 def deal(X: Floats, cells: Cells) -> npt.NDArray[np.int64]:
     """Return the cell of each row, -1 for rows of cells that are not kept."""
-    from fedgeom.geometry.anchors import assign, first_cells
+    from fedgeom.geometry.graphs.anchors import assign, first_cells
 
     if cells.anchors is not None:
         anchors = cells.anchors.numpy()
@@ -141,8 +141,8 @@ class AnchorConversation:
         self._round = 0
 
     def fit(self) -> Floats:
-        """Find the anchors, a secure sum at a time (`fedgeom.geometry.anchors.fit_anchors` is the plain twin)."""
-        from fedgeom.geometry.anchors import move, next_seed, occupied
+        """Find the anchors, a secure sum at a time; the plain twin is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
+        from fedgeom.geometry.graphs.anchors import move, next_seed, occupied
 
         A, rounds, least = self.method.anchors, self.method.rounds, self.method.least_cell
         total = self._sum(lambda ticket: SumRows(ticket=ticket), 1 + self.columns)
@@ -163,7 +163,7 @@ class AnchorConversation:
 
     def scores(self, anchors: Floats, classes: tuple[str, ...]) -> tuple[Floats, Floats]:
         """Return the anchors' class scores, and how many labels each class has."""
-        from fedgeom.geometry.anchors import anchor_scores
+        from fedgeom.geometry.graphs.anchors import anchor_scores
 
         A, C = len(anchors), len(classes)
         pairs = A * (A + 1) // 2

@@ -43,7 +43,7 @@ class XclpSite(PairsSite):
     @answers(SumRows)
     def sum_rows(self, ask: SumRows) -> MaskedVector:
         """Add up this site's unit rows."""
-        from fedgeom.geometry.anchors import unit_rows
+        from fedgeom.geometry.graphs.anchors import unit_rows
 
         self.admit(ask.ticket)
         rows = unit_rows(self.data.X)
@@ -52,7 +52,7 @@ class XclpSite(PairsSite):
     @answers(CountCells)
     def count_cells(self, ask: CountCells) -> MaskedVector:
         """Count this site's rows in each cell."""
-        from fedgeom.geometry.anchors import cell_counts
+        from fedgeom.geometry.graphs.anchors import cell_counts
 
         self.admit(ask.ticket)
         cells = self._deal(ask.cells)
@@ -61,7 +61,7 @@ class XclpSite(PairsSite):
     @answers(SumCells)
     def sum_cells(self, ask: SumCells) -> MaskedVector:
         """Add up this site's unit rows in each cell that was found large enough."""
-        from fedgeom.geometry.anchors import cell_counts, cell_sums
+        from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums
 
         self.admit(ask.ticket)
         if ask.cells.kept is None:
@@ -75,7 +75,7 @@ class XclpSite(PairsSite):
     @answers(SumCodes)
     def sum_codes(self, ask: SumCodes) -> MaskedVector:
         """Add up ZᵀZ, ZᵀY and the class counts."""
-        from fedgeom.geometry.anchors import codes
+        from fedgeom.geometry.graphs.anchors import codes
 
         self.admit(ask.ticket)
         self.keep_to_terms(code=ask.nearest)

@@ -74,8 +74,8 @@ def compare(method: XCLP, cohort: Cohort, rows: dict[str, int]) -> Distances:
 
 def neighbour_graph(method: XCLP, distances: Distances, places: Places) -> sp.csr_array:
     """Build the normalised graph from the blocks of distances (lines 6 to 9)."""
-    from fedgeom.geometry.graph import Neighbours, normalise
-    from fedgeom.geometry.lsh import cosine_from_hamming, debias
+    from fedgeom.geometry.graphs.knn import Neighbours, normalise
+    from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
 
     n, setting = max(end for _, end in places.values()), method.setting
     found = Neighbours(n, setting.k, self_loops=setting.self_loops)

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 import numpy as np
 
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question
 from fedgeom.methods.xclp.scores import GRID
 from fedgeom.protocols.secure_sum import MaskedVector, Ticket
-from fedgeom.secure.keys import fingerprint
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site
-from fedgeom.federation.sites import Sites
 from fedgeom.methods.xclp.anchored import AnchorConversation, Labelled, TakeModel
 from fedgeom.methods.xclp.anchored_site import XclpSite
 from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
@@ -241,7 +241,7 @@ class XCLP(Method):
 
         Return the sites that have them.
         """
-        from fedgeom.geometry.propagation import influence_columns
+        from fedgeom.geometry.graphs.propagation import influence_columns
 
         columns = {
             name: influence_columns(

@@ -40,7 +40,7 @@ class XclpModel:
 
     def scores(self, X: npt.ArrayLike) -> Floats:
         """Return a score for each row and class."""
-        from fedgeom.geometry.anchors import codes
+        from fedgeom.geometry.graphs.anchors import codes
 
         if self.anchors is None or self.anchor_scores is None:
             raise InputError(
@@ -112,8 +112,8 @@ class SiteNeighbours:
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return class shares for each row; a row of zeros where no similar row has a label."""
-        from fedgeom.geometry.anchors import unit_rows
-        from fedgeom.geometry.graph import attach
+        from fedgeom.geometry.graphs.anchors import unit_rows
+        from fedgeom.geometry.graphs.knn import attach
         from fedgeom.methods.xclp.plain import setting_for
         from fedgeom.methods.xclp.scores import shares
 

@@ -21,10 +21,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from fedgeom.errors import InputError
-from fedgeom.geometry import anchors as anchored
-from fedgeom.geometry.graph import Block, attach, degrees, knn_graph, normalise
-from fedgeom.geometry.lsh import ByteSource, cosine_from_hamming, debias, flip_bits, hamming, hash_bits
-from fedgeom.geometry.propagation import extend, propagate
+from fedgeom.geometry.graphs import anchors as anchored
+from fedgeom.geometry.graphs.knn import Block, attach, degrees, knn_graph, normalise
+from fedgeom.geometry.graphs.lsh import ByteSource, cosine_from_hamming, debias, flip_bits, hamming, hash_bits
+from fedgeom.geometry.graphs.propagation import extend, propagate
 from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
     ABSTAIN,

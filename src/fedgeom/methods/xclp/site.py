@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
@@ -46,8 +48,6 @@ from fedgeom.protocols.pairs import PairSite, asks_first
 from fedgeom.protocols.row_sums import RowSite
 from fedgeom.protocols.secure_sum import MaskedVector
 from fedgeom.protocols.vocabulary import NamingSite
-from fedgeom.secure.keys import fingerprint
-from fedgeom.secure.masks import KeyStream
 
 ATTEMPTS = 3
 """How often the row sums may start anew because a site was lost."""
@@ -157,7 +157,7 @@ class PairsSite(NamingSite[XclpMemory], PairSite[XclpMemory], RowSite[XclpMemory
 
     def bits(self, hashing: Hashing) -> PackedBits:
         """Hash the rows with the projection that the sites share."""
-        from fedgeom.geometry.lsh import flip_bits, hash_bits
+        from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits
 
         self.keep_to_terms(
             bits=hashing.bits,

@@ -29,7 +29,7 @@ composite residuosity at 112-bit security (128-bit with keys of 3072 bits).
 the points of one site can reconstruct those of another from their distances. A party that deviates is not
 caught: a helper can make distances wrong; an asker that sends columns (``ot``), keys or ciphertexts (``bfv``)
 made to a purpose can learn bits of the helper. Letters must be sealed between the two sites
-(`fedgeom.secure.letters`), as the coordinator carries them. Times of computation depend on secrets.
+(`fedgeom.crypto.letters`), as the coordinator carries them. Times of computation depend on secrets.
 
 *Sites that vanish.* Each pair of sites talks alone, with keys and masks of its own; nothing of one pair enters
 another. A missing site takes away its own rows and columns of H and leaves the others as if it had never joined.

@@ -16,7 +16,7 @@ that its inner product has the three of its points in 16 bits each. Masks are wh
 bits; the coordinator's subtraction undoes the carries (`fedgeom.protocols.hamming.bits.open_shares`).
 
 Two letters: the asker's public key and ciphertexts, and the closed answers. How answers are closed, so that the
-asker learns nothing of the helper's bits from noise either, is told in `fedgeom.secure.lattice`.
+asker learns nothing of the helper's bits from noise either, is told in `fedgeom.crypto.lattice`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner, Words
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
-from fedgeom.secure.lattice import DEGREE, PLAIN_BITS, Helper, Owner, Words
 
 PER_WORD = PLAIN_BITS // LIMB
 """How many of the asker's points share a coefficient."""

@@ -4,7 +4,7 @@ After Bringer, Chabanne and Patey ("SHADE", 2013) and Section 3.2 of the XCLP pa
 transfer carries the strings of *all* the helper's points, so that sites of 100 points with L = 4096 need 4·10^5
 transfers and not 4·10^7. And the strings are correlated: for bit a of the asker and bits b_m of the helper
 the asker should get r_m + a·(1 − 2·b_m), where r_m is random. The helper takes r from the first hash of
-the row (see `fedgeom.secure.ot_extension`) and sends the one correction that turns the second hash into
+the row (see `fedgeom.crypto.ot_extension`) and sends the one correction that turns the second hash into
 r + (1 − 2b). Modulo 2^16, summed over the L bits,
 
     T − R = Σ_l [r_l + a_l·(1 − 2·b_l)] − Σ_l r_l + Σ_l b_l = Σ_l (a_l ⊕ b_l) = h(a, b).
@@ -20,10 +20,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, read, recall, write
-from fedgeom.secure import base_ot
-from fedgeom.secure.keys import KEY_BYTES, fingerprint
-from fedgeom.secure.ot_extension import (
+from fedgeom.crypto import base_ot
+from fedgeom.crypto.keys import KEY_BYTES, fingerprint
+from fedgeom.crypto.ot_extension import (
     COLUMNS,
     RowHash,
     new_delta,
@@ -31,6 +30,7 @@ from fedgeom.secure.ot_extension import (
     receiver_rows,
     sender_rows,
 )
+from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, read, recall, write
 
 
 class Announcement(Letter, frozen=True, tag="ot.announcement"):

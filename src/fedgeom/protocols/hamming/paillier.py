@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedgeom.crypto.paillier import KEY_BITS, PublicKey, SecretKey
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
-from fedgeom.secure.paillier import KEY_BITS, PublicKey, SecretKey
 
 STATISTICAL_BITS = 40
 """A mask has at least this many bits more than what it hides."""

@@ -1,0 +1,153 @@
+"""A coordinator's folder: its certificate authority, coordinator.toml, the roster, and the admitted node keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from fedgeom.crypto.keys import Roster
+from fedgeom.deploy import certificates
+from fedgeom.deploy.addresses import DEFAULT_PORT, check_loopback, check_name
+from fedgeom.deploy.site_folder import PublicLines
+from fedgeom.deploy.toml_files import quote, read_toml
+from fedgeom.errors import InputError
+
+
+class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What coordinator.toml says."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = DEFAULT_PORT
+    names: list[str] = []
+    insecure: bool = False
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node key that Flower was told of, and Flower's number for it (empty if it was not told)."""
+
+    key: str
+    number: str = ""
+
+
+class Registered(msgspec.Struct):
+    """What Flower knows of the admitted sites."""
+
+    nodes: dict[str, Node] = {}
+    shut: list[str] = []
+    """Keys that were shut out; Flower does not take them again."""
+
+
+@dataclass(frozen=True)
+class CoordinatorFolder:
+    """A coordinator's folder."""
+
+    path: Path
+
+    @classmethod
+    def create(
+        cls, path: Path, *, names: list[str], host: str, port: int = DEFAULT_PORT, insecure: bool = False
+    ) -> CoordinatorFolder:
+        """Make the folder with a certificate authority, a TLS certificate and an empty roster."""
+        folder = cls(path.absolute())
+        if (path / "coordinator.toml").exists():
+            raise InputError(f"{path} is a coordinator's folder already; choose another one")
+        if insecure:
+            check_loopback(host)
+        for inner in ("flower", "jobs", "runs", "nodes"):
+            (path / inner).mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+        certificates.make_authority(folder.path)
+        Roster({}).save(folder.roster_file)
+        flag = str(insecure).lower()
+        lines = [
+            f"host = {quote(host)}  # where to listen",
+            f"port = {port}",
+            f"names = [{', '.join(map(quote, names))}]  # by which sites reach it; in the certificate",
+        ]
+        text = "\n".join([*lines, f"insecure = {flag}", ""])
+        (path / "coordinator.toml").write_text(text, encoding="utf-8")
+        folder.renew()
+        return folder
+
+    def renew(self) -> None:
+        """Make a new TLS certificate under the same authority; sites need nothing new."""
+        config = self.config()
+        own = [] if config.host == "0.0.0.0" else [config.host]
+        hosts = list(dict.fromkeys([*config.names, *own, "localhost", "127.0.0.1"]))
+        certificates.make_server_certificate(self.path, hosts)
+
+    @property
+    def roster_file(self) -> Path:
+        """The identities of all admitted sites."""
+        return self.path / "roster.json"
+
+    def config(self) -> CoordinatorConfig:
+        """Read and check coordinator.toml."""
+        config = read_toml(self.path / "coordinator.toml", CoordinatorConfig, "fedgeom coordinator init")
+        if ":" in config.host:
+            raise InputError(f"{self.path}: host = {config.host!r} given; wanted a name or an IPv4 address")
+        if config.insecure:
+            check_loopback(config.host)
+        return config
+
+    def address(self) -> str:
+        """Return where programs on this machine reach the coordinator."""
+        config = self.config()
+        host = "127.0.0.1" if config.host == "0.0.0.0" else config.host
+        return f"{host}:{config.port}"
+
+    def roster(self) -> Roster:
+        """Read the roster."""
+        return Roster.load(self.roster_file)
+
+    def admit(self, file: Path) -> PublicLines:
+        """Let a site in: its identity into the roster, its node key to Flower's."""
+        try:
+            lines = msgspec.json.decode(file.read_bytes(), type=PublicLines)
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}") from error
+        except msgspec.DecodeError as error:
+            raise InputError(
+                f"{file} is not a site's public file (NAME.pub of fedgeom site init): {error}"
+            ) from error
+        check_name(lines.name)
+        roster = dict(self.roster())
+        known = roster.get(lines.name)
+        if known is not None and known.hex() != lines.identity:
+            raise InputError(
+                f"{lines.name!r} was admitted before with another identity; if the site made new keys on purpose, "
+                f"remove it first: fedgeom coordinator remove {lines.name}"
+            )
+        if lines.node in self.registered().shut:
+            raise InputError(
+                f"the node key in {file} was shut out when {lines.name!r} was removed, and Flower takes no key "
+                f"twice; the site can make a new one: fedgeom site init --name {lines.name} --new-node-key"
+            )
+        (self.path / "nodes" / f"{lines.name}.pub").write_text(lines.node + "\n", encoding="utf-8")
+        Roster(roster | {lines.name: bytes.fromhex(lines.identity)}).save(self.roster_file)
+        return lines
+
+    def remove(self, name: str) -> None:
+        """Take a site out of the roster."""
+        roster = dict(self.roster())
+        if roster.pop(name, None) is None:
+            raise InputError(f"{name!r} is not in the roster; there are: {', '.join(roster) or 'none'}")
+        Roster(roster).save(self.roster_file)
+        (self.path / "nodes" / f"{name}.pub").unlink(missing_ok=True)
+
+    def registered(self) -> Registered:
+        """Read which node keys Flower was told of."""
+        file = self.path / "flower" / "registered.json"
+        return msgspec.json.decode(file.read_bytes(), type=Registered) if file.is_file() else Registered()
+
+    def save_registered(self, registered: Registered) -> None:
+        """Write down which node keys Flower was told of."""
+        file = self.path / "flower" / "registered.json"
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(registered)) + b"\n")
+
+    def node_keys(self) -> dict[str, str]:
+        """Return the node keys of the admitted sites, by name."""
+        return {file.stem: file.read_text().strip() for file in sorted((self.path / "nodes").glob("*.pub"))}

@@ -1,0 +1,181 @@
+"""What a site keeps on its own disk: its memory of running conversations, and its own ledger.
+
+A site's memory travels in the Flower context, which ends with the Flower run. The copy here is written
+*before* an answer leaves: it outlives crashes, it lets a run be resumed, and it is why a mask is never
+used twice. What Flower carries passes a port on loopback that asks nobody who he is. So it is sealed with a key
+that follows from the site's identity: others can neither read it nor put one of their own in its place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from fedgeom.crypto.keys import Identity, fingerprint
+from fedgeom.crypto.letters import seal, unseal
+from fedgeom.deploy.certificates import write_private
+from fedgeom.errors import InputError, ProtocolError
+
+KEEP_SECONDS = 7 * 24 * 3600
+"""How long the memory of an unfinished run is kept."""
+
+LARGEST_CARRIED = 4 * 2**20
+"""A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""
+
+
+class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One question and its answer, as the site saw them."""
+
+    time: float
+    run: str
+    method: str
+    question: str
+    answer: str
+    received: int
+    sent: int
+    reveals: str
+    note: str = ""
+    """Why the site refused, in words that may quote its data: they stay here."""
+    counts: bool = True
+    """Whether the run counts as one of the day's; one that was turned away at the door does not."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A memory with a counter, so that of two copies the newer one is known."""
+
+    count: int
+    memory: bytes
+
+
+@contextmanager
+def held(lock: Path, busy: str = "") -> Iterator[None]:
+    """Hold a lock file, which the system releases when the process dies; with ``busy``, do not wait for it."""
+    with lock.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError as error:
+            raise InputError(busy) from error
+        yield
+
+
+def is_held(lock: Path) -> bool:
+    """Say whether a living process holds a lock file."""
+    if not lock.exists():
+        return False
+    try:
+        with held(lock, "held"):
+            return False
+    except InputError:
+        return True
+
+
+class Journal:
+    """A site's own files."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder / "memory"
+        self._ledger = folder / "ledger.jsonl"
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other processes of this site from answering meanwhile: two could use one mask for two questions."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return held(self._folder / "lock")
+
+    def newest(self, run: bytes, carried: bytes | None = None, identity: Identity | None = None) -> Kept:
+        """Return the newer of the copy on disk and the sealed one that Flower carried."""
+        copies = [Kept(0, b"")]
+        if carried and identity is not None:
+            copies.append(_decode(_unsealed(carried, run, identity)))
+        file = self._file(run)
+        if file.is_file():
+            copies.append(_decode(file.read_bytes()))
+        return max(copies, key=lambda kept: kept.count)
+
+    def keep(self, run: bytes, kept: Kept) -> None:
+        """Write a memory to disk."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        draft = self._file(run).with_suffix(".part")
+        write_private(draft, msgspec.msgpack.encode(kept))
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(self._file(run))
+
+    def enter(self, entry: LocalEntry) -> None:
+        """Append to the site's ledger."""
+        with self._ledger.open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(end - 1, 0))
+            cut = end > 0 and file.read(1) != b"\n"  # by a crash; this line must not be lost with that one
+            file.write((b"\n" if cut else b"") + msgspec.json.encode(entry) + b"\n")
+
+    def entries(self) -> list[LocalEntry]:
+        """Read the site's ledger; a line cut off by a crash is left out."""
+        return self.since(0)[0]
+
+    def since(self, start: int) -> tuple[list[LocalEntry], int]:
+        """Read the ledger's complete lines from a byte on; also return the byte to go on from."""
+        if not self._ledger.is_file():
+            return [], 0
+        with self._ledger.open("rb") as file:
+            file.seek(start)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        entries = []
+        for line in whole.splitlines():
+            try:
+                entries.append(msgspec.json.decode(line, type=LocalEntry))
+            except ValueError:  # broken JSON, or broken UTF-8
+                continue
+        return entries, start + len(whole)
+
+    def check_often(self, run: bytes, runs_per_day: int) -> None:
+        """Refuse a new run when the site took part in as many as its policy allows in a day."""
+        since = time.time() - 24 * 3600
+        recent = {entry.run for entry in self.entries() if entry.time > since and entry.counts}
+        if run.hex() not in recent and len(recent) >= runs_per_day:
+            raise ProtocolError(
+                f"the site took part in {len(recent)} runs in the last 24 hours; its policy allows {runs_per_day}"
+            )
+
+    def forget_old(self) -> None:
+        """Delete the memories of runs that nobody went on with."""
+        if self._folder.is_dir():
+            for file in self._folder.glob("*.bin"):
+                if file.stat().st_mtime < time.time() - KEEP_SECONDS:
+                    file.unlink(missing_ok=True)
+
+    def _file(self, run: bytes) -> Path:
+        return self._folder / f"{run.hex()}.bin"
+
+
+DAMAGED = "the site's stored memory of this run is damaged; the run has to start anew"
+
+
+def sealed(kept: Kept, run: bytes, identity: Identity) -> bytes:
+    """Return a memory for Flower to carry, which only this site can open; nothing if it is too large."""
+    data = msgspec.msgpack.encode(kept)
+    return seal(_carrying_key(identity), data, run) if len(data) <= LARGEST_CARRIED else b""
+
+
+def _unsealed(carried: bytes, run: bytes, identity: Identity) -> bytes:
+    try:
+        return unseal(_carrying_key(identity), carried, run)
+    except ProtocolError as error:
+        raise ProtocolError(DAMAGED) from error
+
+
+def _carrying_key(identity: Identity) -> bytes:
+    return fingerprint(b"fedgeom/1 carried memory", identity.secret)
+
+
+def _decode(data: bytes) -> Kept:
+    try:
+        return msgspec.msgpack.decode(data, type=Kept)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(DAMAGED) from error

@@ -1,0 +1,49 @@
+"""What is looked at before a site connects: its data, its identity in the roster, the coordinator's certificate."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+from fedgeom.deploy.site_app import read_data
+from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.flower.processes import Say
+from fedgeom.errors import InputError
+
+
+def check_site(folder: SiteFolder, say: Say) -> None:
+    """Look at everything that can be wrong at a site before it connects."""
+    config = folder.config()
+    folder.identity()
+    data = read_data(folder)
+    say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
+    roster = folder.roster()
+    if roster.get(config.name) != folder.identity().public:
+        raise InputError(
+            f"{folder.path / config.roster} does not hold {config.name!r} with this site's identity; send "
+            f"{config.name}.pub to the coordinator and ask for the new roster.json"
+        )
+    if config.insecure:
+        say("INSECURE: no TLS, and Flower does not check who connects; on this machine only, for trying out")
+        return
+    certificate = folder.path / config.certificate
+    if not certificate.is_file():
+        raise InputError(f"{certificate} is missing; ask the coordinator for ca.pem")
+    check_certificate(config.coordinator, certificate)
+
+
+def check_certificate(address: str, certificate: Path) -> None:
+    """Shake hands once, so that a foreign certificate is named as such; nobody there is no error."""
+    host, _, port = address.rpartition(":")
+    try:
+        context = ssl.create_default_context(cafile=str(certificate))
+        with socket.create_connection((host, int(port)), 5) as raw, context.wrap_socket(raw, server_hostname=host):
+            pass
+    except ssl.SSLCertVerificationError as error:
+        raise InputError(
+            f"the certificate of {address} is foreign or not made out for this address: {error.verify_message} "
+            f"(checked with {certificate})"
+        ) from error
+    except (OSError, ValueError):
+        return

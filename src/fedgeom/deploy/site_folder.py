@@ -1,0 +1,173 @@
+"""A site's folder: its keys, site.toml, and the public lines that go to the coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from fedgeom.crypto.keys import Identity, Roster
+from fedgeom.deploy import certificates
+from fedgeom.deploy.addresses import check_address, check_loopback, check_name
+from fedgeom.deploy.toml_files import quote, read_toml
+from fedgeom.errors import InputError
+from fedgeom.federation.policy import Policy
+
+
+class SitePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ``[policy]`` block of site.toml."""
+
+    smallest_cohort: int = 3
+    threshold: float = 2 / 3
+    largest_message: int = 64 * 2**20
+    methods: list[str] = []
+    runs_per_day: Annotated[int, msgspec.Meta(ge=0)] = 20
+
+    def policy(self) -> Policy:
+        """Return what a site checks at each question."""
+        return Policy(
+            smallest_cohort=self.smallest_cohort,
+            threshold=self.threshold,
+            largest_message=self.largest_message,
+            methods=tuple(self.methods),
+        )
+
+
+class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What site.toml says."""
+
+    name: str
+    file: str
+    label: str
+    coordinator: str
+    columns: str | list[str] | None = None
+    drop_unlabelled: bool = False
+    certificate: str = "ca.pem"
+    roster: str = "roster.json"
+    insecure: bool = False
+    policy: SitePolicy = SitePolicy()
+
+
+class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a site sends to the coordinator once: its name and public keys, as a small JSON file."""
+
+    name: str
+    identity: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    node: Annotated[str, msgspec.Meta(pattern="^ecdsa-sha2-nistp384 [A-Za-z0-9+/=]+$")]
+
+
+SITE_TOML = """\
+# A site of a fedgeom federation. This file and the keys beside it stay here.
+
+name = {name}
+file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
+label = {label}  # the column (or key) with the class of each row
+# columns = ["age", "bmi"]     # the features; left out: all but the label
+coordinator = {coordinator}{insecure}
+certificate = "ca.pem"         # from the coordinator: its certificate authority
+roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
+
+[policy]                       # what this site insists on; the coordinator cannot loosen it
+smallest_cohort = 3            # take part only in sums over at least so many sites
+threshold = 0.667              # so large a share of the sites must agree before anything is unmasked
+largest_message = 67108864     # bytes
+methods = []                   # the methods to answer, such as ["hulls"]; empty: all
+runs_per_day = 20
+"""
+
+
+@dataclass(frozen=True)
+class SiteFolder:
+    """A site's folder."""
+
+    path: Path
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        name: str,
+        coordinator: str,
+        *,
+        file: str = "data.csv",
+        label: str = "label",
+        insecure: bool = False,
+    ) -> SiteFolder:
+        """Make the folder with new keys; refuse to overwrite an identity."""
+        check_name(name)
+        check_address(coordinator)
+        if insecure:
+            check_loopback(coordinator)
+        folder = cls(path.absolute())
+        if folder.identity_file.exists():
+            raise InputError(f"{path} already holds the identity of a site; choose another folder")
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        certificates.write_private(folder.identity_file, Identity.generate().secret)
+        if not folder.config_file.exists():
+            text = SITE_TOML.format(
+                name=quote(name),
+                file=quote(file),
+                label=quote(label),
+                coordinator=quote(coordinator),
+                insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
+            )
+            folder.config_file.write_text(text, encoding="utf-8")
+        folder.new_node_key(name)
+        return folder
+
+    def new_node_key(self, name: str) -> None:
+        """Make a new key for Flower's node; the identity stays. The public file has to be admitted again."""
+        identity = self.identity().public.hex()
+        node = certificates.make_node_key(self.path)
+        lines = PublicLines(name=name, identity=identity, node=node)
+        self.public_file(name).write_bytes(msgspec.json.format(msgspec.json.encode(lines)) + b"\n")
+
+    def public_file(self, name: str) -> Path:
+        """Return where the lines are that go to the coordinator."""
+        return self.path / f"{name}.pub"
+
+    @property
+    def identity_file(self) -> Path:
+        """The Ed25519 key that never leaves the site."""
+        return self.path / "identity.key"
+
+    @property
+    def config_file(self) -> Path:
+        """The file that the steward edits."""
+        return self.path / "site.toml"
+
+    @property
+    def ledger_file(self) -> Path:
+        """The site's own ledger: each question it was asked and each answer it gave."""
+        return self.path / "ledger.jsonl"
+
+    @property
+    def node_key(self) -> Path:
+        """The key by which Flower knows the site."""
+        return self.path / "node.key"
+
+    def identity(self) -> Identity:
+        """Read the site's identity."""
+        if not self.identity_file.is_file():
+            raise InputError(f"{self.path} is not a site's folder; make one with: fedgeom site init --name NAME")
+        return Identity(self.identity_file.read_bytes())
+
+    def config(self) -> SiteConfig:
+        """Read and check site.toml."""
+        config = read_toml(self.config_file, SiteConfig, "fedgeom site init --name NAME")
+        check_name(config.name)
+        check_address(config.coordinator)
+        if config.insecure:
+            check_loopback(config.coordinator)
+        return config
+
+    def roster(self) -> Roster:
+        """Read the pinned roster."""
+        file = self.path / self.config().roster
+        if not file.is_file():
+            raise InputError(
+                f"the roster {file} is missing; ask the coordinator for roster.json and put it into {self.path}"
+            )
+        return Roster.load(file)

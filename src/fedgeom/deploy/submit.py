@@ -1,0 +1,220 @@
+"""Submitting a job to the running coordinator, and following it until it ends."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.coordinator_process import is_running
+from fedgeom.deploy.federation_file import FederationFile
+from fedgeom.deploy.jobs import Job, create_job, load_job
+from fedgeom.deploy.journal import is_held
+from fedgeom.engines.flower import programs as flower
+from fedgeom.engines.flower.calls import flower_call, flower_status, start_flower_run
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Event
+
+POLL_SECONDS = 0.3
+ASK_FLOWER_SECONDS = 20.0
+"""How often Flower is asked how the run stands, when nothing else is heard."""
+
+ENDS = ("finished", "failed", "interrupted")
+
+
+@dataclass
+class SiteLine:
+    """How one site of a run stands."""
+
+    state: str = "expected"
+    """expected, joined, answering, answered or lost."""
+    kind: str = ""
+    detail: str = ""
+
+
+@dataclass
+class Board:
+    """How all sites of a run stand, from the run's events."""
+
+    names: tuple[str, ...]
+    step: int = 0
+    lines: dict[str, SiteLine] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: the run begins anew."""
+        self.step, self.lines = 0, {name: SiteLine() for name in self.names}
+
+    def take(self, event: Event) -> None:
+        """Note an event."""
+        state = "answering" if event.state == "asked" else event.state
+        self.step = max(self.step, event.step)
+        self.lines[event.site] = SiteLine(state, event.kind, event.detail)
+
+
+class Follower:
+    """Reads a run's events as they are written; a resumed run writes them anew."""
+
+    def __init__(self, run_folder: Path):
+        self._file, self._at = run_folder / "events.jsonl", 0
+
+    def new(self) -> tuple[bool, list[Event]]:
+        """Return whether the events began anew, and the complete ones since the last call."""
+        if not self._file.is_file():
+            return False, []
+        anew = self._file.stat().st_size < self._at
+        if anew:
+            self._at = 0
+        with self._file.open("rb") as file:
+            file.seek(self._at)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._at += len(whole)
+        return anew, [msgspec.json.decode(line, type=Event) for line in whole.splitlines()]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What status.json says."""
+
+    state: str = "submitted"
+    detail: str = ""
+    time: str = ""
+
+
+def read_status(run_folder: Path) -> Status:
+    """Read how a run stands; a file that is just being written counts as not there."""
+    try:
+        return msgspec.json.decode((run_folder / "status.json").read_bytes(), type=Status)
+    except (OSError, msgspec.DecodeError):
+        return Status()
+
+
+def write_status(run_folder: Path, state: str, detail: str) -> None:
+    """Say how a run stands on behalf of a process that can no longer do so."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    run_folder.mkdir(parents=True, exist_ok=True)
+    text = msgspec.json.format(msgspec.json.encode(Status(state, detail, now)))
+    (run_folder / "status.json").write_bytes(text + b"\n")
+
+
+def ignored_keys(file: FederationFile) -> list[str]:
+    """Return what a federation file says that only `fedgeom run` uses: sites go by their own site.toml."""
+    said = {
+        "holdout": bool(file.holdout),
+        "label": bool(file.label),
+        "columns": file.columns is not None,
+        "[policy]": bool(file.policy),
+        "everything but the name in [[sites]]": any(
+            site.label or site.columns is not None or site.drop_unlabelled or (site.file and site.name)
+            for site in file.sites
+        ),
+    }
+    return [key for key, there in said.items() if there]
+
+
+def new_job(folder: CoordinatorFolder, federation: Path) -> Job:
+    """Make a job of a federation file for the running coordinator."""
+    _need_coordinator(folder)
+    return create_job(folder, federation)
+
+
+def job_to_resume(folder: CoordinatorFolder, run: str) -> Job:
+    """Find the job of a run that did not end well, by its folder or name."""
+    job = load_job(folder, Path(run).name)
+    status = read_status(job.run_folder)
+    if status.state == "finished":
+        raise InputError(f"the run {job.name!r} is finished already; its record is in {job.run_folder}")
+    _need_coordinator(folder)
+    return job
+
+
+def start(folder: CoordinatorFolder, job: Job) -> str:
+    """Start a job, or join it if it is still being conducted; return Flower's number for the run."""
+    numbers = job.folder / "flower.json"
+    known = msgspec.json.decode(numbers.read_bytes(), type=list[str]) if numbers.is_file() else []
+    if known and is_conducted(job):
+        return known[-1]
+    if known and flower_status(folder, known[-1]).startswith(("running", "pending", "starting")):
+        _stop_run(folder, known[-1])  # its process died; nobody conducts it any more
+    write_status(job.run_folder, "submitted", "")
+    (job.run_folder / "events.jsonl").unlink(missing_ok=True)
+    number = start_flower_run(folder, job.name)
+    numbers.write_bytes(msgspec.json.encode([*known, number]))
+    return number
+
+
+def is_conducted(job: Job) -> bool:
+    """Say whether some process holds the run's conversation now."""
+    return is_held(job.run_folder / "lock")
+
+
+def follow(
+    folder: CoordinatorFolder,
+    job: Job,
+    number: str,
+    watch: Callable[[Event | None], None],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Status:
+    """Follow a run until it ends; ``watch`` gets each event, and None when they begin anew."""
+    follower, heard = Follower(job.run_folder), clock()
+    while True:
+        status = read_status(job.run_folder)  # before the events, so that none is missed at the end
+        anew, events = follower.new()
+        if anew:
+            watch(None)
+        for event in events:
+            watch(event)
+        if events:
+            heard = clock()
+        if status.state in ENDS:
+            return status
+        if not is_running(folder):
+            return _give_up(job, "the coordinator stopped")
+        if clock() - heard > ASK_FLOWER_SECONDS:
+            said, heard = flower_status(folder, number), clock()
+            if said.startswith("finished") and not is_conducted(job):
+                last = read_status(job.run_folder)
+                return last if last.state in ENDS else _give_up(job, f"Flower ended the run ({said})")
+        sleep(POLL_SECONDS)
+
+
+def _give_up(job: Job, why: str) -> Status:
+    write_status(job.run_folder, "failed", why)
+    return read_status(job.run_folder)
+
+
+def stop(folder: CoordinatorFolder, job: Job, number: str, *, patience: float = 15.0) -> None:
+    """Ask Flower to stop a run, and leave a folder that says so."""
+    _stop_run(folder, number)
+    until = time.monotonic() + patience
+    while is_conducted(job) and time.monotonic() < until:
+        time.sleep(0.2)
+    if read_status(job.run_folder).state not in ENDS:
+        write_status(job.run_folder, "interrupted", "stopped by the user")
+
+
+def _stop_run(folder: CoordinatorFolder, number: str) -> None:
+    """Ask Flower to stop a run; that it has ended meanwhile is as good."""
+    try:
+        flower_call(folder, flower.stop_run(number))
+    except InputError as error:
+        if "already finished" not in str(error):
+            raise
+
+
+def _need_coordinator(folder: CoordinatorFolder) -> None:
+    folder.config()
+    if not is_running(folder):
+        raise InputError(
+            f"no coordinator runs in {folder.path}; start it first: "
+            f"fedgeom coordinator start --folder {folder.path}"
+        )

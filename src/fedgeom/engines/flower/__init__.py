@@ -1,0 +1,1 @@
+"""Everything that knows Flower is behind this door."""

@@ -1,0 +1,1 @@
+"""What a federated classifier is compared with, and how it is scored."""

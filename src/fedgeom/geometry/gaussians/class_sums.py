@@ -1,0 +1,85 @@
+"""Counts, sums and squares per class: they add across sites, and two classifiers follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+def length(classes: int, columns: int) -> int:
+    """Return how many numbers a site contributes: per class 1 + d + d(d+1)/2 + (d+1)."""
+    return classes * (2 * (columns + 1) + columns * (columns + 1) // 2)
+
+
+def class_moments(X: Floats, y: npt.NDArray[Any], classes: Sequence[str], *, c: float | None) -> Floats:
+    """Return, for each class: count, Σv, the upper triangle of Σvvᵀ, and Σ of hyperboloid coordinates.
+
+    In the ball (``c`` given) v = log_0(x), twice the half-distance direction of Eq. 1 at the origin; in
+    Euclidean space (``c`` None) v = x and the last block is (count, Σx).
+    """
+    d = X.shape[1]
+    if c is None:
+        tangent, lifted = X, np.column_stack([np.ones(len(X)), X])
+    else:
+        from fedgeom.geometry.hyperbolic.poincare import log0, to_hyperboloid
+
+        tangent, lifted = np.asarray(log0(X, c=c)), np.asarray(to_hyperboloid(X, c=c))
+    labels, upper = y.astype(str), np.triu_indices(d)
+    rows = []
+    for name in classes:
+        v, z = tangent[labels == name], lifted[labels == name]
+        rows.append(np.concatenate([[len(v)], v.sum(axis=0), (v.T @ v)[upper], z.sum(axis=0)]))
+    return np.concatenate(rows)
+
+
+class ClassSums:
+    """The added moments, taken apart again."""
+
+    def __init__(self, total: Floats, classes: Sequence[str], columns: int, *, least: int = 1):
+        table = total.reshape(len(classes), -1)
+        d, pairs = columns, columns * (columns + 1) // 2
+        self.counts = np.rint(table[:, 0])
+        few = [name for name, n in zip(classes, self.counts, strict=True) if n < least]
+        if few:
+            raise InputError(
+                f"classes with fewer than {least} rows at all sites together: {', '.join(few)}; leave them out of "
+                "`classes`, or merge them"
+            )
+        self.sums = table[:, 1 : 1 + d]
+        self.squares = np.zeros((len(classes), d, d))
+        upper = np.triu_indices(d)
+        self.squares[:, upper[0], upper[1]] = table[:, 1 + d : 1 + d + pairs]
+        self.squares[:, upper[1], upper[0]] = table[:, 1 + d : 1 + d + pairs]
+        self.lifted = table[:, 1 + d + pairs :]
+
+    def gaussians(self, shrinkage: float) -> tuple[Floats, Floats, Floats]:
+        """Return log priors, means and covariances of a Gaussian per class.
+
+        A class's covariance is pulled to the pooled one with the weight of ``shrinkage`` rows, which
+        matters for small classes only.
+        """
+        n = self.counts[:, None, None]
+        means = self.sums / self.counts[:, None]
+        scatter = self.squares - n * means[:, :, None] * means[:, None, :]
+        pooled = scatter.sum(axis=0) / max(self.counts.sum() - len(means), 1)
+        ridge = 1e-9 * max(float(np.trace(pooled)), 1e-12) * np.eye(pooled.shape[0])
+        covariances = (scatter + shrinkage * pooled) / (n - 1 + shrinkage) + ridge
+        return np.log(self.counts / self.counts.sum()), means, covariances
+
+    def centroids(self, *, c: float | None) -> Floats:
+        """Return the class means; in the ball, the Lorentz centroids (the normalised sums)."""
+        if c is None:
+            return self.sums / self.counts[:, None]
+        time, space = self.lifted[:, :1], self.lifted[:, 1:]
+        norm = np.sqrt(np.maximum(time**2 - np.sum(space**2, axis=1, keepdims=True), 1e-300))
+        point = self.lifted / norm / np.sqrt(c)  # back on the hyperboloid of curvature -c
+        from fedgeom.geometry.hyperbolic.poincare import from_hyperboloid
+
+        return np.asarray(from_hyperboloid(point, c=c))

@@ -1,0 +1,1 @@
+"""Graphs of similar rows: hashing, nearest neighbours, propagation, anchors."""

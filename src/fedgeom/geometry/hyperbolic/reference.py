@@ -1,0 +1,66 @@
+"""Reference points: where the hyperplane between two classes on the Poincaré ball is put.
+
+Section 3 of the hulls paper takes the geodesic midpoint of the closest pair of extreme points of the two
+classes; Appendix I.2 tries the three closest pairs. The answers depend on the points only, never on the
+order in which they are listed.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgeom.geometry.hyperbolic.hull import convex_hull
+from fedgeom.geometry.hyperbolic.poincare import midpoint, pairwise_distance
+
+Floats = NDArray[np.float64]
+
+# Above this dimension nearly every point is a vertex and Qhull's work explodes: all points are used instead.
+MAX_HULL_DIM = 6
+# Entries of the distance matrix held at once while looking for the closest pairs.
+BLOCK = 1 << 22
+
+
+def extreme_points(points: Floats, *, c: float = 1.0) -> Floats:
+    """Give the distinct vertices of the hyperbolic convex hull, in lexicographic order."""
+    distinct = np.unique(points, axis=0)
+    dim = distinct.shape[1]
+    if dim > MAX_HULL_DIM or len(distinct) <= 2:
+        return distinct
+    if dim == 1:
+        return distinct[[0, -1]]
+    with warnings.catch_warnings():
+        # In many dimensions convex_hull warns that a hull hides little. Here nothing is sent.
+        warnings.simplefilter("ignore", UserWarning)
+        return distinct[np.sort(convex_hull(distinct, c=c))]
+
+
+def with_start_twice(hull: Floats) -> Floats:
+    """Append the point farthest from the origin once more, as the reference code lists larger hulls.
+
+    Its Graham scan starts at that point and closes the polygon there; up to three points are never scanned.
+    """
+    if len(hull) <= 3:
+        return hull
+    return np.vstack([hull, hull[np.argmax(np.sum(hull * hull, axis=1))]])
+
+
+def closest_pairs(left: Floats, right: Floats, k: int, *, c: float = 1.0) -> list[tuple[int, int]]:
+    """List the k pairs of smallest distance, nearest first; equal distances are listed by index."""
+    found: list[tuple[float, int, int]] = []
+    rows = max(1, BLOCK // max(1, len(right)))
+    for start in range(0, len(left), rows):
+        block = pairwise_distance(left[start : start + rows], right, c=c)
+        size = min(k, block.size)
+        limit = np.partition(block, size - 1, axis=None)[size - 1]
+        i, j = np.nonzero(block <= limit)
+        near = zip(block[i, j].tolist(), (i + start).tolist(), j.tolist(), strict=True)
+        found = sorted([*found, *near])[:k]
+    return [(i, j) for _, i, j in found]
+
+
+def reference_points(left: Floats, right: Floats, k: int = 1, *, c: float = 1.0) -> list[Floats]:
+    """Give the midpoints of the k closest pairs between two sets of extreme points, nearest pair first."""
+    return [midpoint(left[i], right[j], c=c) for i, j in closest_pairs(left, right, k, c=c)]

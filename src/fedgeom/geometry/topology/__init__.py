@@ -1,0 +1,1 @@
+"""Persistent homology: diagrams, descriptors, clusters of sites."""

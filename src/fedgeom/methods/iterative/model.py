@@ -1,0 +1,102 @@
+"""What training yields: a learner's parameters, the scale of its columns, the names of its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+from fedgeom.federation import modelfile
+from fedgeom.methods.iterative.learners import Floats, learner_named
+from fedgeom.methods.iterative.vectors import Layout, Parameters
+
+SCALE = ("scale/centre", "scale/spread")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A classifier; `at` makes it a site's own where the method is personal."""
+
+    method: str
+    names: tuple[str, ...]
+    learner: str
+    options: Mapping[str, float]
+    parameters: Parameters
+    columns: int
+    centre: Floats | None
+    """None: every site scales by its own columns (see `at`)."""
+    spread: Floats | None
+
+    def at(self, local: Mapping[str, Any]) -> TrainedModel:
+        """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
+        vector = np.asarray(local["model"], np.float64)
+        own = Layout.of(self.parameters).unpack(vector)
+        centre, spread = (np.asarray(local[key], np.float64) for key in ("centre", "spread"))
+        return replace(self, parameters=own, centre=centre, spread=spread)
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Return a probability for each row and class, in the order of ``names``."""
+        rows = np.asarray(X, np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.columns or not np.isfinite(rows).all():
+            raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.columns} columns")
+        if self.centre is None or self.spread is None:
+            raise InputError(
+                "the sites scaled by their own columns; use model.at(run.local[site]) for a site's rows"
+            )
+        features = self.features((rows - self.centre) / self.spread)
+        learner = learner_named(self.learner, **self.options)
+        learner.bind(features.shape[1], len(self.names))
+        return learner.predict_proba(self.parameters, features)
+
+    def features(self, rows: Floats) -> Floats:
+        """Return what the learner sees of scaled rows; methods may add columns."""
+        return rows
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the name of the likeliest class of each row."""
+        named: npt.NDArray[Any] = np.array(self.names)[self.predict_proba(X).argmax(axis=1)]
+        return named
+
+    def tensors(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return the arrays and facts of the model file."""
+        arrays: dict[str, npt.NDArray[Any]] = dict(self.parameters)
+        if self.centre is not None and self.spread is not None:
+            arrays |= dict(zip(SCALE, (self.centre, self.spread), strict=True))
+        facts = {
+            "method": self.method,
+            "names": list(self.names),
+            "learner": self.learner,
+            "options": dict(self.options),
+            "columns": self.columns,
+        }
+        return arrays, facts
+
+    @classmethod
+    def from_tensors(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> TrainedModel:
+        """Build the model from a file's content."""
+        try:
+            return cls(
+                method=facts["method"],
+                names=tuple(facts["names"]),
+                learner=facts["learner"],
+                options=facts["options"],
+                parameters={name: value for name, value in arrays.items() if name not in SCALE},
+                columns=int(facts["columns"]),
+                centre=arrays.get(SCALE[0]),
+                spread=arrays.get(SCALE[1]),
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"the file holds no trained model: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """Return the model file's bytes."""
+        return modelfile.to_bytes(self.method, *self.tensors())
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
+        modelfile.write(path, self.to_bytes())

@@ -1,0 +1,70 @@
+"""What a row of the table gets to work with at a site: rows, a learner, an effort, and seeded randomness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedgeom.methods.iterative.effort import Effort
+from fedgeom.methods.iterative.learners import Classes, Floats, Learner
+from fedgeom.methods.iterative.objective import LOSS, Objective
+from fedgeom.methods.iterative.vectors import Layout, Vector
+
+
+@dataclass
+class Task:
+    """One round of one site."""
+
+    learner: Learner
+    layout: Layout
+    X: Floats
+    """The rows to train on, scaled."""
+    y: Classes
+    effort: Effort
+    rng: np.random.Generator
+    classes: int
+    first: Vector
+    """The whole model before any training."""
+
+    def __post_init__(self) -> None:
+        self.learner.bind(self.X.shape[1], self.classes)
+
+    @property
+    def rows(self) -> int:
+        """n_k: how many rows the site trains on."""
+        return len(self.X)
+
+    @property
+    def steps(self) -> int:
+        """How many gradient steps one `fit` takes."""
+        return self.effort.count(self.rows)
+
+    def fit(self, w: Vector, objective: Objective = LOSS, **effort: Any) -> Vector:
+        """Train from ``w`` on; keyword arguments change the effort (``epochs=1``)."""
+        chosen = replace(self.effort, **effort) if effort else self.effort
+        found = self.learner.fit(
+            self.layout.unpack(w), self.X, self.y, objective=objective, effort=chosen, rng=self.rng
+        )
+        return self.layout.pack(found)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return the gradient of the loss over all rows."""
+        return self.layout.pack(self.learner.gradient(self.layout.unpack(w), self.X, self.y))
+
+    def loss(self, w: Vector) -> float:
+        """Return the mean loss over all rows."""
+        return self.learner.loss(self.layout.unpack(w), self.X, self.y)
+
+    def surprise(self, w: Vector) -> float:
+        """Return the mean negative log-likelihood of the rows, which should be others than those trained on."""
+        return self.learner.surprise(self.layout.unpack(w), self.X, self.y)
+
+    def probabilities(self, w: Vector, X: Floats) -> Floats:
+        """Return the class probabilities of rows (scaled like ours)."""
+        return self.learner.predict_proba(self.layout.unpack(w), X)
+
+    def part(self, rows: Classes) -> Task:
+        """Return the same task on some of the rows."""
+        return replace(self, X=self.X[rows], y=self.y[rows])

@@ -1,0 +1,1 @@
+"""Noise that hides one row: mechanisms and what they promise."""

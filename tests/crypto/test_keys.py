@@ -1,0 +1,209 @@
+"""Identities, shared keys, letters and rosters: published vectors, symmetry, and what forgery runs into."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import hashes, hmac
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from fedgeom.crypto import keys as keys_module
+from fedgeom.crypto.keys import (
+    Identity,
+    Roster,
+    exchange_public,
+    fingerprint,
+    new_exchange_secret,
+    shared_key,
+    verify,
+)
+from fedgeom.crypto.letters import NONCE_BYTES, seal, unseal
+from fedgeom.errors import InputError, ProtocolError
+
+raw = bytes.fromhex
+
+# RFC 7748, section 6.1
+ALICE = raw("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
+ALICE_PUBLIC = raw("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a")
+BOB = raw("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb")
+BOB_PUBLIC = raw("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f")
+AGREED = raw("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742")
+
+# RFC 8032, section 7.1, test 1
+SIGNER = raw("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+SIGNER_PUBLIC = raw("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+SIGNATURE_OF_NOTHING = raw(
+    "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
+    "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+)
+
+# RFC 8439, section 2.8.2
+AEAD_KEY = bytes(range(0x80, 0xA0))
+AEAD_NONCE = raw("070000004041424344454647")
+AEAD_ENVELOPE = raw("50515253c0c1c2c3c4c5c6c7")
+AEAD_TEXT = (
+    b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+    b"sunscreen would be it."
+)
+AEAD_SEALED = raw(
+    "d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d6"
+    "3dbea45e8ca9671282fafb69da92728b1a71de0a9e060b2905d6a5b67ecd3b36"
+    "92ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc"
+    "3ff4def08e4b7a9de576d26586cec64b6116"
+    "1ae10b594f09e26a7e902ecbd0600691"
+)
+
+
+def hkdf_by_hand(agreed: bytes, info: bytes) -> bytes:
+    """RFC 5869 with SHA-256, no salt, one block of output."""
+
+    def mac(key: bytes, text: bytes) -> bytes:
+        code = hmac.HMAC(key, hashes.SHA256())
+        code.update(text)
+        return code.finalize()
+
+    return mac(mac(bytes(32), agreed), info + b"\x01")
+
+
+def test_public_exchange_keys_match_rfc_7748() -> None:
+    assert exchange_public(ALICE) == ALICE_PUBLIC
+    assert exchange_public(BOB) == BOB_PUBLIC
+
+
+def test_the_shared_key_is_hkdf_of_the_rfc_7748_secret() -> None:
+    context = (b"letter", b"run", b"alice", b"bob")
+    wanted = hkdf_by_hand(AGREED, fingerprint(*context))
+    assert shared_key(ALICE, BOB_PUBLIC, *context) == wanted
+    assert shared_key(BOB, ALICE_PUBLIC, *context) == wanted
+
+
+def test_different_contexts_give_different_keys() -> None:
+    contexts = [(), (b"",), (b"a",), (b"a", b""), (b"", b"a"), (b"ab",), (b"a", b"b"), (b"b", b"a")]
+    assert len({shared_key(ALICE, BOB_PUBLIC, *context) for context in contexts}) == len(contexts)
+
+
+def test_two_fresh_secrets_agree_and_differ_from_others() -> None:
+    a, b, c = (new_exchange_secret() for _ in range(3))
+    assert shared_key(a, exchange_public(b), b"x") == shared_key(b, exchange_public(a), b"x")
+    assert shared_key(a, exchange_public(b), b"x") != shared_key(a, exchange_public(c), b"x")
+
+
+@pytest.mark.parametrize("public", [bytes(32), (1).to_bytes(32, "little"), b"", bytes(31), bytes(33)])
+def test_weak_or_malformed_public_keys_are_refused(public: bytes) -> None:
+    with pytest.raises(ProtocolError, match="not a valid X25519 key"):
+        shared_key(ALICE, public, b"x")
+
+
+def test_identities_match_rfc_8032() -> None:
+    assert Identity(SIGNER).public == SIGNER_PUBLIC
+    assert Ed25519PrivateKey.from_private_bytes(SIGNER).sign(b"") == SIGNATURE_OF_NOTHING
+    keys_module._verify(SIGNER_PUBLIC, SIGNATURE_OF_NOTHING, b"")
+
+
+def test_a_signature_is_ed25519_over_the_hashed_statement() -> None:
+    statement = fingerprint(b"fedgeom/1 keys", b"one", b"two")
+    wanted = Ed25519PrivateKey.from_private_bytes(SIGNER).sign(statement)
+    assert Identity(SIGNER).sign("keys", b"one", b"two") == wanted
+    verify(SIGNER_PUBLIC, wanted, "keys", b"one", b"two")
+
+
+def test_a_signature_fits_one_purpose_one_statement_and_one_signer() -> None:
+    me, other = Identity.generate(), Identity.generate()
+    good = me.sign("keys", b"one", b"two")
+    verify(me.public, good, "keys", b"one", b"two")
+    flipped = bytes([good[0] ^ 1]) + good[1:]
+    forgeries = [
+        (me.public, good, "alive", (b"one", b"two")),
+        (me.public, good, "keys", (b"onetwo",)),
+        (me.public, good, "keys", (b"two", b"one")),
+        (other.public, good, "keys", (b"one", b"two")),
+        (me.public, flipped, "keys", (b"one", b"two")),
+        (me.public, b"", "keys", (b"one", b"two")),
+        (b"", good, "keys", (b"one", b"two")),
+    ]
+    for _ in range(2):  # a failure is not remembered as a success, nor the other way round
+        for public, signature, purpose, parts in forgeries:
+            with pytest.raises(ProtocolError, match="signature of 'me' for"):
+                verify(public, signature, purpose, *parts, signer="me")
+        verify(me.public, good, "keys", b"one", b"two")
+
+
+def test_an_identity_does_not_print_its_secret() -> None:
+    identity = Identity.generate()
+    assert identity.secret.hex()[:8] not in repr(identity)
+    assert repr(identity.secret) not in repr(identity)
+
+
+def test_fingerprints_of_different_lists_differ() -> None:
+    lists = [(), (b"",), (b"", b""), (b"ab",), (b"a", b"b"), (b"b", b"a"), (b"a", b"b", b"")]
+    assert len({fingerprint(*parts) for parts in lists}) == len(lists)
+
+
+def test_letters_open_as_in_rfc_8439() -> None:
+    assert unseal(AEAD_KEY, AEAD_NONCE + AEAD_SEALED, AEAD_ENVELOPE) == AEAD_TEXT
+
+
+def test_a_sealed_letter_is_the_nonce_and_the_cipher_text() -> None:
+    letter = seal(AEAD_KEY, AEAD_TEXT, AEAD_ENVELOPE)
+    nonce, rest = letter[:NONCE_BYTES], letter[NONCE_BYTES:]
+    assert ChaCha20Poly1305(AEAD_KEY).encrypt(nonce, AEAD_TEXT, AEAD_ENVELOPE) == rest
+    assert unseal(AEAD_KEY, letter, AEAD_ENVELOPE) == AEAD_TEXT
+
+
+def test_no_two_letters_share_a_nonce() -> None:
+    assert len({seal(AEAD_KEY, b"x", b"")[:NONCE_BYTES] for _ in range(500)}) == 500
+
+
+def test_every_changed_byte_of_a_letter_is_noticed() -> None:
+    letter = seal(AEAD_KEY, b"some text", b"envelope")
+    for at in range(len(letter)):
+        changed = letter[:at] + bytes([letter[at] ^ 0x40]) + letter[at + 1 :]
+        with pytest.raises(ProtocolError, match="letter from 'bob' cannot be opened"):
+            unseal(AEAD_KEY, changed, b"envelope", sender="bob")
+
+
+@pytest.mark.parametrize("length", [0, 1, 11, 12, 13, 27])
+def test_a_letter_cut_short_is_refused(length: int) -> None:
+    with pytest.raises(ProtocolError):
+        unseal(AEAD_KEY, seal(AEAD_KEY, b"text", b"e")[:length], b"e")
+
+
+def test_a_letter_in_another_envelope_or_under_another_key_is_refused() -> None:
+    letter = seal(AEAD_KEY, b"text", b"to bob")
+    with pytest.raises(ProtocolError):
+        unseal(AEAD_KEY, letter, b"to carol")
+    with pytest.raises(ProtocolError):
+        unseal(bytes(32), letter, b"to bob")
+
+
+def test_a_roster_survives_its_file(tmp_path: Path) -> None:
+    roster = Roster({name: os.urandom(32) for name in ("b", "a", "Zürich, 3rd floor")})
+    roster.save(tmp_path / "roster.json")
+    loaded = Roster.load(tmp_path / "roster.json")
+    assert dict(loaded) == dict(roster)
+    assert list(loaded) == sorted(roster)
+    assert len(loaded) == 3
+
+
+def test_a_roster_refuses_keys_of_the_wrong_length() -> None:
+    with pytest.raises(InputError, match="'a' has a key of 31 bytes; 32 wanted"):
+        Roster({"a": bytes(31)})
+
+
+def test_a_roster_refuses_one_key_under_two_names() -> None:
+    with pytest.raises(InputError, match="same key"):
+        Roster({"a": bytes(32), "b": bytes(32)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"a": 1}', '{"a": "xyz"}', '{"a": "00"}', '{"a": null}', b'{"a": "\xff"}'.decode("latin1")],
+)
+def test_a_file_that_is_no_roster_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "roster.json"
+    path.write_bytes(text.encode("latin1"))
+    with pytest.raises(InputError):
+        Roster.load(path)

@@ -1,0 +1,305 @@
+"""A real federation on loopback for tests: every site and the coordinator are processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy import log_hints as site_signs
+from fedgeom.deploy import submit
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.jobs import Job
+from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.flower.processes import free_port
+from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+
+COORDINATE = """
+import signal, sys, time
+from pathlib import Path
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.coordinator_process import coordinator
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+with coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: print(text, flush=True)):
+    print("ready", flush=True)
+    while True:
+        time.sleep(3600)
+"""
+"""What `fedgeom coordinator start` does, without the terminal."""
+
+
+def parts(n: int, *, rows: int = 200, seed: int = 0) -> list[SiteData]:
+    """Draw two classes in the disc and deal them to sites with short names."""
+    names = ["anna", "bert", "carl", "dora", "erik", "frida", *(f"site-{k}" for k in range(7, n + 1))][:n]
+    drawn = labelled_disc(rows * n, 0.9, 0.1, np.random.default_rng(seed), reference_norm=0.3)
+    return fedgeom.split(drawn.X, np.where(drawn.y > 0, "yes", "no"), n, names=names)
+
+
+@dataclass(frozen=True)
+class Process:
+    """What the system says about a process."""
+
+    pid: int
+    parent: int
+    group: int
+    command: str
+
+
+def processes() -> Iterator[Process]:
+    """Yield every process there is."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,pgid=,args="], capture_output=True, text=True, check=True
+    )
+    for line in listed.stdout.splitlines():
+        pid, parent, group, command = line.split(None, 3)
+        yield Process(int(pid), int(parent), int(group), command)
+
+
+def has_open(process: Process, file: Path) -> bool:
+    """Say whether a process has a file open; where the system does not tell, whether it might have."""
+    table = Path(f"/proc/{process.pid}/fd")
+    if not Path("/proc/self/fd").exists():
+        return True
+    try:
+        return any(os.path.realpath(entry) == str(file.resolve()) for entry in table.iterdir())
+    except OSError:  # it has just ended
+        return False
+
+
+class Proxy:
+    """Forwards TCP connections on loopback to a port, and holds everything back while it is cut."""
+
+    def __init__(self, target: int):
+        self._target = target
+        self._flows = threading.Event()
+        self._flows.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """Let nothing through any more; connections stay open, as on a line that went dead."""
+        self._flows.clear()
+
+    def mend(self) -> None:
+        """Let everything through again, what was held back first."""
+        self._flows.set()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.close()
+        self._flows.set()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                threading.Thread(target=self._join, args=(near,), daemon=True).start()
+
+    def _join(self, near: socket.socket) -> None:
+        self._flows.wait()
+        try:
+            far = socket.create_connection(("127.0.0.1", self._target))
+        except OSError:
+            near.close()
+            return
+        threading.Thread(target=self._copy, args=(near, far), daemon=True).start()
+        self._copy(far, near)
+
+    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self._flows.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+class Federation:
+    """A coordinator and its sites in one folder; leaving the context stops every process."""
+
+    def __init__(
+        self,
+        root: Path,
+        data: Sequence[SiteData],
+        *,
+        proxied: Collection[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ):
+        """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
+        self.root, self.data = root, {site.name: site for site in data}
+        self._environment = dict(environment or {})
+        self.port = free_port()
+        self.lines = {name: Proxy(self.port) for name in proxied}
+        self.coordinator = CoordinatorFolder.create(
+            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
+        )
+        self.sites: dict[str, SiteFolder] = {}
+        for site in data:
+            line = self.lines.get(site.name)
+            self.admit(self.make_site(site, None if line is None else line.port))
+        self.share_roster()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._began: dict[str, int] = {}
+
+    def make_site(self, site: SiteData, port: int | None = None) -> SiteFolder:
+        """Make a site's folder with its data."""
+        folder = SiteFolder.create(self.root / site.name, site.name, f"127.0.0.1:{port or self.port}")
+        np.savez(folder.path / "data.npz", X=site.X, y=site.y)
+        text = folder.config_file.read_text(encoding="utf-8")
+        text = text.replace('file = "data.csv"', 'file = "data.npz"').replace('label = "label"', 'label = "y"')
+        folder.config_file.write_text(text, encoding="utf-8")
+        self.sites[site.name] = folder
+        return folder
+
+    def admit(self, folder: SiteFolder) -> None:
+        """Let a site in."""
+        self.coordinator.admit(folder.path / f"{folder.config().name}.pub")
+
+    def share_roster(self) -> None:
+        """Give every site the certificate and the roster."""
+        for folder in self.sites.values():
+            shutil.copy(self.coordinator.path / "ca.pem", folder.path)
+            shutil.copy(self.coordinator.roster_file, folder.path)
+
+    def __enter__(self) -> Federation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.wait(30)
+        self.until(lambda: not self.find(), 20)
+        for group in {process.group for process in self.find()}:
+            os.killpg(group, signal.SIGKILL)
+        for line in self.lines.values():
+            line.close()
+
+    # --- processes ---
+
+    def find(self, word: str = "") -> list[Process]:
+        """Return this federation's processes (its folder is in their commands) that have this word in theirs."""
+        return [p for p in processes() if str(self.root) in p.command and word in p.command]
+
+    def start_coordinator(self, *, seconds: float = 90.0) -> None:
+        """Start the coordinator and wait until sites may connect."""
+        command = [sys.executable, "-c", COORDINATE, str(self.coordinator.path)]
+        self._start("coordinator", command, {})
+        self.until(lambda: "ready" in self.said("coordinator"), seconds)
+        assert "ready" in self.said("coordinator"), self.said("coordinator") + self.log("coordinator")[-2000:]
+
+    def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start a site as a service manager would."""
+        command = [sys.executable, "-m", "fedgeom.deploy.site_process", str(self.sites[name].path)]
+        self._began[name] = len(self.log(name))
+        self._start(name, command, environment or {})
+
+    def connected(self, name: str) -> bool:
+        """Say whether the coordinator has let a site in since it was last started."""
+        return site_signs.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
+
+    def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+        out = self.root / f"{name}.out"
+        with out.open("wb") as file:
+            self.running[name] = subprocess.Popen(
+                command,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self._environment, **environment},
+            )
+
+    def said(self, name: str) -> str:
+        """Return what a site or the coordinator has printed."""
+        return (self.root / f"{name}.out").read_text(encoding="utf-8", errors="replace")
+
+    def log(self, name: str) -> str:
+        """Return what Flower wrote for a site or the coordinator."""
+        file = self.root / name / ("coordinator.log" if name == "coordinator" else "site.log")
+        return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+
+    def kill(self, name: str) -> None:
+        """Kill a site, or the coordinator with its SuperLink: every process of it at once, without warning."""
+        self.running[name].kill()
+        for group in {process.group for process in self.find(f"/{name}/flower/guards/")}:
+            os.killpg(group, signal.SIGKILL)
+        self.running.pop(name).wait(10)
+
+    def answering(self, name: str) -> list[int]:
+        """Return the processes that answer a question for a site just now: children of its SuperExec."""
+        found = self.find(f"/{name}/flower/guards/")
+        executors = {process.pid for process in found if "flower-superexec" in process.command}
+        return [process.pid for process in found if process.parent in executors]
+
+    def kill_conductor(self, job: Job) -> bool:
+        """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""
+        conductors = self.find("/coordinator/flower/guards/flwr-serverapp")
+        found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
+        for process in found:
+            os.kill(process.pid, signal.SIGKILL)
+        return bool(found) and self.until(lambda: not submit.is_conducted(job), 10)
+
+    # --- jobs ---
+
+    def submit(self, settings: str, *, name: str = "job") -> Job:
+        """Do what `fedgeom submit` does with a federation file of this text."""
+        file = self.root / f"{name}.toml"
+        file.write_text(settings, encoding="utf-8")
+        job = submit.new_job(self.coordinator, file)
+        submit.start(self.coordinator, job)
+        return job
+
+    def resume(self, job: Job) -> None:
+        """Do what `fedgeom submit --resume` does."""
+        submit.start(self.coordinator, submit.job_to_resume(self.coordinator, job.name))
+
+    def status(self, job: Job) -> dict[str, Any]:
+        """Return what the run's status file says."""
+        file = job.run_folder / "status.json"
+        try:
+            return dict(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {"state": "none"}
+
+    def events(self, job: Job) -> list[dict[str, Any]]:
+        """Return what has happened in the run so far; a line that is being written is left out."""
+        try:
+            lines = (job.run_folder / "events.jsonl").read_bytes().split(b"\n")[:-1]
+        except OSError:
+            return []
+        return [json.loads(line) for line in lines]
+
+    def wait(self, job: Job, seconds: float) -> dict[str, Any]:
+        """Wait until the run is over, one way or the other."""
+        self.until(lambda: self.status(job)["state"] in submit.ENDS, seconds)
+        return self.status(job)
+
+    @staticmethod
+    def until(condition: Callable[[], bool], seconds: float, *, pause: float = 0.2) -> bool:
+        """Wait for a condition; say whether it came true in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return True
+            time.sleep(pause)
+        return condition()

@@ -1,0 +1,82 @@
+"""Folders of a small federation, for the tests of this room."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import shutil
+from typing import Any
+
+import numpy as np
+
+from fedgeom.data.sites import split
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.federation.method import Method
+from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from fedgeom.methods import method_class
+
+NAMES = ("anna", "bert", "carl")
+
+
+def make_coordinator(path, **options):
+    return CoordinatorFolder.create(path, **({"names": ["localhost"], "host": "127.0.0.1"} | options))
+
+
+def make_sites(root, coordinator, *, insecure=False):
+    """Three sites with points of the disc, admitted, with roster and certificate in place."""
+    drawn = labelled_disc(240, 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
+    parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), 3, names=NAMES)
+    sites = {}
+    for part in parts:
+        np.savez(root / f"{part.name}.npz", X=part.X, y=part.y)
+        site = SiteFolder.create(
+            root / part.name,
+            part.name,
+            coordinator.address(),
+            file=str(root / f"{part.name}.npz"),
+            label="y",
+            insecure=insecure,
+        )
+        coordinator.admit(site.public_file(part.name))
+        sites[part.name] = site
+    for site in sites.values():
+        shutil.copy(coordinator.roster_file, site.path)
+        shutil.copy(coordinator.path / "ca.pem", site.path)
+    return sites
+
+
+def edit(site, old, new):
+    text = site.config_file.read_text()
+    assert text.count(old) == 1
+    site.config_file.write_text(text.replace(old, new))
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "hulls": {"epsilon": 0.05},
+    "xclp": {
+        "bits": 64,
+        "hamming": "bfv" if importlib.util.find_spec("seal") else "ot",
+        "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
+    },
+}
+"""Settings that make a method quick; training takes two short rounds where a method trains."""
+
+
+def small(name: str) -> Method:
+    """Return a method with settings that make it quick."""
+    cls = method_class(name)
+    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    short = {"rounds": 2, "epochs": 1} if {"rounds", "epochs"} <= known and name != "shrunk" else {}
+    return cls(**short, **SMALL.get(name, {}))
+
+
+def parameters_of(method: Method) -> str:
+    """Return the part of a federation file with the settings of a method that are not the usual ones."""
+    changed = {
+        field.name: value
+        for field in dataclasses.fields(method)  # type: ignore[arg-type]
+        if (value := getattr(method, field.name)) != field.default
+    }
+    return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])

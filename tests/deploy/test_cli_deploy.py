@@ -1,0 +1,262 @@
+"""The commands of a deployment, as far as they go without Flower's programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from fedgeom.cli import app
+from fedgeom.cli.screen import console
+from fedgeom.cli.submit import Display
+from fedgeom.deploy import coordinator_loop as serving
+from fedgeom.deploy import submit
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
+from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.deploy.journal import held
+from fedgeom.engines.flower.calls import register_nodes
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Event
+from fedgeom.federation.ledger import Entry
+from fedgeom.federation.record import RunRecord
+from tests.deploy.making import make_coordinator, make_sites
+
+runner = CliRunner()
+
+
+def call(*words, code=0):
+    result = runner.invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("FEDGEOM_COORDINATOR", "FEDGEOM_SITE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def made(here):
+    coordinator = make_coordinator(here / "c")
+    make_sites(here, coordinator)
+    return coordinator
+
+
+def test_from_nothing_to_the_roster(here):
+    call("coordinator", "init", "--folder", "c", "--name", "host.example")
+    public = call("site", "init", "--name", "charite", "--coordinator", "host.example:8000")
+    lines = json.loads((here / "charite" / "charite.pub").read_text())
+    assert lines["identity"] in public
+    assert "send these lines" in public.lower()
+    assert lines["identity"] in call("coordinator", "admit", "charite/charite.pub", "--folder", "c")
+    listed = call("coordinator", "list", "--folder", "c")
+    assert "charite admitted" in listed
+    assert "not running" in listed
+    assert "roster.json" in call("coordinator", "remove", "charite", "--folder", "c")
+    assert "0 sites admitted" in call("coordinator", "list", "--folder", "c")
+
+
+def test_init_says_what_is_missing(here):
+    assert "no --name was given" in call("coordinator", "init", code=2)
+    assert "this machine only" in call("coordinator", "init", "--insecure", "--host", "10.0.0.7", code=2)
+    assert "this machine only" in call("site", "init", "--name", "a", "--insecure", code=2)
+    assert "HOST:PORT" in call("site", "init", "--name", "a", "--coordinator", "host", code=2)
+    assert "cannot be a site's name" in call("site", "init", "--name", "../a", code=2)
+    assert list(here.iterdir()) == []
+    call("coordinator", "init", "--insecure", "--folder", "c")
+    assert CoordinatorFolder(here / "c").config().host == "127.0.0.1"
+
+
+def test_renewing(made):
+    assert "valid until" in call("coordinator", "init", "--renew", "--folder", made.path)
+    assert "coordinator init" in call("coordinator", "init", "--renew", "--folder", made.path / "jobs", code=2)
+
+
+def test_a_new_node_key(here, made):
+    identity = made.roster()["anna"].hex()
+    before = made.node_keys()["anna"]
+    assert identity in call("site", "init", "--name", "anna", "--new-node-key")
+    assert "not of 'bert'" in call("site", "init", "--name", "bert", "--folder", "anna", "--new-node-key", code=2)
+    call("coordinator", "admit", "anna/anna.pub", "--folder", "c")
+    assert made.node_keys()["anna"] != before
+
+
+def test_preview(here, made):
+    (here / "study.toml").write_text("[parameters]\nepsilon = 0.05\n")
+    shown = call("site", "preview", "study.toml", "--folder", "anna", "--picture")
+    for piece in ("Nothing was sent", "2 phantom sites", "made up", "hulls.encode", "corners", "share"):
+        assert piece in shown
+    assert (here / "anna" / "preview.png").exists()
+    assert "does not exist" in call("site", "preview", "none.toml", "--folder", "anna", code=2)
+
+
+def test_an_empty_site_ledger(made):
+    assert "0 questions, 0 bytes" in call("site", "ledger", "--folder", "anna")
+
+
+def test_submit_needs_a_coordinator_and_one_thing_to_do(here, made):
+    (here / "study.toml").write_text("")
+    assert "either a federation file or --resume" in call("submit", code=2)
+    assert "either" in call("submit", "study.toml", "--resume", "study-1", code=2)
+    assert "coordinator start" in call("submit", "study.toml", "--folder", "c", code=2)
+    assert "no job 'study-1'" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
+
+
+@pytest.fixture
+def flower(monkeypatch, made):
+    """A coordinator that seems to run, and a Flower that holds a short conversation by itself."""
+
+    def start_run(folder, name):
+        record = RunRecord(folder.path / "runs" / name, {"method": "hulls", "sites": {}}, resume=True)
+        record.event(Event(0, "join", "anna", "joined"))
+        record.event(Event(0, "join", "bert", "lost", "did not come within 60 s"))
+        record.event(Event(1, "join.hello", "anna", "asked"))
+        record.event(Event(1, "join.hello", "anna", "answered"))
+        record.enter(Entry(step=1, site="anna", kind="join.keys", bytes=362, received=9, reveals="public keys"))
+        record.metric("seconds", 1.5)
+        record.finish(*end)
+        return "17"
+
+    end = ["finished", ""]
+    monkeypatch.setattr(submit, "start_flower_run", start_run)
+    monkeypatch.setattr(submit, "flower_call", lambda folder, command: "")
+    monkeypatch.setattr(submit, "flower_status", lambda folder, number: "finished:failed")
+    with held(made.path / COORDINATOR_LOCK, "busy"):
+        yield end
+
+
+def test_submit(here, flower):
+    (here / "study.toml").write_text("holdout = 0.5\n")
+    shown = call("submit", "study.toml", "--folder", "c")
+    for piece in ("not used in a submitted job", "anna: joined", "bert: lost join: did not come", "public keys"):
+        assert piece in shown
+    assert "runs/study-1/model.safetensors" in shown.replace(" ", "")
+    assert "finished already" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
+
+
+def test_submit_that_fails_says_how_to_go_on(here, flower):
+    flower[:] = ["failed", "2 sites answered, 3 are needed"]
+    (here / "study.toml").write_text("")
+    shown = call("submit", "study.toml", "--folder", "c", code=1)
+    for piece in ("failed: 2 sites answered", "coordinator.log", "fedgeom submit --resume study-1 --folder c"):
+        assert piece in shown
+    flower[:] = ["finished", ""]
+    call("submit", "--resume", "c/runs/study-1", "--folder", "c")
+
+
+def test_interrupting_leaves_a_folder_that_says_so(here, made, flower, monkeypatch):
+    def interrupt(*_, **__):
+        submit.write_status(made.path / "runs" / "study-1", "running", "")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "follow", interrupt)
+    (here / "study.toml").write_text("")
+    shown = call("submit", "study.toml", "--folder", "c", code=130)
+    assert "to go on: fedgeom submit --resume study-1" in shown
+    assert submit.read_status(made.path / "runs" / "study-1").state == "interrupted"
+
+
+def test_the_live_table():
+    screen = console()
+    board = submit.Board(("anna", "bert"))
+    display = Display(screen, board)
+    display(Event(3, "hulls.encode", "anna", "asked"))
+    display(Event(3, "hulls.encode", "bert", "lost", "no [answer] within 9 s"))
+    with screen.capture() as shown:
+        screen.print(display._table())
+    for piece in ("step 3", "answering", "masked hulls", "no [answer] within 9 s"):
+        assert piece in shown.get()
+    display(None)
+    assert board.lines["bert"].state == "expected"
+
+
+@pytest.fixture
+def refused():
+    """Sites that Flower's register does not take just now."""
+    return set()
+
+
+@pytest.fixture
+def nodes(monkeypatch, made, refused):
+    """Flower's register of nodes: numbers for keys."""
+    calls = []
+
+    def flower_call(folder, command):
+        calls.append(command[2])
+        if command[2] == "list":
+            return '{"nodes": [{"node-id": "1", "status": "online"}, {"node-id": "2", "status": "offline"}]}'
+        if command[2] == "unregister":
+            return ""
+        name = command[command.index("--name") + 1]
+        if name in refused:
+            raise InputError("Flower refused `flwr supernode register`: out of order")
+        return f'{{"success": true, "node-id": {("anna", "bert", "carl").index(name) + 1}}}'
+
+    monkeypatch.setattr("fedgeom.engines.flower.calls.flower_call", flower_call)
+    monkeypatch.setattr(serving, "flower_call", flower_call)
+    return calls
+
+
+def test_nodes_are_registered_once_and_shut_out_when_removed(here, made, nodes):
+    said = []
+    register_nodes(made, said.append)
+    assert said == [f"{name} may connect" for name in ("anna", "bert", "carl")]
+    register_nodes(made, said.append)
+    assert nodes == ["register"] * 3
+    key = made.node_keys()["bert"]
+    made.remove("bert")
+    register_nodes(made, said.append)
+    assert (nodes[-1], said[-1]) == ("unregister", "bert may connect no more")
+    assert made.registered().shut == [key]
+    assert "--new-node-key" in call("coordinator", "admit", "bert/bert.pub", "--folder", "c", code=2)
+
+
+def test_one_node_that_cannot_be_registered_costs_no_other_its_number(made, nodes, refused):
+    refused.add("anna")
+    with pytest.raises(InputError, match="out of order"):
+        register_nodes(made, lambda text: None)
+    assert {name: node.number for name, node in made.registered().nodes.items()} == {"bert": "2", "carl": "3"}
+    refused.clear()
+    register_nodes(made, lambda text: None)
+    assert made.registered().nodes["anna"].number == "1"
+    assert nodes == ["register"] * 4
+
+
+def test_listing_who_is_connected(made, nodes):
+    register_nodes(made, lambda text: None)
+    with held(made.path / COORDINATOR_LOCK, "busy"):
+        shown = call("coordinator", "list", "--folder", "c")
+    for piece in ("anna connected", "bert not connected", "running at 127.0.0.1:8000"):
+        assert piece in shown
+
+
+def test_who_came_and_went(made):
+    made.save_registered(Registered({"anna": Node("k", "11")}))
+    log = made.path / "coordinator.log"
+    log.write_text(
+        "INFO : [Fleet.ActivateNode] Activated node_id=11\nnothing\n"
+        "INFO : [Fleet.DeactivateNode] Deactivated node_id=11\n"
+        "INFO : [Fleet.ActivateNode] Activated node_id=12\nhalf a li"
+    )
+    said = []
+    at = serving.tell_visitors(made, log, 0, said.append)
+    assert said == ["anna connected", "anna left", "node 12 connected"]
+    assert log.read_bytes()[at:] == b"half a li"
+
+
+def test_starting_refuses_what_cannot_work(here, made):
+    pytest.importorskip("flwr")
+    (here / "anna" / "roster.json").unlink()
+    assert "ask the coordinator for roster.json" in call("site", "start", "--folder", "anna", code=2)
+    shutil.copy(here / "c" / "roster.json", here / "anna")
+    (here / "anna" / "ca.pem").unlink()
+    assert "ask the coordinator for ca.pem" in call("site", "start", "--folder", "anna", code=2)
+    shutil.copy(here / "bert" / "identity.key", here / "anna")
+    assert "does not hold 'anna' with this site's identity" in call("site", "start", "--folder", "anna", code=2)
+    with held(made.path / COORDINATOR_LOCK, "busy"):
+        assert "running already" in call("coordinator", "start", "--folder", "c", code=2)

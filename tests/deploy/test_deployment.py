@@ -1,0 +1,198 @@
+"""A coordinator and sites as real processes on loopback, with TLS and node keys, against the embedded engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.jobs import Job
+from fedgeom.deploy.journal import Journal
+from fedgeom.deploy.site_checks import check_certificate, check_site
+from fedgeom.errors import InputError
+from fedgeom.federation.ledger import Ledger
+from fedgeom.federation.method import Method
+from tests.deploy.conftest import GOOD
+from tests.deploy.deployment import Federation
+from tests.deploy.making import parameters_of
+from tests.deploy.offline import attempts_in, write_offline
+
+pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+
+EPSILON, SEED = 0.05, 3
+TIMES = "wait = 90\ndeadline = 120\n"
+
+METHODS: dict[str, Method] = {
+    "hulls": fedgeom.Hulls(epsilon=EPSILON),
+    "moments": fedgeom.Moments(),
+    "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
+}
+"""The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
+
+
+def settings(method: Method, *, only: Sequence[str] = (), seed: int = 0, times: str = TIMES) -> str:
+    """Return the federation file that asks for a method as it is."""
+    lines = [f'method = "{method.name}"', f"seed = {seed}", times, parameters_of(method)]
+    return "\n".join([*lines, *(f'[[sites]]\nname = "{name}"' for name in only), ""])
+
+
+def good(federation: Federation) -> list[SiteData]:
+    return [federation.data[name] for name in GOOD]
+
+
+@pytest.fixture(scope="module")
+def jobs(federation: Federation) -> dict[str, Job]:
+    """Submit all methods: `Hulls` over everybody who is there, the others over the good sites."""
+    return {
+        name: federation.submit(settings(method, only=() if name == "hulls" else GOOD, seed=SEED), name=name)
+        for name, method in METHODS.items()
+    }
+
+
+def finished(federation: Federation, job: Job, seconds: float = 240) -> Job:
+    status = federation.wait(job, seconds)
+    assert status["state"] == "finished", (
+        status,
+        federation.events(job)[-5:],
+        federation.log("coordinator")[-3000:],
+    )
+    return job
+
+
+@pytest.fixture(scope="module")
+def hulls(federation: Federation, jobs: dict[str, Job]) -> Job:
+    return finished(federation, jobs["hulls"])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(
+    federation: Federation, jobs: dict[str, Job], name: str, tmp_path: Path
+) -> None:
+    """The model file, and what each of the four sites learnt itself."""
+    job = finished(federation, jobs[name])
+    fedgeom.run(METHODS[name], good(federation), seed=SEED, record=tmp_path / "embedded")
+    model = "model.safetensors"
+    assert (job.run_folder / model).read_bytes() == (tmp_path / "embedded" / model).read_bytes()
+    for site in GOOD:
+        own = federation.sites[site].path / "results" / job.run.hex()[:16] / "sites" / f"{site}.json"
+        assert own.read_bytes() == (tmp_path / "embedded" / "sites" / f"{site}.json").read_bytes()
+
+
+def test_a_wrong_key_and_a_wrong_version_are_left_out_with_the_reason(federation: Federation, hulls: Job) -> None:
+    lost = {event["site"]: event["detail"] for event in federation.events(hulls) if event["state"] == "lost"}
+    assert set(lost) == {"erik", "frida"}
+    assert "another key" in lost["erik"]
+    assert "protocol version" in lost["frida"]
+
+
+def test_what_sites_wrote_down_is_what_the_coordinator_wrote_down(federation: Federation, hulls: Job) -> None:
+    ledger = Ledger.load(hulls.run_folder / "ledger.jsonl")
+    for name in GOOD:
+        journal = [e for e in Journal(federation.sites[name].path).entries() if e.run == hulls.run.hex()]
+        received = [entry for entry in ledger if entry.site == name]
+        assert [(e.answer, e.sent, e.received) for e in journal] == [
+            (e.kind, e.bytes, e.received) for e in received
+        ]
+        assert len(journal) == 9
+        assert f"asked hulls.encode ({journal[5].received:,} B)" in federation.said(name)
+
+
+def test_each_site_can_use_the_model_in_its_own_words(federation: Federation, hulls: Job) -> None:
+    folder = federation.sites["anna"].path / "results" / hulls.run.hex()[:16]
+    result = json.loads((folder / "sites" / "anna.json").read_text(encoding="utf-8"))
+    model = fedgeom.load_model(folder / "model.safetensors").named(result["names"])
+    data = federation.data["anna"]
+    assert np.mean(model.predict(data.X) == data.y) == pytest.approx(result["fits"])
+
+
+def test_a_site_that_was_not_admitted_is_told_so(federation: Federation) -> None:
+    stranger = SiteData("fritz", federation.data["anna"].X, federation.data["anna"].y)
+    folder = federation.make_site(stranger)
+    try:
+        roster = fedgeom.crypto.keys.Roster({**federation.coordinator.roster(), "fritz": folder.identity().public})
+        (folder.path / "ca.pem").write_bytes((federation.coordinator.path / "ca.pem").read_bytes())
+        roster.save(folder.path / "roster.json")
+        federation.start_site("fritz")
+        assert federation.until(lambda: "not admitted" in federation.said("fritz"), 60), federation.said("fritz")
+    finally:
+        federation.kill("fritz")
+        del federation.sites["fritz"]
+
+
+def test_a_foreign_certificate_is_named_before_anything_is_sent(federation: Federation, tmp_path: Path) -> None:
+    other = CoordinatorFolder.create(tmp_path / "other", names=["localhost"], host="127.0.0.1")
+    address = federation.coordinator.address()
+    check_certificate(address, federation.coordinator.path / "ca.pem")
+    with pytest.raises(InputError, match="foreign"):
+        check_certificate(address, other.path / "ca.pem")
+    theirs = federation.sites["carl"].path / "ca.pem"
+    mine = theirs.read_bytes()
+    theirs.write_bytes((other.path / "ca.pem").read_bytes())
+    try:
+        with pytest.raises(InputError, match="foreign"):
+            check_site(federation.sites["carl"], lambda text: None)
+    finally:
+        theirs.write_bytes(mine)
+
+
+def test_a_site_with_another_key_than_its_roster_says_does_not_even_start(federation: Federation) -> None:
+    roster = federation.sites["bert"].path / "roster.json"
+    mine = roster.read_bytes()
+    roster.write_bytes((federation.sites["erik"].path / "roster.json").read_bytes())
+    try:
+        check_site(federation.sites["bert"], lambda text: None)  # only erik's line differs
+        roster.write_bytes(mine.replace(federation.sites["bert"].identity().public.hex().encode(), b"00" * 32))
+        with pytest.raises(InputError, match="does not hold 'bert' with this site's identity"):
+            check_site(federation.sites["bert"], lambda text: None)
+    finally:
+        roster.write_bytes(mine)
+
+
+def test_a_process_that_is_cut_off_reaches_nobody_and_it_is_written_down(tmp_path: Path) -> None:
+    """Or else the next test would say nothing."""
+    environment = {**os.environ, **write_offline(tmp_path / "offline", tmp_path / "attempts")}
+    for code in (
+        "import socket; socket.create_connection(('192.0.2.1', 80), 1)",
+        "import socket; socket.getaddrinfo('telemetry.example', 443)",
+        "import ray",
+    ):
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+        assert done.returncode != 0
+    assert [line.split()[0] for line in attempts_in(tmp_path / "attempts")] == ["look", "look", "import"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_run_works_with_the_network_cut_off_and_nobody_tries_it(
+    federation: Federation, jobs: dict[str, Job], name: str
+) -> None:
+    finished(federation, jobs[name])
+    assert attempts_in(federation.root / "attempts") == []
+
+
+def test_nothing_phones_home(federation: Federation, hulls: Job) -> None:
+    """Every process has Flower's telemetry and update check switched off, is cut off, and has not loaded Ray."""
+    found = federation.find("/guards/")
+    assert len(found) >= 2 * (1 + len(GOOD))
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("this system does not show the environment of processes")
+    for process in found:
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            loaded = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
+        except OSError:  # it has just ended
+            continue
+        assert b"FLWR_TELEMETRY_ENABLED=0" in environment
+        assert b"FLWR_DISABLE_UPDATE_CHECK=1" in environment
+        assert any(
+            entry.startswith(b"PYTHONPATH=") and str(federation.root).encode() in entry for entry in environment
+        )
+        assert "/ray/" not in loaded

@@ -1,0 +1,166 @@
+"""A site's files: the newer memory wins, nothing is lost in a crash, one process at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+import time
+
+import msgspec
+import pytest
+
+from fedgeom.crypto.keys import Identity
+from fedgeom.deploy.journal import (
+    KEEP_SECONDS,
+    LARGEST_CARRIED,
+    Journal,
+    Kept,
+    LocalEntry,
+    held,
+    is_held,
+    sealed,
+)
+from fedgeom.errors import InputError, ProtocolError
+
+RUN, OTHER = b"r" * 32, b"o" * 32
+
+
+def entry(run=RUN, **changes):
+    plain = {
+        "time": time.time(),
+        "run": run.hex(),
+        "method": "hulls",
+        "question": "join.hello",
+        "answer": "join.keys",
+        "received": 10,
+        "sent": 20,
+        "reveals": "keys",
+    }
+    return LocalEntry(**(plain | changes))
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Journal(tmp_path)
+
+
+def test_the_newer_memory_wins(journal):
+    me = Identity.generate()
+    journal.keep(RUN, Kept(2, b"disk"))
+    assert journal.newest(RUN) == Kept(2, b"disk")
+    assert journal.newest(RUN, sealed(Kept(1, b"carried"), RUN, me), me) == Kept(2, b"disk")
+    assert journal.newest(RUN, sealed(Kept(3, b"carried"), RUN, me), me) == Kept(3, b"carried")
+    assert journal.newest(OTHER) == Kept(0, b"")
+
+
+def test_what_flower_carries_says_nothing_and_nobody_else_can_make_it(journal):
+    me, run = Identity.generate(), RUN
+    carried = sealed(Kept(7, b"the secret of the masks"), run, me)
+    assert b"secret" not in carried
+    for data, of, by in (
+        (sealed(Kept(9, b"forged"), run, Identity.generate()), run, me),
+        (carried, OTHER, me),
+        (carried[:-1] + bytes([carried[-1] ^ 1]), run, me),
+        (msgspec.msgpack.encode(Kept(9, b"not sealed at all")), run, me),
+    ):
+        with pytest.raises(ProtocolError, match="damaged"):
+            journal.newest(of, data, by)
+
+
+def test_a_large_memory_stays_on_disk(journal):
+    me, large = Identity.generate(), Kept(1, bytes(LARGEST_CARRIED))
+    assert sealed(large, RUN, me) == b""
+    journal.keep(RUN, large)
+    assert journal.newest(RUN, b"", me) == large
+
+
+def test_a_memory_is_private_and_never_half_written(journal, tmp_path):
+    journal.keep(RUN, Kept(1, b"secret"))
+    (file,) = (tmp_path / "memory").glob("*.bin")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    file.with_suffix(".part").write_bytes(b"half")  # a crash while the next one was written
+    assert journal.newest(RUN).memory == b"secret"
+
+
+def test_damage_is_said_not_ignored(journal, tmp_path):
+    journal.keep(RUN, Kept(1, b"x"))
+    (file,) = (tmp_path / "memory").glob("*.bin")
+    file.write_bytes(b"\xff\xff")
+    with pytest.raises(ProtocolError, match="damaged"):
+        journal.newest(RUN)
+
+
+def test_the_ledger_survives_a_line_cut_off(journal, tmp_path):
+    journal.enter(entry(question="one"))
+    with (tmp_path / "ledger.jsonl").open("ab") as file:
+        file.write(b'{"time": 1, "run": "\xff')
+    journal.enter(entry(question="two"))
+    assert [e.question for e in journal.entries()] == ["one", "two"]
+
+
+def test_reading_on(journal, tmp_path):
+    assert journal.since(0) == ([], 0)
+    journal.enter(entry(question="one"))
+    first, at = journal.since(0)
+    journal.enter(entry(question="two"))
+    with (tmp_path / "ledger.jsonl").open("ab") as file:
+        file.write(b"{")  # just being written
+    second, end = journal.since(at)
+    assert [e.question for e in (*first, *second)] == ["one", "two"]
+    assert journal.since(end) == ([], end)
+
+
+def test_how_often(journal):
+    journal.enter(entry(OTHER, time=time.time() - 25 * 3600))
+    journal.check_often(RUN, 1)
+    journal.enter(entry(RUN))
+    journal.check_often(RUN, 1)  # a run that began goes on
+    with pytest.raises(ProtocolError, match="1 runs in the last 24 hours; its policy allows 1"):
+        journal.check_often(OTHER, 1)
+    journal.enter(entry(OTHER, answer="refusal", counts=False))
+    with pytest.raises(ProtocolError):  # asking again is no way in
+        journal.check_often(OTHER, 1)
+    with pytest.raises(ProtocolError):
+        journal.check_often(b"n" * 32, 0)
+
+
+def test_old_memories_are_forgotten(journal, tmp_path):
+    journal.forget_old()
+    journal.keep(RUN, Kept(1, b"x"))
+    journal.keep(OTHER, Kept(1, b"y"))
+    past = time.time() - KEEP_SECONDS - 10
+    os.utime(tmp_path / "memory" / f"{RUN.hex()}.bin", (past, past))
+    journal.forget_old()
+    assert journal.newest(RUN) == Kept(0, b"")
+    assert journal.newest(OTHER) == Kept(1, b"y")
+
+
+def _add_one(folder, times):
+    journal = Journal(folder)
+    for _ in range(times):
+        with journal.alone():
+            kept = journal.newest(RUN)
+            time.sleep(0.001)
+            journal.keep(RUN, Kept(kept.count + 1, b""))
+
+
+def test_processes_take_turns(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_add_one, args=(tmp_path, 20)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert Journal(tmp_path).newest(RUN).count == 40
+
+
+def test_locks(tmp_path):
+    lock = tmp_path / "lock"
+    assert not is_held(lock)
+    with held(lock, "busy"):
+        assert is_held(lock)
+        with pytest.raises(InputError, match="it is busy"), held(lock, "it is busy"):
+            pass
+    assert not is_held(lock)

@@ -1,0 +1,115 @@
+"""The rehearsal at a site: the same messages as in a run, and nothing written or sent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.preview import draw, preview, shaken
+from fedgeom.errors import InputError
+from fedgeom.methods import METHODS
+from tests.deploy.making import edit, make_coordinator, make_sites, parameters_of, small
+
+
+@pytest.fixture
+def anna(tmp_path):
+    return make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+
+
+def federation(tmp_path, text="[parameters]\nepsilon = 0.05\n"):
+    file = tmp_path / "study.toml"
+    file.write_text(text)
+    return file
+
+
+def files(folder):
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
+
+
+def test_what_would_leave(anna, tmp_path):
+    file = federation(tmp_path)
+    before = files(tmp_path)
+    found = preview(anna, file)
+    assert files(tmp_path) == before
+    assert (found.site, found.method, found.phantoms, found.refusals) == ("anna", "hulls", 2, [])
+    asked = [one.question for one in found.messages]
+    assert asked[:2] == ["join.hello", "join.share"]
+    assert {"hulls.reach", "hulls.encode", "sum.unmask"} <= set(asked)
+    assert all(one.bytes > 0 and one.received > 0 and one.reveals for one in found.messages)
+    if not found.broke_off:
+        assert asked[-1] == "hulls.learn"
+
+
+def test_corners(anna, tmp_path):
+    found = preview(anna, federation(tmp_path))
+    y = np.load(tmp_path / "anna.npz")["y"]
+    assert {c.label: c.rows for c in found.corners} == {name: int((y == name).sum()) for name in ("no", "yes")}
+    for c in found.corners:
+        assert 3 <= c.corners <= c.rows
+        assert c.share == c.corners / c.rows
+        nearest = np.linalg.norm(c.sent[:, None] - c.points[None], axis=2).min(axis=1)
+        assert nearest.max() < 0.05  # every corner is a row, rounded
+    assert draw(found, anna.path / "preview.png").stat().st_size > 1000
+
+
+def test_a_table_with_a_joint_map(anna, tmp_path):
+    rng = np.random.default_rng(1)
+    y = np.repeat(["a", "b"], 40)
+    np.savez(tmp_path / "anna.npz", X=rng.normal(size=(80, 5)) + 2.0 * (y == "b")[:, None], y=y)
+    found = preview(anna, federation(tmp_path, '[parameters]\nembedding = "discriminant"\n'), sites=4)
+    assert found.phantoms == 3
+    assert "hulls.scatter" in [one.question for one in found.messages]
+    assert {c.label for c in found.corners} == {"a", "b"}
+
+
+def test_other_methods_have_no_corners(anna, tmp_path):
+    found = preview(anna, federation(tmp_path, 'method = "moments"\n'))
+    assert found.corners == []
+    assert not found.broke_off
+    assert len(found.messages) > 4
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_rehearsed(name, anna, tmp_path):
+    method = small(name)
+    found = preview(anna, federation(tmp_path, f'method = "{name}"\n{parameters_of(method)}\n'))
+    assert (found.method, found.refusals, found.broke_off) == (name, [], "")
+    assert found.messages[0].question == "join.hello"
+    assert all(one.bytes > 0 and one.reveals for one in found.messages)
+
+
+def test_what_the_site_would_refuse(anna, tmp_path):
+    edit(anna, "methods = []", 'methods = ["moments"]')
+    edit(anna, "runs_per_day = 20", "runs_per_day = 0")
+    found = preview(anna, federation(tmp_path, '[[sites]]\nname = "bert"\n[[sites]]\nname = "carl"\n'))
+    assert len(found.refusals) == 3
+    assert "moments, not hulls" in found.refusals[0]
+    assert found.messages  # and still it is shown what would leave
+
+
+def test_how_many_sites(anna, tmp_path):
+    file = federation(tmp_path)
+    assert preview(anna, file, sites=5).phantoms == 4
+    with pytest.raises(InputError, match=r"2 sites were assumed.*at least 3"):
+        preview(anna, file, sites=2)
+    (anna.path / "roster.json").unlink()  # a preview comes before the site is admitted
+    assert preview(anna, file).phantoms == 2
+
+
+def test_data_that_do_not_fit_are_said(anna, tmp_path):
+    np.savez(tmp_path / "anna.npz", X=np.full((20, 2), 3.0), y=np.repeat(["a", "b"], 10))
+    with pytest.raises(InputError, match="anna"):
+        preview(anna, federation(tmp_path))
+
+
+def test_phantoms_stay_within_the_farthest_row():
+    rng = np.random.default_rng(0)
+    own = SiteData("anna", rng.normal(size=(50, 3)), np.repeat(["a", "b"], 25))
+    phantom = shaken(own, rng, "phantom-1")
+    norms = [np.linalg.norm(site.X, axis=1) for site in (own, phantom)]
+    assert norms[1].max() <= norms[0].max() * (1 + 1e-12)
+    assert not (phantom.X == own.X).any()
+    np.testing.assert_array_equal(phantom.y, own.y)
+    still = shaken(SiteData("z", np.zeros((3, 2)), ["a", "a", "b"]), rng, "p")
+    assert np.isfinite(still.X).all()

@@ -1,0 +1,161 @@
+"""The aggregations: their definitions, what they bear, and what they commute with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative.aggregation import (
+    NAMES,
+    aggregate,
+    geometric_median,
+    krum,
+    mean,
+    median,
+    trimmed_mean,
+)
+
+numbers = st.integers(-1000, 1000).map(lambda value: value / 8)
+tables = st.tuples(st.integers(3, 9), st.integers(1, 4)).flatmap(
+    lambda shape: arrays(float, shape, elements=numbers)
+)
+
+
+def one(name, vectors, weights=None):
+    weights = np.ones(len(vectors)) if weights is None else weights
+    return aggregate(name, np.asarray(vectors, float), np.asarray(weights, float), trim=0.2, bad=None)
+
+
+def test_mean_by_hand():
+    assert mean(np.array([[1.0, 0.0], [4.0, 6.0]]), np.array([2.0, 1.0])) == pytest.approx([2.0, 2.0])
+
+
+def test_median_by_hand():
+    assert median(np.array([[1.0], [9.0], [2.0], [4.0]]), np.ones(4)) == pytest.approx([3.0])
+
+
+def test_trimmed_mean_by_hand():
+    values = np.array([[5.0], [1.0], [2.0], [1000.0], [-1000.0]])
+    assert trimmed_mean(values, np.ones(5), trim=0.2) == pytest.approx([8 / 3])
+    assert trimmed_mean(values, np.ones(5), trim=0.0) == pytest.approx([8 / 5])
+    assert trimmed_mean(values, np.ones(5), trim=0.5) == pytest.approx([2.0])  # all but the middle
+
+
+def test_krum_by_its_definition():
+    """Blanchard et al. 2017: the vector with the least sum of squared distances to its n − f − 2 nearest."""
+    rng = np.random.default_rng(0)
+    for n, bad in ((5, 1), (7, 2), (9, 0), (6, 1)):
+        vectors = rng.normal(size=(n, 3))
+        scores = []
+        for i in range(n):
+            gaps = sorted(float(((vectors[i] - vectors[j]) ** 2).sum()) for j in range(n) if j != i)
+            scores.append(sum(gaps[: n - bad - 2]))
+        assert krum(vectors, np.ones(n), bad=bad) == pytest.approx(vectors[int(np.argmin(scores))])
+
+
+def test_geometric_median_by_hand():
+    # A triangle's point of least distances sees all sides under 120°: for an equilateral one, the centre.
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+    assert geometric_median(corners, np.ones(3)) == pytest.approx(corners.mean(axis=0), abs=1e-8)
+    # With an angle of more than 120° it is that corner itself.
+    flat = np.array([[0.0, 0.0], [1.0, 0.05], [-1.0, 0.05]])
+    assert geometric_median(flat, np.ones(3)) == pytest.approx([0.0, 0.0], abs=1e-6)
+    # On a line it is the weighted median.
+    line = np.array([[0.0], [1.0], [10.0]])
+    assert geometric_median(line, np.array([1.0, 1.0, 5.0])) == pytest.approx([10.0], abs=1e-6)
+
+
+def test_geometric_median_goes_on_from_one_of_the_vectors():
+    # Here the mean, where the steps begin, is one of the vectors, but not the median.
+    values = np.array([[0.0], [3.0], [-1.0], [-1.0], [-1.0]])
+    assert geometric_median(values, np.ones(5)) == pytest.approx([-1.0], abs=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables)
+def test_geometric_median_is_no_worse_than_any_vector_or_the_mean(vectors):
+    found = geometric_median(vectors, np.ones(len(vectors)))
+
+    def total(at):
+        return np.linalg.norm(vectors - at, axis=1).sum()
+
+    best = min(total(at) for at in [*vectors, vectors.mean(axis=0)])
+    assert total(found) <= best * (1 + 1e-4) + 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables, st.sampled_from(NAMES), st.randoms(use_true_random=False))
+def test_the_order_of_sites_does_not_matter(vectors, name, random):
+    order = list(range(len(vectors)))
+    random.shuffle(order)
+    if name == "krum":  # of two equally good vectors it takes the first
+        vectors = vectors + np.arange(len(vectors))[:, None] ** 2 * 1e3
+    found, again = one(name, vectors), one(name, vectors[order])
+    if name == "geometric":  # on a line, every point between the middle two may be a median: all cost the same
+        found, again = (np.linalg.norm(vectors - point, axis=1).sum() for point in (found, again))
+    assert again == pytest.approx(found, abs=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables, st.sampled_from(NAMES), st.integers(-50, 50), st.sampled_from([0.5, 2.0, 4.0]))
+def test_moving_and_stretching_all_moves_and_stretches_the_result(vectors, name, shift, stretch):
+    if name == "krum":
+        vectors = vectors + np.arange(len(vectors))[:, None] ** 2 * 1e3
+    moved, expected = one(name, stretch * vectors + shift), stretch * one(name, vectors) + shift
+    if name == "geometric":  # on a line, many points may be as good
+        there = stretch * vectors + shift
+        moved, expected = (np.linalg.norm(there - point, axis=1).sum() for point in (moved, expected))
+    assert moved == pytest.approx(expected, abs=2e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables, st.sampled_from(NAMES))
+def test_the_result_lies_in_the_box_of_the_vectors(vectors, name):
+    found = one(name, vectors)
+    assert (found >= vectors.min(axis=0) - 1e-6).all()
+    assert (found <= vectors.max(axis=0) + 1e-6).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(NAMES), st.integers(1, 8), arrays(float, 3, elements=numbers))
+def test_all_alike_gives_the_same(name, count, vector):
+    assert one(name, np.tile(vector, (count, 1))) == pytest.approx(vector, abs=1e-7)
+
+
+@pytest.mark.parametrize(("name", "liars"), [("median", 4), ("trimmed", 1), ("krum", 3), ("geometric", 4)])
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_robust_ones_bear_liars(name, liars, size):
+    rng = np.random.default_rng(1)
+    honest = rng.normal(size=(9 - liars, 4))
+    lies = size * (1 + rng.random(size=(liars, 4)))
+    found = one(name, np.vstack([honest, lies]))
+    assert np.linalg.norm(found) < 8
+    assert np.linalg.norm(one("mean", np.vstack([honest, lies]))) > size / 10
+
+
+@pytest.mark.parametrize("name", ["median", "trimmed", "krum", "geometric"])
+def test_they_break_when_most_lie(name):
+    vectors = np.vstack([np.zeros((3, 2)), np.full((6, 2), 1e4) + np.arange(6)[:, None]])
+    assert np.linalg.norm(one(name, vectors)) > 1e3
+
+
+def test_weights_count_in_mean_and_geometric_median_only():
+    vectors, weights = np.array([[0.0], [1.0], [10.0]]), np.array([100.0, 1.0, 1.0])
+    assert one("mean", vectors, weights)[0] < 0.2
+    assert one("geometric", vectors, weights)[0] == pytest.approx(0.0, abs=1e-6)
+    assert one("median", vectors, weights)[0] == 1.0
+
+
+def test_krum_with_hardly_any_sites():
+    assert one("krum", [[3.0]]) == pytest.approx([3.0])
+    assert one("krum", [[3.0], [4.0]])[0] in (3.0, 4.0)
+    assert krum(np.array([[0.0], [1.0], [5.0]]), np.ones(3), bad=2)[0] in (0.0, 1.0)
+
+
+def test_unknown_name():
+    with pytest.raises(InputError, match="aggregation='mode' is unknown; there are: mean, median"):
+        one("mode", [[1.0]])

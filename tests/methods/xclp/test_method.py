@@ -1,0 +1,376 @@
+"""The secure conversation against its plain twin, against lost sites, and against wrong input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Message, Question, decode, unpack
+from fedgeom.federation.method import Method
+from fedgeom.federation.site import answers
+from fedgeom.methods.xclp import method as xclp_method
+from fedgeom.methods.xclp.anchored_site import XclpSite
+from fedgeom.methods.xclp.messages import Spread
+from fedgeom.methods.xclp.plain import plain
+from fedgeom.methods.xclp.scores import labels_and_confidence
+
+CLASSES = 3
+
+
+def cones(
+    n_sites: int = 3, rows: int = 14, labelled: float = 0.4, seed: int = 0, noise: float = 0.25
+) -> list[SiteData]:
+    """Draw classes as cones around random directions; some rows have labels, -1 means none."""
+    rng, d = np.random.default_rng(seed), 6
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0][:CLASSES]
+    y = np.arange(n_sites * rows) % CLASSES
+    X = axes[y] * rng.uniform(1, 3, (len(y), 1)) + noise * rng.normal(size=(len(y), d))
+    shown = np.where(rng.random(len(y)) < labelled, y, -1)
+    return fedgeom.split(X, shown, n_sites, seed=seed, extra={"truth": y})
+
+
+def twin(sites: list[SiteData], method: fedgeom.XCLP, seed: int = 0):
+    return plain(
+        [(site.X, site.y) for site in sites],
+        variant=method.variant,
+        graph=method.graph,
+        L=method.bits,
+        k=method.neighbours,
+        alpha=method.alpha,
+        prior=method.prior,
+        confidence=method.confidence,
+        seed=seed,
+        anchors=method.anchors,
+        m=method.code,
+        rounds=method.rounds,
+        least=method.least_cell,
+    )
+
+
+def assert_same(run: fedgeom.Run, sites: list[SiteData], other) -> None:
+    names = np.array([*map(str, other.names), ""])
+    for site, found in zip(sites, other.sites, strict=True):
+        assert run.labels[site.name].tolist() == names[found.codes].tolist()
+        assert np.allclose(run.confidences[site.name], found.confidence, atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["ours", "paper", "code"])
+@pytest.mark.parametrize("hamming", ["ot", "bfv"])
+def test_secure_equals_plain_over_pairs(variant: str, hamming: str) -> None:
+    if hamming == "bfv":
+        pytest.importorskip("seal", reason="needs seal-python")
+    sites = cones()
+    method = fedgeom.XCLP(bits=256, variant=variant, hamming=hamming, hidden_projection=False)
+    assert_same(fedgeom.run(method, sites, seed=3), sites, twin(sites, method, seed=3))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_secure_equals_plain_through_anchors(seed: int) -> None:
+    sites = cones(4, rows=30)
+    method = fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, least_cell=3)
+    run = fedgeom.run(method, sites, seed=seed)
+    assert_same(run, sites, twin(sites, method, seed=seed))
+    again = fedgeom.run(method, sites, seed=seed)
+    assert again.model.to_bytes() == run.model.to_bytes()
+
+
+CODE = {
+    "pairs": fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False, confidence="code"),
+    "anchors": fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, least_cell=3, confidence="code"),
+}
+
+
+@pytest.mark.parametrize("variant", ["ours", "paper", "code"])
+@pytest.mark.parametrize("graph", ["pairs", "anchors"])
+def test_confidences_of_the_reference_code_equal_plain(graph: str, variant: str) -> None:
+    sites = cones(4, rows=20, noise=0.6)
+    method = replace(CODE[graph], variant=variant)
+    run = fedgeom.run(method, sites, seed=2)
+    assert_same(run, sites, twin(sites, method, seed=2))
+    before = fedgeom.run(replace(method, confidence="entropy"), sites, seed=2)
+    for site in sites:
+        assert run.labels[site.name].tolist() == before.labels[site.name].tolist()
+    labels = np.concatenate([run.labels[s.name] for s in sites])
+    sure, entropy = (np.concatenate([r.confidences[s.name] for s in sites]) for r in (run, before))
+    names, given, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    assert len(names) == CLASSES
+    assert len(set(sizes)) > 1
+    largest = np.ceil(entropy.max() * 4096) / 4096
+    assert np.allclose(sure, entropy / largest * (len(labels) / (CLASSES * sizes))[given], atol=1e-6)
+
+
+def test_confidences_of_the_reference_code_by_hand() -> None:
+    """Two directions, 18 rows along one and 9 along the other: all are certain, and weigh 27/(2·18) and 27/(2·9)."""
+    X, y = np.eye(3)[[0] * 6 + [1] * 3], np.array([0, *[-1] * 5, 1, -1, -1])
+    sites = [SiteData("a", X, y), *(SiteData(name, X, np.full(9, -1)) for name in "bc")]
+    method = fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1, code=1, confidence="code")
+    run = fedgeom.run(method, sites)
+    for name in "abc":
+        assert run.labels[name].tolist() == ["0"] * 6 + ["1"] * 3
+        assert np.allclose(run.confidences[name], [0.75] * 6 + [1.5] * 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("graph", ["pairs", "anchors"])
+def test_one_more_sum_and_only_where_it_is_wanted(graph: str) -> None:
+    sites = cones(3, rows=12, labelled=0.6)
+    kinds = {}
+    for confidence in ("entropy", "code"):
+        method = replace(CODE[graph], confidence=confidence)
+        run = fedgeom.run(method, sites)
+        kinds[confidence] = XclpSite.sums(method.parameters())
+        told = [entry for entry in run.ledger if "largest confidence of any row" in entry.reveals]
+        assert len(told) == (3 if confidence == "code" else 0)
+    assert kinds["code"] == (*kinds["entropy"], "xclp.label-counts")
+
+
+@pytest.mark.parametrize("step", ["xclp.label-counts", "last sum.confirm", "xclp.weigh"])
+@pytest.mark.parametrize("graph", ["pairs", "anchors"])
+def test_a_site_lost_while_confidences_are_scaled_leaves_the_others_theirs(graph: str, step: str) -> None:
+    sites = cones(5, rows=12, noise=0.6)
+    victim, seen = sites[2].name, []
+
+    def interfere(name: str, request: bytes) -> str | None:
+        kind = unpack(request).kind
+        if name == victim:
+            seen.append(f"last {kind}" if "xclp.label-counts" in seen else kind)
+            return "the process was killed" if step in seen or f"last {step}" in seen else None
+        return None
+
+    run = fedgeom.run(CODE[graph], sites, interfere=interfere)
+    assert set(run.lost) == {victim}
+    others = [site.name for site in sites if site.name != victim]
+    counted = others if step == "xclp.label-counts" else [site.name for site in sites]
+    assert set(run.confidences) == set(others)
+    assert set(run.labels) >= set(others)
+    labels = np.concatenate([run.labels[name] for name in counted])
+    entropy = {name: labels_and_confidence(run.local[name]["scores"])[1] for name in counted}
+    largest = np.ceil(max(map(np.max, entropy.values())) * 4096) / 4096
+    for name in others:
+        sizes = np.array([np.sum(labels == label) for label in run.labels[name]])
+        wanted = entropy[name] / largest * len(labels) / (CLASSES * sizes)
+        assert np.allclose(run.confidences[name], wanted, atol=1e-12)
+
+
+def test_labels_are_found_and_only_the_site_has_them() -> None:
+    sites = cones(4, rows=20, labelled=0.3)
+    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
+    assert right.mean() > 0.9
+    assert not hasattr(run.model, "labels")
+    with pytest.raises(InputError, match="leaves no model with the coordinator"):
+        run.model.predict(sites[0].X)
+
+
+def test_sites_may_be_unlabelled_fully_labelled_or_tiny() -> None:
+    sites = cones(4, rows=20, labelled=1.0)
+    sites[0] = SiteData(sites[0].name, sites[0].X, np.full(len(sites[0]), -1), sites[0].extra)
+    sites[1] = sites[1].take([0])
+    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    assert [len(run.labels[s.name]) for s in sites] == [20, 1, 20, 20]
+    assert np.mean(run.labels[sites[0].name] == sites[0].extra["truth"].astype(str)) > 0.9
+
+
+def test_hiding_which_rows_are_labelled_changes_no_label() -> None:
+    sites, seen = cones(4, rows=12, labelled=0.3), []
+    options = {"bits": 256, "hamming": "ot", "hidden_projection": False}
+    open_ = fedgeom.run(fedgeom.XCLP(**options), sites)
+    hidden = fedgeom.run(
+        fedgeom.XCLP(**options, hide_labelled=True),
+        sites,
+        interfere=lambda name, request: seen.append((name, unpack(request))),
+    )
+    for site in sites:
+        assert hidden.labels[site.name].tolist() == open_.labels[site.name].tolist()
+        assert np.allclose(hidden.local[site.name]["scores"], open_.local[site.name]["scores"], atol=1e-5)
+    columns = [decode(frame.body, Spread).columns.shape for _, frame in seen if frame.kind == Spread.kind]
+    assert columns == [(48, 12)] * 4  # as many columns as rows, whoever has how many labels
+
+
+def test_labels_with_gaps_are_the_same_classes_as_labels_without() -> None:
+    """A column of numbers with gaps is read as floats: 1.0 and 1 are one class."""
+    sites = cones(3, rows=15, labelled=0.6)
+    mixed = [
+        SiteData(sites[0].name, sites[0].X, np.where(sites[0].y < 0, np.nan, sites[0].y.astype(float))),
+        SiteData(sites[1].name, sites[1].X, np.array([None if v < 0 else int(v) for v in sites[1].y], object)),
+        SiteData(sites[2].name, sites[2].X, np.array(["" if v < 0 else str(v) for v in sites[2].y])),
+    ]
+    method = fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False)
+    run = fedgeom.run(method, mixed)
+    assert run.metrics["classes"] == CLASSES
+    assert_same(run, sites, twin(sites, method))
+
+
+class HowSure(Message, frozen=True, kw_only=True):
+    kind = "test.how-sure"
+    reveals = "a mean"
+    mean: float
+
+
+class AskHowSure(Question, frozen=True, kw_only=True):
+    kind = "test.ask-how-sure"
+    answer = HowSure
+
+
+class LearningSite(XclpSite):
+    """A site of another method: it makes features of its own, and goes on with the labels that XCLP found."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.hstack([self.data.X, np.tanh(self.data.X)])
+
+    @answers(AskHowSure)
+    def how_sure(self, ask: AskHowSure) -> HowSure:
+        assert len(self.result()["labels"]) == len(self.data)
+        return HowSure(mean=float(np.mean(self.result()["confidences"])))
+
+
+class Learning(Method):
+    """Spread labels, then go on with them: the outline of Algorithm 2."""
+
+    name = "learning"
+    site = LearningSite
+
+    def __init__(self, step: fedgeom.XCLP):
+        self.step = step
+
+    def parameters(self) -> dict[str, object]:
+        return self.step.parameters()
+
+    def conduct(self, sites: Sites) -> object:
+        model = self.step.conduct(sites)
+        told = sites.ask(AskHowSure(), expect=HowSure)
+        sites.metrics["sure"] = [answer.mean for _, answer in told.items()]
+        return model
+
+
+def test_it_is_a_step_inside_another_method() -> None:
+    sites = cones(3, rows=12, labelled=0.5)
+    step = fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False)
+    run = fedgeom.run(Learning(step), sites)
+    richer = [SiteData(s.name, np.hstack([s.X, np.tanh(s.X)]), s.y) for s in sites]
+    assert_same(run, richer, twin(richer, step))
+    assert len(run.metrics["sure"]) == 3
+
+
+STEPS = [
+    "join.hello",
+    "join.share",
+    "names.seal",
+    "names.open",
+    "xclp.ask-rows",
+    "xclp.begin",
+    "xclp.pass",
+    "xclp.count",
+    "sum.confirm",
+    "xclp.spread",
+    "xclp.collect",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_site_lost_at_any_step_leaves_the_others_a_result(step: str) -> None:
+    sites = cones(5, rows=8)
+    victim, dead = sites[2].name, []
+
+    def interfere(name: str, request: bytes) -> str | None:
+        if name == victim and (dead or unpack(request).kind == step):
+            dead.append(step)
+            return "the process was killed"
+        return None
+
+    method = fedgeom.XCLP(bits=128, hamming="ot", hidden_projection=False)
+    run = fedgeom.run(method, sites, interfere=interfere)
+    assert set(run.lost) == {victim}
+    others = [site for site in sites if site.name != victim]
+    assert set(run.labels) >= {site.name for site in others}
+    if step not in ("xclp.count", "sum.confirm", "xclp.spread", "xclp.collect"):  # before it was in the graph
+        assert_same(run, others, twin(others, method))
+
+
+def test_rows_that_come_later_are_labelled_without_another_run() -> None:
+    whole = cones(3, rows=30, labelled=0.6)
+    old = [site.take(np.arange(24)) for site in whole]
+    new = [site.take(np.arange(24, 30)) for site in whole]
+    pairs = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), old)
+    through = fedgeom.run(fedgeom.XCLP(graph="anchors", anchors=10, rounds=4, least_cell=3), old)
+    for site, later in zip(old, new, strict=True):
+        truth = later.extra["truth"].astype(str)
+        assert np.mean(pairs.model.at(site, pairs.local[site.name]).predict(later.X) == truth) > 0.8
+        assert np.mean(through.model.predict(later.X) == truth) > 0.8
+
+
+def test_the_coordinator_never_sees_labels_and_not_the_hidden_projection() -> None:
+    sites = cones(3, labelled=0.5)
+    marked = [s.relabel({-1: "-1", 0: "zebra-a", 1: "zebra-b", 2: "zebra-c"}) for s in sites]
+    seen: list[bytes] = []
+    run = fedgeom.run(
+        fedgeom.XCLP(bits=128, hamming="ot", classes=("zebra-a", "zebra-b", "zebra-c")),
+        marked,
+        interfere=lambda _, request: seen.append(request),
+    )
+    columns = [entry for entry in run.ledger if entry.kind == "sum.masked"]
+    assert len(columns) == 6
+    assert all("labels of" not in entry.reveals for entry in run.ledger)
+    noisy = cones(3, labelled=0.5, noise=1.0)
+    first = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), noisy, seed=0)
+    second = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), noisy, seed=0)
+    assert any(not np.array_equal(first.local[s.name]["scores"], second.local[s.name]["scores"]) for s in sites), (
+        "a hidden projection is new every time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bits": 100}, "multiple of 8"),
+        ({"alpha": 1.0}, "alpha=1.0"),
+        ({"neighbours": 0}, "neighbours=0"),
+        ({"flip": 0.5}, "flip=0.5"),
+        ({"graph": "tree"}, "tree"),
+        ({"variant": "best"}, "best"),
+        ({"prior": "magic"}, "magic"),
+        ({"hamming": "trust"}, "trust"),
+        ({"confidence": "certain"}, "confidence='certain' is unknown"),
+    ],
+)
+def test_wrong_parameters_say_what_is_wanted(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fedgeom.XCLP(**changes)
+
+
+def test_nothing_to_spread_is_said() -> None:
+    sites = [SiteData(s.name, s.X, np.full(len(s), -1)) for s in cones(3)]
+    for graph in ("pairs", "anchors"):
+        with pytest.raises(InputError, match="nothing to spread"):
+            fedgeom.run(fedgeom.XCLP(bits=64, hamming="ot", graph=graph, classes=("0", "1"), anchors=5), sites)
+
+
+def test_flipped_bits_blur_the_distances_but_labels_stay_mostly_right() -> None:
+    sites = cones(4, rows=20, labelled=0.5)
+    run = fedgeom.run(fedgeom.XCLP(bits=1024, hamming="ot", flip=0.1), sites)
+    right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
+    assert right.mean() > 0.85
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.2])
+def test_what_the_coordinator_opens_is_blurred_by_flips(flip: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows lie at two sites: their distance is 0, or about 2f(1-f)L when both turn bits."""
+    one, two, three = cones(3, rows=10)
+    sites = [one, SiteData(two.name, one.X, two.y), three]
+    build, opened = xclp_method.neighbour_graph, {}
+
+    def look(method: fedgeom.XCLP, distances: dict, places: dict):
+        opened.update(distances)
+        return build(method, distances, places)
+
+    monkeypatch.setattr(xclp_method, "neighbour_graph", look)
+    fedgeom.run(fedgeom.XCLP(bits=2048, hamming="ot", flip=flip), sites)
+    block = next(H for pair, H in opened.items() if set(pair) == {one.name, two.name})
+    assert block.dtype == np.uint16  # two bytes a pair: 50,000 points are 2.3 GiB, not 9.3
+    assert np.diag(block).mean() == pytest.approx(2 * flip * (1 - flip) * 2048, abs=30)

@@ -1,0 +1,240 @@
+"""Private descriptors: the exact Gaussian curve, the sensitivity of the mean, and why bare noise is useless."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from fedgeom.errors import InputError
+from fedgeom.geometry.topology.descriptors import NAMES, betti_curve, describe, descriptor
+from fedgeom.geometry.topology.persistence import rips_diagrams
+from fedgeom.privacy.descriptors import (
+    descriptor_bounds,
+    gaussian_delta,
+    gaussian_sigma,
+    private_descriptor,
+    subsample_and_aggregate,
+)
+
+PLAIN = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
+
+
+class Quiet(np.random.Generator):
+    """A generator without noise, to see what is released before it."""
+
+    def standard_normal(self, *args: object, **kwargs: object) -> np.ndarray:  # type: ignore[override]
+        return np.zeros(args[0])  # type: ignore[arg-type]
+
+
+def quiet(seed: int = 0) -> np.random.Generator:
+    return Quiet(np.random.PCG64(seed))
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(0.5, 1.0), (1.0, 0.1), (2.0, 1.0), (4.0, 0.5), (0.3, 5.0)])
+def test_the_curve_is_the_hockey_stick_divergence(sigma: float, epsilon: float) -> None:
+    """δ(ε) = ∫ max(p(x) − e^ε q(x), 0) dx for the noise about 0 and about the sensitivity, here 1."""
+
+    def excess(x: float) -> float:
+        return float(norm.pdf(x, 1.0, sigma) - np.exp(epsilon) * norm.pdf(x, 0.0, sigma))
+
+    start = 0.5 + epsilon * sigma**2  # where the two densities cross
+    exact, _ = quad(excess, start, start + 40 * sigma, epsabs=1e-13, limit=400)
+    assert gaussian_delta(sigma, 1.0, epsilon) == pytest.approx(exact, rel=1e-6, abs=1e-12)
+    assert gaussian_delta(3 * sigma, 3.0, epsilon) == pytest.approx(exact, rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 50), st.floats(-12, -0.5), st.floats(1e-3, 1e3))
+def test_sigma_keeps_delta_and_a_little_less_does_not(
+    epsilon: float, log_delta: float, sensitivity: float
+) -> None:
+    delta = 10.0**log_delta
+    sigma = gaussian_sigma(epsilon, delta, sensitivity)
+    assert gaussian_delta(sigma, sensitivity, epsilon) <= delta
+    assert gaussian_delta(0.999 * sigma, sensitivity, epsilon) > delta
+
+
+def test_known_values_of_sigma() -> None:
+    assert gaussian_sigma(1.0, 1e-5, 1.0) == pytest.approx(3.730632, rel=1e-5)
+    assert gaussian_sigma(1.0, 1e-5, 7.0) == pytest.approx(7 * gaussian_sigma(1.0, 1e-5, 1.0))
+    assert gaussian_sigma(0.5, 1e-5, 1.0) < np.sqrt(2 * np.log(1.25e5)) / 0.5  # the textbook's noise is larger
+    assert gaussian_sigma(1.0, 1e-5, 0.0) == gaussian_delta(1.0, 0.0, 1.0) == 0.0
+    assert gaussian_delta(1e-3, 1.0, 1.0) == pytest.approx(1.0)
+    assert gaussian_delta(1.0, 1.0, 900.0) == 0.0  # e^900 is beyond a double
+
+
+def test_one_row_moves_the_thresholds_and_with_them_the_whole_curve() -> None:
+    """The figure of the module's first lines: √18 · 75 = 318 by one of 80 points on a line."""
+    before = np.append(0.001 * np.arange(77), [0.3, 0.6, 0.9])
+    after = before.copy()
+    after[76] = 1.2  # the row at the end of the evenly spaced ones
+    curves = [describe(rips_diagrams(x[:, None] / 1.2))[:20] for x in (before, after)]
+    np.testing.assert_array_equal(curves[0][:19], np.full(19, 79.0))
+    assert np.linalg.norm(curves[0] - curves[1]) >= np.sqrt(18) * 75
+    assert 318 < np.sqrt(18) * 75 < 319
+
+
+def star(leaves: int) -> np.ndarray:
+    """Unit vectors of R^20 that are pairwise more than 1 apart."""
+    rng, found = np.random.default_rng(0), [*np.eye(20), *-np.eye(20)]
+    while len(found) < leaves:
+        new = rng.choice([-1.0, 1.0], 20) / np.sqrt(20)
+        if max(float(new @ old) for old in found) < 0.45:
+            found.append(new)
+    return np.array(found[:leaves])
+
+
+def test_one_row_joins_all_others_at_fixed_thresholds_in_r20() -> None:
+    leaves = star(79)
+    joined = rips_diagrams(np.vstack([leaves, np.zeros(20)])).h0
+    apart = rips_diagrams(np.vstack([leaves, leaves[0]])).h0
+    assert betti_curve(joined, [1.02])[0] == 0
+    assert betti_curve(apart, [1.02])[0] == 78
+
+
+def test_one_row_fills_a_hundred_loops_in_r20() -> None:
+    corners = np.eye(11) - 1 / 11
+    basis = np.linalg.svd(corners)[2][:10]
+    simplex = corners @ basis.T  # 11 points of R^10
+    none = np.zeros_like(simplex)
+    pair = np.vstack([np.hstack([simplex, none]), np.hstack([none, simplex])])
+    assert len(rips_diagrams(np.vstack([pair, pair[0]])).h1) == 100
+    assert len(rips_diagrams(np.vstack([pair, np.zeros(20)])).h1) == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([None, 0.3, 50.0]))
+def test_one_row_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, radius: float | None) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.random((60, 3))
+    other = X.copy()
+    other[rng.integers(60)] = rng.normal(size=3) * 100
+    options = {"epsilon": 1.0, "delta": 1e-5, "block_rows": 12, "radius": radius}
+    a, b = (private_descriptor(Y, 0.0, 1.0, rng=quiet(seed), **options) for Y in (X, other))
+    assert a.blocks == 5
+    rounding = np.sqrt(48) * a.sigma * 2.0**-10
+    assert 0 < a.sensitivity <= np.sqrt(48) / 5
+    assert np.linalg.norm(a.values - b.values) <= a.sensitivity + rounding
+
+
+def test_the_bound_is_reached() -> None:
+    """A statistic that jumps from one corner of the box to the other uses all of the sensitivity."""
+    low, high = np.full(3, -2.0), np.full(3, 2.0)
+
+    def released(data: np.ndarray, radius: float | None) -> tuple[np.ndarray, float]:
+        found = subsample_and_aggregate(
+            40,
+            lambda rows: np.full(3, 1e9 * data[rows].sum()),
+            block_rows=10,
+            low=low,
+            high=high,
+            epsilon=50.0,
+            delta=0.1,
+            rng=quiet(),
+            radius=radius,
+        )
+        return found.values, found.sensitivity
+
+    data, other = np.zeros(40), np.zeros(40)
+    data[5], other[5] = -1.0, 1.0
+    for radius, wanted in ((None, np.sqrt(3) / 4), (0.25, 0.5 / 4), (9.0, np.sqrt(3) / 4)):
+        (a, sensitivity), (b, _) = released(data, radius), released(other, radius)
+        assert sensitivity == pytest.approx(wanted)
+        assert np.linalg.norm(a - b) == pytest.approx(wanted, rel=1e-2)
+
+
+def test_blocks_are_disjoint_and_of_equal_size() -> None:
+    seen: list[np.ndarray] = []
+
+    def statistic(rows: np.ndarray) -> list[float]:
+        seen.append(rows)
+        return [1.0]
+
+    subsample_and_aggregate(47, statistic, block_rows=10, low=0, high=1, **PLAIN)
+    assert [len(rows) for rows in seen] == [10] * 4
+    assert len(set(np.concatenate(seen).tolist())) == 40
+
+
+def test_the_noise_has_the_stated_deviation_and_many_releases_share_the_budget() -> None:
+    options = {"block_rows": 10, "low": 0, "high": np.ones(3000), "epsilon": 1.0, "delta": 1e-5}
+    rng = np.random.default_rng(int.from_bytes(os.urandom(32), "little"))
+    one, four = (
+        subsample_and_aggregate(100, lambda rows: np.full(3000, 0.5), rng=rng, releases=r, **options)
+        for r in (1, 4)
+    )
+    for found in (one, four):
+        assert np.std(found.values - 0.5) == pytest.approx(found.sigma, rel=0.1)
+        assert abs(np.mean(found.values) - 0.5) < 6 * found.sigma / np.sqrt(3000)
+    assert four.sigma == pytest.approx(2 * one.sigma)
+    assert one.sigma == pytest.approx(gaussian_sigma(1.0, 1e-5, np.sqrt(3000) / 10))
+    assert not np.array_equal(one.values, four.values)
+
+
+def test_what_it_costs_is_what_the_first_lines_say() -> None:
+    c = gaussian_sigma(1.0, 1e-5, 1.0)
+    assert [int(np.ceil(c * d / 0.1)) for d in (np.sqrt(48), 2.0, 1.0)] == [259, 75, 38]
+
+
+def test_a_statistic_beyond_its_bounds_or_not_a_number_is_clipped() -> None:
+    options = {"block_rows": 5, "low": [0, 0, -1], "high": [1, 1, 1], "epsilon": 50.0, "delta": 0.1}
+    found = subsample_and_aggregate(20, lambda rows: [np.nan, np.inf, -7], rng=quiet(), **options)
+    np.testing.assert_allclose(found.values, [0, 1, 0], atol=1e-12)
+
+
+def test_many_blocks_come_near_the_descriptor_of_a_block() -> None:
+    X = np.random.default_rng(0).random((4000, 2))
+    kept = [NAMES.index("entropy H0"), NAMES.index("amplitude H0")]
+    rng = np.random.default_rng(int.from_bytes(os.urandom(32), "little"))
+    found = private_descriptor(X, 0.0, 1.0, epsilon=2.0, delta=1e-5, rng=rng, coordinates=kept)
+    assert found.blocks == 200
+    high = descriptor_bounds(2)[1][kept]
+    typical = np.mean(
+        [descriptor(X[i : i + 20], scale="none", size_free=True)[kept] for i in range(0, 4000, 20)], 0
+    )
+    np.testing.assert_allclose(found.values, typical / high, atol=6 * found.sigma + 0.01)
+    assert found.sigma < 0.02
+
+
+@pytest.mark.parametrize("d", [1, 2, 20])
+def test_blocks_of_the_unit_box_lie_within_the_public_bounds(d: int) -> None:
+    low, high = descriptor_bounds(d)
+    for seed in range(5):
+        X = np.random.default_rng(seed).random((20, d))
+        phi = descriptor(X, scale="none", size_free=True)
+        assert ((phi >= low) & (phi <= high)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: gaussian_sigma(0.0, 1e-5, 1.0), "epsilon"),
+        (lambda: gaussian_sigma(1.0, 0.0, 1.0), "delta"),
+        (lambda: gaussian_sigma(1.0, 1.0, 1.0), "delta"),
+        (lambda: gaussian_sigma(1.0, 1e-5, np.inf), "sensitivity"),
+        (lambda: private_descriptor(np.zeros((19, 2)), 0, 1, **PLAIN), "one block"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 0, 1, coordinates=[0, 48], **PLAIN), "coordinates"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 0, 1, coordinates=[1, 1], **PLAIN), "coordinates"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 0, 1, coordinates=[], **PLAIN), "coordinates"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 1, 0, **PLAIN), "below"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 0, 1, radius=0.0, **PLAIN), "radius"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 0, 1, centre=2.0, **PLAIN), "centre"),
+        (lambda: private_descriptor(np.zeros((40, 2)), 0, 1, releases=0, **PLAIN), "releases"),
+        (
+            lambda: subsample_and_aggregate(9, lambda r: [1, 2], block_rows=3, low=0, high=1, **PLAIN),
+            "shape",
+        ),
+        (
+            lambda: subsample_and_aggregate(9, lambda r: [1], block_rows=3, low=1, high=1, **PLAIN),
+            "bounds",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused(call: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        call()  # type: ignore[operator]
