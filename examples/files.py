@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import fedgeom
-from fedgeom.data.files import read_site
+from fedgeom.data.readers import read_site
 from fedgeom.data.sets import load_set
 from fedgeom.report.page import write_page
 

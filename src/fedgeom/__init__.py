@@ -4,6 +4,17 @@
 >>> sites = fedgeom.split(X, y, n_sites=3)                          # doctest: +SKIP
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
+
+Running          run, Run, Ledger, Policy, load_model
+Data             SiteData, split, holdout, read_site, load_set
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
+Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
+Classifiers      PoincareSVC, EuclideanSVC
+Errors           FedgeomError, InputError, TooFewSitesError
+To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
+
+Each has a docstring of its own: help(fedgeom.Hulls). Methods are also found by name on the command line:
+``fedgeom methods``. The documentation begins in README.md.
 """
 
 from __future__ import annotations
@@ -14,107 +25,65 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "SiteData": "fedgeom.data.sites",
-    "split": "fedgeom.data.sites",
-    "holdout": "fedgeom.data.sites",
-    "read_site": "fedgeom.data.files",
-    "load_set": "fedgeom.data.sets",
-    "run": "fedgeom.engines.run",
-    "Run": "fedgeom.engines.run",
-    "Ledger": "fedgeom.federation.ledger",
-    "Policy": "fedgeom.federation.policy",
-    "Hulls": "fedgeom.methods.hulls.method",
-    "Moments": "fedgeom.methods.moments.method",
-    "XCLP": "fedgeom.methods.xclp.method",
-    "PTopoFL": "fedgeom.methods.ptopofl.method",
-    "Shrunk": "fedgeom.methods.shrunk.method",
-    "FedAvg": "fedgeom.methods.iterative.algorithms.fedavg",
-    "FedProx": "fedgeom.methods.iterative.algorithms.fedprox",
-    "Scaffold": "fedgeom.methods.iterative.algorithms.scaffold",
-    "FedDyn": "fedgeom.methods.iterative.algorithms.feddyn",
-    "FedAdam": "fedgeom.methods.iterative.algorithms.fedopt",
-    "FedYogi": "fedgeom.methods.iterative.algorithms.fedopt",
-    "Ditto": "fedgeom.methods.iterative.algorithms.ditto",
-    "PFedMe": "fedgeom.methods.iterative.algorithms.pfedme",
-    "FedPer": "fedgeom.methods.iterative.algorithms.fedper",
-    "LocalOnly": "fedgeom.methods.iterative.algorithms.local_only",
-    "Interpolated": "fedgeom.methods.iterative.algorithms.interpolated",
-    "load_model": "fedgeom.methods",
-    "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
+    "Algorithm": "fedgeom.methods.iterative.algorithm",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FedgeomError": "fedgeom.errors",
     "InputError": "fedgeom.errors",
+    "Ledger": "fedgeom.federation.ledger",
+    "Method": "fedgeom.federation.method",
+    "Model": "fedgeom.federation.model",
+    "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
+    "Policy": "fedgeom.federation.policy",
+    "Run": "fedgeom.federation.results",
+    "Site": "fedgeom.protocols.site",
+    "SiteData": "fedgeom.data.sites",
+    "TooFewSitesError": "fedgeom.errors",
+    "holdout": "fedgeom.data.sites",
+    "load_model": "fedgeom.methods.catalogue",
+    "load_set": "fedgeom.data.sets",
+    "read_site": "fedgeom.data.readers",
+    "run": "fedgeom.engines.run",
+    "split": "fedgeom.data.sites",
 }
-
-__all__ = [
-    "XCLP",
-    "Ditto",
-    "EuclideanSVC",
-    "FedAdam",
-    "FedAvg",
-    "FedDyn",
-    "FedPer",
-    "FedProx",
-    "FedYogi",
-    "FedgeomError",
-    "Hulls",
-    "InputError",
-    "Interpolated",
-    "Ledger",
-    "LocalOnly",
-    "Moments",
-    "PFedMe",
-    "PTopoFL",
-    "PoincareSVC",
-    "Policy",
-    "Run",
-    "Scaffold",
-    "Shrunk",
-    "SiteData",
-    "__version__",
-    "holdout",
-    "load_model",
-    "load_set",
-    "read_site",
-    "run",
-    "split",
-]
+_ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
-    from fedgeom.data.files import read_site
-    from fedgeom.data.sets import load_set
-    from fedgeom.data.sites import SiteData, holdout, split
-    from fedgeom.engines.run import Run, run
-    from fedgeom.errors import FedgeomError, InputError
-    from fedgeom.federation.ledger import Ledger
-    from fedgeom.federation.policy import Policy
-    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-    from fedgeom.methods import load_model
-    from fedgeom.methods.hulls.method import Hulls
-    from fedgeom.methods.iterative.algorithms.ditto import Ditto
-    from fedgeom.methods.iterative.algorithms.fedavg import FedAvg
-    from fedgeom.methods.iterative.algorithms.feddyn import FedDyn
-    from fedgeom.methods.iterative.algorithms.fedopt import FedAdam, FedYogi
-    from fedgeom.methods.iterative.algorithms.fedper import FedPer
-    from fedgeom.methods.iterative.algorithms.fedprox import FedProx
-    from fedgeom.methods.iterative.algorithms.interpolated import Interpolated
-    from fedgeom.methods.iterative.algorithms.local_only import LocalOnly
-    from fedgeom.methods.iterative.algorithms.pfedme import PFedMe
-    from fedgeom.methods.iterative.algorithms.scaffold import Scaffold
-    from fedgeom.methods.moments.method import Moments
-    from fedgeom.methods.ptopofl.method import PTopoFL
-    from fedgeom.methods.shrunk.method import Shrunk
-    from fedgeom.methods.xclp.method import XCLP
+    from fedgeom.data.readers import read_site as read_site
+    from fedgeom.data.sets import load_set as load_set
+    from fedgeom.data.sites import SiteData as SiteData
+    from fedgeom.data.sites import holdout as holdout
+    from fedgeom.data.sites import split as split
+    from fedgeom.engines.run import run as run
+    from fedgeom.errors import FedgeomError as FedgeomError
+    from fedgeom.errors import InputError as InputError
+    from fedgeom.errors import TooFewSitesError as TooFewSitesError
+    from fedgeom.federation.ledger import Ledger as Ledger
+    from fedgeom.federation.method import Method as Method
+    from fedgeom.federation.model import Model as Model
+    from fedgeom.federation.policy import Policy as Policy
+    from fedgeom.federation.results import Run as Run
+    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC as EuclideanSVC
+    from fedgeom.geometry.hyperbolic.svm import PoincareSVC as PoincareSVC
+    from fedgeom.methods import *  # noqa: F403
+    from fedgeom.methods.catalogue import load_model as load_model
+    from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+    from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that importing the package stays quick."""
-    if name not in _HOMES:
+    if name.startswith("_"):
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    home = importlib.import_module(_HOMES.get(name, "fedgeom.methods"))
+    try:
+        value = getattr(home, _ALIASES.get(name, name))
+    except AttributeError:
+        raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)") from None
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    methods = importlib.import_module("fedgeom.methods")
+    classes = [name for name, value in vars(methods).items() if isinstance(value, type)]
+    return sorted(["__version__", *_HOMES, *classes])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.checks import check_table
-from fedgeom.data.files import read_rows, read_site, same_columns
+from fedgeom.data.readers import read_rows, read_site, same_columns
 from fedgeom.data.sites import SiteData, holdout
 from fedgeom.errors import InputError
 

@@ -40,7 +40,8 @@ def methods() -> None:
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
-    from fedgeom.methods import METHODS, method_class
+    from fedgeom.federation.method import METHODS
+    from fedgeom.methods.catalogue import method_class
 
     screen = console()
     for name in METHODS:
@@ -51,21 +52,12 @@ def methods() -> None:
             continue
         screen.print(f"[bold]{name}[/bold]  {escape(_sentence(cls))}")
         screen.print("  leaves the site:")
-        for line in _leaves(cls, name):
+        for line in cls.leaves():
             screen.print(f"  - {escape(line)}")
 
 
 def _sentence(cls: type[Any]) -> str:
     return (cls.__doc__ or "").strip().partition("\n")[0]
-
-
-def _leaves(cls: type[Any], name: str) -> list[str]:
-    """Return what the answers to a method's own questions reveal, each once."""
-    if hasattr(cls, "leaves"):  # rows of the training table share their questions, and know which they use
-        return list(cls.leaves())
-    own = [question for kind, question in cls.site.understands().items() if kind.startswith(f"{name}.")]
-    found = [question.answer_reveals or question.answer.reveals for question in own]
-    return list(dict.fromkeys(line for line in found if not line.startswith("nothing"))) or ["nothing"]
 
 
 def data() -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from rich.markup import escape
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.storage import write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedgeom.engines.run import Run
+    from fedgeom.federation.results import Run
     from fedgeom.report.naming import Truth
 
 
@@ -39,12 +38,11 @@ def new_folder(base: str | Path) -> Path:
 
 @contextmanager
 def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
-    """See to it that an interrupted command leaves a folder that says so; say where it is and how to go on."""
+    """Say where an interrupted command left its folder and how to go on; a folder that stayed empty is removed."""
     try:
         yield
     except KeyboardInterrupt:
         if (folder / "config.json").exists():
-            _write_status(folder, "interrupted", "stopped by the user")
             out.print(f"\nInterrupted. What happened so far is in {escape(str(folder))}", soft_wrap=True)
             if again and (folder / "resume").exists():
                 out.print(f"to go on: {escape(again)}", soft_wrap=True)
@@ -54,12 +52,6 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
     finally:
         if not any(folder.iterdir()):
             folder.rmdir()  # refused before anything was written
-
-
-def _write_status(folder: Path, state: str, detail: str) -> None:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    text = msgspec.json.encode({"state": state, "detail": detail, "time": now})
-    (folder / "status.json").write_bytes(msgspec.json.format(text) + b"\n")
 
 
 def show(
@@ -77,15 +69,15 @@ def show(
 
     folder = run.folder
     assert folder is not None, "the commands always record their runs"
-    in_disc = hasattr(run.model, "to_disc")
+    in_disc = run.model.in_disc
     for site, reason in run.lost.items():
         out.print(f"[yellow]{escape(site)} was lost: {escape(reason)}[/yellow]")
     if any(len(part) for part in test):
-        from fedgeom.evaluation.baselines import compare, score
+        from fedgeom.evaluation.comparison import evaluate
 
         with out.status("training on pooled rows, and at each site alone, to compare"):
-            comparison = compare(run, train, test, truth=truth, C=C) if in_disc else score(run, test)
-        _keep(folder / page.COMPARISON, comparison)
+            comparison = evaluate(run, train, test, truth=truth, C=C)
+        write_json(folder / page.COMPARISON, comparison)
         out.print(tables.comparison_table(comparison))
         out.print()
     out.print(tables.ledger_table(run.ledger))
@@ -94,7 +86,7 @@ def show(
     out.print()
     if any("names" in result for result in run.local.values()):
         naming = read_naming(run.local, truth)
-        _keep(folder / page.NAMES, naming)
+        write_json(folder / page.NAMES, naming)
         out.print(tables.naming_table(naming))
         out.print(tables.naming_verdict(naming))
         out.print()
@@ -107,7 +99,3 @@ def show(
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
     out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
     out.print(f"record   {escape(str(folder))}", soft_wrap=True)
-
-
-def _keep(file: Path, content: Any) -> None:
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")

@@ -12,7 +12,10 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")],
     file: Annotated[Path, typer.Argument(help="The rows: .csv, .tsv, .npz, .parquet or .h5ad.")],
     site: Annotated[
-        str | None, typer.Option(help="Answer in this site's words (needs the folder of a run as MODEL).")
+        str | None,
+        typer.Option(
+            help="Use this site's own model: its words, its scale, its personal model. Needs the folder of a run."
+        ),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(help="The features, with commas between; all but the label if not given.")
@@ -25,7 +28,7 @@ def predict(
 ) -> None:
     """Give every row of a file its class, as CSV.
 
-    A model with a joint map scales columns by the rows of the file, so these should all be of one site.
+    Without --site, a model with a joint map scales columns by the rows of the file, which should all be of one site.
     """
     import csv
     import sys
@@ -33,17 +36,15 @@ def predict(
     import numpy as np
 
     from fedgeom.cli.screen import complain
-    from fedgeom.data.files import read_rows
+    from fedgeom.data.readers import read_rows
     from fedgeom.errors import InputError
-    from fedgeom.methods import load_model
+    from fedgeom.methods.catalogue import load_model
 
-    joint = load_model(model / "model.safetensors" if model.is_dir() else model)
+    chosen = load_model(model) if site is None else load_model(site_model(model, site))
     wanted = columns.split(",") if columns and "," in columns else columns
     X, y = read_rows(file, columns=wanted, label=label)
-    if site is not None:
-        joint = joint.named(_names(model, site))
-    found = joint.predict(X)
-    sure = joint.predict_proba(X).max(axis=1).tolist() if hasattr(joint, "predict_proba") else [""] * len(X)
+    found = chosen.predict(X)
+    sure = chosen.predict_proba(X).max(axis=1).tolist() if hasattr(chosen, "predict_proba") else [""] * len(X)
     if out is not None and out.exists():
         raise InputError(f"{out} exists; choose another file or remove it")
     target = sys.stdout if out is None else out.open("w", newline="", encoding="utf-8")
@@ -58,16 +59,16 @@ def predict(
         complain(f"{np.mean(found == y):.3f} of {len(y)} rows agree with {label!r}", style="green")
 
 
-def _names(run: Path, site: str) -> dict[str, int]:
-    """Return what a site's names mean, from the run's folder."""
-    import msgspec
-
+def site_model(run: Path, site: str) -> Path:
+    """Return where a site's own model is in the folder of a run: in its words, or its personal one."""
     from fedgeom.errors import InputError
+    from fedgeom.federation.record import file_name
 
-    known: dict[str, dict[str, int]] = {}
-    for path in sorted((run / "sites").glob("*.json")) if run.is_dir() else []:
-        content = msgspec.json.decode(path.read_bytes())
-        known[content["site"]] = content.get("names", {})
-    if not known.get(site):
-        raise InputError(f"{run} knows no names of a site {site!r}; it has those of {', '.join(known) or 'none'}")
-    return known[site]
+    file = run / "sites" / f"{file_name(site)}.safetensors"
+    if not file.is_file():
+        known = sorted(one.stem for one in (run / "sites").glob("*.safetensors")) if run.is_dir() else []
+        raise InputError(
+            f"{run} holds no model of a site {site!r}; it has those of {', '.join(known) or 'none'}. Give the folder "
+            "of a run, and the name of one of its sites"
+        )
+    return file

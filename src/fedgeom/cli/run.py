@@ -40,7 +40,7 @@ def run(
         )
     begun = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
     chosen = begun if seed is None else seed
-    sites = [method.understood(site) for site in read_sites(federation, plan)]
+    sites = [method.normalise_labels(site) for site in read_sites(federation, plan)]
     parts = [holdout(site, plan.holdout, chosen) for site in sites]
     train, test = [a for a, _ in parts], [b for _, b in parts]
     folder = resume or new_folder(out or Path("runs") / federation.stem)

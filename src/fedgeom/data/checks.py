@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
 import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
 
-def check_table(site: SiteData, *, least_points: int) -> list[str]:
+def check_table(site: SiteData, *, min_rows: int) -> list[str]:
     """Refuse empty tables, numbers that are not finite, missing labels and classes too small to hide a patient in.
 
     Returns the site's label names, sorted.
     """
+    check_finite(site)
+    without = len(site) - int(site.has_label.sum())
+    if without:
+        raise InputError(
+            f"site {site.name!r}: {without} of {len(site)} rows have no label, which this method cannot use: label "
+            "them, leave them out with drop_unlabelled, or let XCLP find their labels"
+        )
+    names, counts = np.unique(site.y.astype(str), return_counts=True)
+    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < min_rows]
+    if few:
+        raise InputError(
+            f"site {site.name!r} has classes with fewer than {min_rows} rows: {', '.join(few)}; what so few "
+            "rows send is the patients themselves: merge or drop these classes (or lower min_rows knowingly)"
+        )
+    return list(names.tolist())
+
+
+def check_finite(site: SiteData) -> None:
+    """Refuse a table without rows, or with numbers that are not finite, naming the first of them."""
     if len(site) == 0:
         raise InputError(f"site {site.name!r} has no rows; leave it out of the federation")
     bad = np.argwhere(~np.isfinite(site.X))
@@ -22,17 +44,27 @@ def check_table(site: SiteData, *, least_points: int) -> list[str]:
             f"site {site.name!r}: row {row}, column {column} is {site.X[row, column]}; finite numbers are wanted: "
             "impute, or drop the row"
         )
-    without = len(site) - int(site.has_label.sum())
-    if without:
-        raise InputError(
-            f"site {site.name!r}: {without} of {len(site)} rows have no label, which this method cannot use: label "
-            "them, leave them out with drop_unlabelled, or let XCLP find their labels"
-        )
-    names, counts = np.unique(site.y.astype(str), return_counts=True)
-    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least_points]
-    if few:
-        raise InputError(
-            f"site {site.name!r} has classes with fewer than {least_points} rows: {', '.join(few)}; what so few "
-            "rows send is the patients themselves: merge or drop these classes (or lower least_points knowingly)"
-        )
-    return list(names.tolist())
+
+
+def check_known_labels(site: str, names: Iterable[str], classes: Sequence[str] | None) -> None:
+    """Refuse labels that are not among the agreed classes, where classes were agreed on."""
+    unknown = sorted(set(names) - set(classes)) if classes else []
+    if unknown:
+        raise InputError(f"site {site!r}: labels outside the agreed classes: {', '.join(unknown[:8])}")
+
+
+def check_columns(columns: Mapping[str, int]) -> None:
+    """Raise `InputError`, naming the odd ones out, unless all sites have the same number of columns."""
+    counts = Counter(columns.values())
+    if len(counts) > 1:
+        usual = counts.most_common(1)[0][0]
+        odd = ", ".join(f"{name!r} has {n}" for name, n in sorted(columns.items()) if n != usual)
+        raise InputError(f"sites must have the same columns: most have {usual}, but site {odd}")
+
+
+def check_two_classes(sites: Sequence[SiteData]) -> set[str]:
+    """Return the labels that occur at any site; refuse sites that have one class in all."""
+    present = {str(name) for site in sites for name in site.classes.tolist()}
+    if len(present) < 2:
+        raise InputError(f"all sites together have one class, {', '.join(present)}; a classifier needs two")
+    return present

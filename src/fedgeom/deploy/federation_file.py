@@ -85,7 +85,7 @@ def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
     """Read the sites' files; their paths are relative to the federation file."""
-    from fedgeom.data.files import read_site, same_columns
+    from fedgeom.data.readers import read_site, same_columns
 
     if not federation.sites:
         raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")

@@ -170,7 +170,7 @@ def reveals(method: str, question: str, answered: str) -> str:
 
 def read_data(folder: SiteFolder) -> SiteData:
     """Read the site's table, as site.toml says."""
-    from fedgeom.data.files import read_site
+    from fedgeom.data.readers import read_site
 
     config = folder.config()
     return read_site(

@@ -7,7 +7,6 @@ exactly as on an engine that starts a process per question.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
@@ -15,11 +14,17 @@ from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.site import Badge, Host
+from fedgeom.federation.record import SiteResult
+from fedgeom.federation.site import SiteIdentity, SiteRunner
+
+Interfere = Callable[[str, bytes], str | None]
+"""From a site's name and the question's bytes to a reason to lose the site, or None."""
 
 
 class EmbeddedEngine:
-    """Carries bytes between the coordinator and site hosts in the same process."""
+    """Carries bytes between the coordinator and site runners in the same process."""
+
+    name = "embedded"
 
     def __init__(
         self,
@@ -27,7 +32,7 @@ class EmbeddedEngine:
         sites: Sequence[SiteData],
         *,
         policy: Policy | None = None,
-        interfere: Callable[[str, bytes], str | None] | None = None,
+        interfere: Interfere | None = None,
         identities: Mapping[str, Identity] | None = None,
         memories: MutableMapping[str, bytes] | None = None,
     ):
@@ -36,12 +41,13 @@ class EmbeddedEngine:
             twice = sorted({name for name in names if names.count(name) > 1})
             raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
         known = identities or {name: Identity.generate() for name in names}
+        self.method = method
         self.roster = roster = Roster({name: known[name].public for name in names})
-        self.hosts = {
-            site.name: Host(
+        self.runners = {
+            site.name: SiteRunner(
                 method.site,
-                method.name,
-                Badge(site.name, known[site.name], roster, policy or Policy()),
+                type(method),
+                SiteIdentity(site.name, known[site.name], roster, policy or Policy()),
                 lambda site=site: site,  # type: ignore[misc]
             )
             for site in sites
@@ -52,12 +58,12 @@ class EmbeddedEngine:
     @property
     def names(self) -> tuple[str, ...]:
         """The sites that can be asked."""
-        return tuple(self.hosts)
+        return tuple(self.runners)
 
-    def check(self, run: bytes, terms: Mapping[str, Any]) -> None:
+    def check(self, run: bytes) -> None:
         """Let every site look at its own data; the first complaint is raised before anything is sent."""
-        for host in self.hosts.values():
-            host.wake(run, None).check(terms)
+        for runner in self.runners.values():
+            runner.restore(run, None).check(self.method)
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
         """Yield each asked site's answer in turn.
@@ -71,17 +77,18 @@ class EmbeddedEngine:
                 yield name, Lost(reason)
                 continue
             try:
-                answer, memory = self.hosts[name].answer(request, self.memories.get(name))
+                answer, memory = self.runners[name].answer(request, self.memories.get(name))
             except DecodeError as error:
                 yield name, Lost(str(error))
                 continue
             self.memories[name] = memory
             yield name, answer
 
-    def results(self, run: bytes) -> dict[str, dict[str, Any]]:
-        """Return what each site itself learnt."""
-        return {
-            name: host.wake(run, self.memories[name]).result()
-            for name, host in self.hosts.items()
-            if self.memories.get(name)
-        }
+    def results(self, run: bytes, *, models: bool) -> dict[str, SiteResult]:
+        """Return what each site itself has in the end, with or without its own model file."""
+        found = {}
+        for name, runner in self.runners.items():
+            if self.memories.get(name):
+                site = runner.restore(run, self.memories[name])
+                found[name] = SiteResult(name, site.result(), site.model_file() if models else b"")
+        return found

@@ -50,11 +50,11 @@ class Answers(Mapping[str, A], Generic[A]):
     def __len__(self) -> int:
         return len(self.came)
 
-    def need(self, least: int, what: str) -> None:
-        """Raise `TooFewSitesError`, naming who is missing and why, when fewer than ``least`` came."""
-        if len(self) < least:
+    def need(self, min_sites: int, what: str) -> None:
+        """Raise `TooFewSitesError`, naming who is missing and why, when fewer than ``min_sites`` came."""
+        if len(self) < min_sites:
             reasons = "".join(f"\n  {name}: {reason}" for name, reason in sorted(self.missing.items()))
-            raise TooFewSitesError(f"{len(self)} sites answered {what}, {least} are needed; missing:{reasons}")
+            raise TooFewSitesError(f"{len(self)} sites answered {what}, {min_sites} are needed; missing:{reasons}")
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,27 @@ class Sites:
         self.ledger = ledger if ledger is not None else Ledger()
         self.listeners: list[Callable[[Event], None]] = []
         self.lost: dict[str, str] = {}
+        """The sites that dropped out, and why."""
+        self.left_out: set[str] = set()
+        """Those of the lost that did answer, but not as was asked."""
         self.seconds: list[tuple[str, float]] = []
         self.metrics: dict[str, Any] = {}
         """What a method wants to report about the run."""
         self.artifacts: dict[str, npt.NDArray[Any]] = {}
         """What a method wants to keep for pictures."""
         self.keepers: list[Callable[[str, bytes], None]] = []
-        self._step = 0
+        self._step, self._kind = 0, ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all sites, including those that were lost."""
         return self._engine.names
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Count a site as lost whose answer came but cannot be used, and tell those who listen."""
+        self.lost[name] = reason
+        self.left_out.add(name)
+        self._tell(self._kind, name, "lost", reason)
 
     def keep(self, name: str, model: bytes) -> None:
         """Keep a model on the way, such as "rounds/0003", where the run keeps anything."""
@@ -125,6 +134,7 @@ class Sites:
             else dict(question)
         )
         self._step += 1
+        self._kind = next((one.kind for one in asked.values()), "")
         bodies: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
         requests = {}
         for name, one in asked.items():
@@ -144,7 +154,7 @@ class Sites:
                 answers.came[name] = outcome
                 self._tell(kind, name, "answered")
         if asked:
-            self.seconds.append((next(iter(asked.values())).kind, time.perf_counter() - began))
+            self.seconds.append((self._kind, time.perf_counter() - began))
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}
         return answers
 

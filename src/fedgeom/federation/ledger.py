@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from fedgeom.errors import InputError
+from fedgeom.federation.frames import as_frame
+from fedgeom.storage import write_file
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +63,14 @@ class Ledger:
             count[1] += entry.bytes
         return [(step, kind, n, size, reveals) for (step, kind, reveals), (n, size) in rows.items()]
 
+    def frame(self) -> Any:
+        """Return the entries as a pandas frame, one row a message, or as records without pandas."""
+        names = Entry.__struct_fields__
+        return as_frame(names, ([getattr(entry, name) for name in names] for entry in self.entries))
+
     def save(self, path: str | Path) -> None:
         """Write the ledger as JSON lines."""
-        Path(path).write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in self.entries))
+        write_file(path, b"".join(msgspec.json.encode(entry) + b"\n" for entry in self.entries))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
@@ -79,3 +88,11 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger: {len(self)} messages from {len(self.sites)} sites, {self.sent():,} bytes>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("step", "message", "sites", "bytes", "reveals"))
+        rows = "".join(
+            f"<tr><td>{step}</td><td>{escape(kind)}</td><td>{n}</td><td>{size:,}</td><td>{escape(reveals)}</td></tr>"
+            for step, kind, n, size, reveals in self.summary()
+        )
+        return f"<table><caption>{escape(repr(self))}</caption><tr>{head}</tr>{rows}</table>"

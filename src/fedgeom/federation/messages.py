@@ -79,14 +79,14 @@ class Question(Message, frozen=True, kw_only=True):
     """What the coordinator asks; ``answer`` is the only type it accepts back.
 
     ``answer_reveals``, where given, says for the ledger what the answer to this very question reveals.
-    ``apart`` names fields that differ from site to site, with the blank that stands for them where all sites
+    ``per_site_fields`` names fields that differ from site to site, with the blank that stands for them where all sites
     check that they were asked the same.
     """
 
     kind: ClassVar[str] = "question"
     answer: ClassVar[type[Message]]
     answer_reveals: ClassVar[str] = ""
-    apart: ClassVar[Mapping[str, Any]] = {}
+    per_site_fields: ClassVar[Mapping[str, Any]] = {}
 
 
 class Refusal(Message, frozen=True, kw_only=True):

@@ -1,45 +1,65 @@
-"""The contract every federated method keeps: parameters, a site class, a conversation, a model."""
+"""The contract every federated method keeps: settings, a site class, a conversation, a model, a plain twin."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
-
-import numpy.typing as npt
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.model import Model
+from fedgeom.federation.registry import Registry
+from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Site
 
-
-class Model(Protocol):
-    """What a run yields: something that predicts and can be saved without pickles."""
-
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return a global class for each row."""
-
-    def tensors(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """Return the arrays and the plain facts that make up the model file."""
+METHODS = Registry("method", "fedgeom.methods")
+"""All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
 
 
-class Method:
-    """The base of all methods; a subclass is a frozen dataclass whose fields are its parameters."""
+@dataclass(frozen=True)
+class Plain:
+    """What a plain twin computes: the joint model, and what each site has in the end."""
+
+    model: Any
+    local: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Settings):
+    """The base of all methods; a subclass is a frozen dataclass whose fields are its settings.
+
+    A subclass with a ``name`` is registered under it: from then on runs, federation files and model files know it.
+    """
 
     name: ClassVar[str]
     site: ClassVar[type[Site[Any]]]
+    model_type: ClassVar[type[Model]]
+    """The class of the models that runs yield, for `fedgeom.load_model`."""
 
-    def conduct(self, sites: Sites) -> Model:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in cls.__dict__:
+            METHODS.add(cls.name, cls)
+
+    def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
+
+    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+        """Compute on pooled data what a run yields when no site is lost, without messages or cryptography."""
+        raise NotImplementedError(f"{type(self).__name__} has no plain twin")
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
 
-    def understood(self, site: SiteData) -> SiteData:
+    def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters, for the run record."""
-        return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
+    @classmethod
+    def leaves(cls) -> tuple[str, ...]:
+        """Return what leaves a site, as the ledger says it, each once; with the settings where nothing is said."""
+        own = [q for kind, q in cls.site.understands().items() if kind.startswith(f"{cls.name}.")]
+        lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
+        return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)

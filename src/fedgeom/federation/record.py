@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.storage import as_plain, write_file, write_json
 
 FORMAT = "fedgeom-run/1"
 LIBRARIES = ("fedgeom", "numpy", "scipy", "scikit-learn", "python-flint", "cryptography", "msgspec")
@@ -52,8 +55,7 @@ class RunRecord:
 
     def status(self, state: str, detail: str = "") -> None:
         """Say how the run stands: running, finished, failed or interrupted."""
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self._write("status.json", {"state": state, "detail": detail, "time": now})
+        write_status(self.folder, state, detail)
 
     def enter(self, entry: Entry) -> None:
         """Append a ledger entry."""
@@ -69,28 +71,23 @@ class RunRecord:
 
     def model(self, data: bytes) -> None:
         """Keep the model file."""
-        (self.folder / "model.safetensors").write_bytes(data)
+        write_file(self.folder / "model.safetensors", data)
 
     def keep(self, name: str, data: bytes) -> None:
         """Keep a model on the way to the last one."""
         file = self.folder / f"{name}.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(".part")
-        draft.write_bytes(data)
-        draft.replace(file)
+        write_file(file, data)
 
     def artifacts(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Keep the coordinator's intermediate arrays, for pictures."""
         if arrays:
             np.savez_compressed(self.folder / "artifacts.npz", **arrays)  # type: ignore[arg-type]
 
-    def sites(self, results: dict[str, dict[str, Any]]) -> None:
-        """Keep each site's own view, in a file per site (in a deployment it stays at the site)."""
-        inner = self.folder / "sites"
-        inner.mkdir(exist_ok=True)
-        for name, result in results.items():
-            safe = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
-            self._write(f"sites/{safe}.json", {"site": name, **result})
+    def sites(self, results: Mapping[str, SiteResult]) -> None:
+        """Keep each site's own view (in a deployment it stays at the site)."""
+        for result in results.values():
+            write_site_result(self.folder, result)
 
     def finish(self, state: str = "finished", detail: str = "") -> None:
         """Say how the run ended and close the files."""
@@ -99,17 +96,61 @@ class RunRecord:
             file.close()
 
     def _write(self, name: str, content: Any) -> None:
-        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic"))
-        (self.folder / name).write_bytes(text + b"\n")
+        write_json(self.folder / name, content)
 
 
-def as_plain(value: Any) -> Any:
-    """Turn numpy scalars and arrays into what JSON knows."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value)
+class Status(msgspec.Struct, frozen=True):
+    """What status.json says of a run."""
+
+    state: str = "submitted"
+    """submitted, running, finished, failed or interrupted."""
+    detail: str = ""
+    time: str = ""
+
+
+def write_status(folder: str | Path, state: str, detail: str = "") -> None:
+    """Say how a run stands; also on behalf of a process that can no longer do so."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    write_json(Path(folder) / "status.json", Status(state, detail, now))
+
+
+def read_status(folder: str | Path) -> Status:
+    """Read how a run stands; where nothing was written yet, it was only submitted."""
+    try:
+        return msgspec.json.decode((Path(folder) / "status.json").read_bytes(), type=Status)
+    except (OSError, msgspec.DecodeError):
+        return Status()
+
+
+@dataclass(frozen=True)
+class SiteResult:
+    """What one site itself has after a run: it stays at the site."""
+
+    site: str
+    found: dict[str, Any]
+    """What the site learnt, by name (`Run.local`)."""
+    model: bytes = b""
+    """The site's own model file; empty where the method leaves none."""
+
+
+BULKY = "rows"
+"""The part of a site's result that is its own table again: in memory only, and inside the site's model file."""
+
+
+def write_site_result(folder: str | Path, result: SiteResult, *, private: bool = False) -> None:
+    """Write sites/NAME.json and, where there is one, the site's own model, sites/NAME.safetensors."""
+    inner = Path(folder) / "sites"
+    inner.mkdir(parents=True, exist_ok=True)
+    stem = file_name(result.site)
+    shown = {key: value for key, value in result.found.items() if key != BULKY}
+    write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=private)
+    if result.model:
+        write_file(inner / f"{stem}.safetensors", result.model, private=private)
+
+
+def file_name(site: str) -> str:
+    """Return a site's name as a file can have it."""
+    return "".join(char if char.isalnum() or char in "-_." else "_" for char in site)
 
 
 def read_folder(folder: str | Path) -> dict[str, Any]:

@@ -10,26 +10,23 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sys
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-
-if sys.platform != "win32":  # there, nothing keeps two processes from resuming one run at once
-    import fcntl
+from fedgeom.storage import Lock, make_private_folder, write_file
 
 FOLDER = "resume"
 
 
-class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must be the same when a run goes on."""
+class RunSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What must be the same when a run goes on: its number, the sites' secret signing keys, their tables."""
 
     run: bytes
     identities: dict[str, bytes]
@@ -51,35 +48,35 @@ class Memories(UserDict[str, bytes]):
     def __setitem__(self, name: str, memory: bytes) -> None:
         if self.data.get(name) != memory:
             file = self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.memory"
-            _write_private(file, msgspec.msgpack.encode((name, memory)))
+            write_file(file, msgspec.msgpack.encode((name, memory)), private=True)
         self.data[name] = memory
 
 
-class Safe:
+class ResumeStore:
     """The folder, and the lock on it."""
 
     def __init__(self, record: str | Path):
         self.folder = Path(record) / FOLDER
-        self._lock: IO[bytes] | None = None
+        self._lock = Lock(self.folder / "lock")
 
     @property
     def transcript(self) -> Path:
         """Where the coordinator's transcript lies."""
         return self.folder / "transcript.bin"
 
-    def begin(self, sites: Sequence[SiteData]) -> Begun:
+    def begin(self, sites: Sequence[SiteData]) -> RunSeed:
         """Write down who the sites are, for a new run."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         self._hold()
-        begun = Begun(
+        begun = RunSeed(
             os.urandom(32),
             {site.name: Identity.generate().secret for site in sites},
-            {site.name: print_of_rows(site) for site in sites},
+            {site.name: hash_rows(site) for site in sites},
         )
-        _write_private(self.folder / "begun", msgspec.msgpack.encode(begun))
+        write_file(self.folder / "begun", msgspec.msgpack.encode(begun), private=True)
         return begun
 
-    def find(self, sites: Sequence[SiteData]) -> Begun:
+    def find(self, sites: Sequence[SiteData]) -> RunSeed:
         """Read who the sites were when the run began, and check that they have the same rows."""
         file = self.folder / "begun"
         if not file.is_file():
@@ -89,10 +86,10 @@ class Safe:
             )
         self._hold()
         try:
-            begun = msgspec.msgpack.decode(file.read_bytes(), type=Begun)
+            begun = msgspec.msgpack.decode(file.read_bytes(), type=RunSeed)
         except msgspec.DecodeError as error:
             raise InputError(f"{file} is damaged: {error}; the run has to start anew") from error
-        here = {site.name: print_of_rows(site) for site in sites}
+        here = {site.name: hash_rows(site) for site in sites}
         odd = sorted(name for name in {*here, *begun.rows} if here.get(name) != begun.rows.get(name))
         if odd:
             raise InputError(
@@ -105,23 +102,11 @@ class Safe:
         return Memories(self.folder)
 
     def _hold(self) -> None:
-        """Take the lock, which the system releases when the process dies."""
-        if self._lock is not None:
-            return
-        lock = (self.folder / "lock").open("ab")
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                lock.close()
-                raise InputError(f"the run in {self.folder.parent} is going on in another process") from error
-        self._lock = lock
+        self._lock.acquire(f"the run in {self.folder.parent} is going on in another process")
 
     def release(self) -> None:
         """Let another process go on with the run."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.release()
 
     def forget(self) -> None:
         """Delete everything: the run is finished, and its secrets serve nothing more."""
@@ -129,7 +114,7 @@ class Safe:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def print_of_rows(site: SiteData) -> bytes:
+def hash_rows(site: SiteData) -> bytes:
     """Hash a site's table."""
     digest = hashlib.sha256(repr((site.X.shape, site.y.astype(str).tolist())).encode())
     digest.update(site.X.astype("<f8").tobytes())
@@ -145,12 +130,3 @@ def check_same(record: str | Path, before: Mapping[str, Any], now: Mapping[str, 
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             raise InputError(f"the run in {record} has {name} = {old.get(name)!r}; {new.get(name)!r} was given")
-
-
-def _write_private(file: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, so that a crash leaves the old one or the new one."""
-    draft = file.with_suffix(".part")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(data)
-    draft.replace(file)

@@ -8,7 +8,6 @@ the rest goes to the sites. What a site did not answer before a step was over st
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import msgspec
 
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Engine, Lost
+from fedgeom.storage import write_file
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -81,7 +81,7 @@ class Transcript:
         if step not in self._over:
             self._write(Line(step=step))
 
-    def forgive(self, left_out: Collection[str] = ()) -> None:
+    def reopen_last_step(self, left_out: Collection[str] = ()) -> None:
         """Forget the last step in which sites were lost, and all that followed.
 
         For a run that ended because too few sites were left: when it is resumed, the lost ones are asked
@@ -101,13 +101,7 @@ class Transcript:
         if not last:
             return
         self._file.close()
-        draft = self._path.with_suffix(".part")
-        with draft.open("wb") as file:
-            for line in kept:
-                file.write(_framed(line))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
+        write_file(self._path, b"".join(_framed(line) for line in kept), private=True, durable=True)
 
     def _write(self, line: Line) -> None:
         self._file.write(_framed(line))

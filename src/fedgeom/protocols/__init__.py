@@ -1,1 +1,1 @@
-"""Multi-step building blocks used by several methods: join, secure sum, secure maximum."""
+"""Steps that several methods share, the coordinator's half and the site's side by side."""

@@ -27,3 +27,15 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Vector
 def from_fixed(vector: Vector, *, fraction_bits: int) -> npt.NDArray[np.float64]:
     """Read a sum back as real numbers."""
     return vector.view(np.int64).astype(np.float64) / 2.0**fraction_bits
+
+
+def fixed_sum(
+    vectors: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, fraction_bits: int
+) -> npt.NDArray[np.float64]:
+    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it; for plain twins."""
+    rows = np.asarray(vectors, np.float64)
+    factors = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
+    options = {"fraction_bits": fraction_bits, "sites": len(rows)}
+    parts = [to_fixed(weight * vector, **options) for weight, vector in zip(factors, rows, strict=True)]
+    total = np.add.reduce(np.array(parts, np.uint64), axis=0, dtype=np.uint64)
+    return from_fixed(total, fraction_bits=fraction_bits)

@@ -8,15 +8,11 @@ that is lost takes only its own pairs with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 from fedgeom.crypto.keys import fingerprint, shared_key
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.cohort import SecureMemory
-from fedgeom.protocols.summing_site import SummingSite
-
-Mem = TypeVar("Mem", bound=SecureMemory)
+from fedgeom.protocols.joining.site import Joining
 
 
 def asks_first(one: str, other: str) -> bool:
@@ -37,23 +33,23 @@ def deliver(sent: Mapping[str, Mapping[str, bytes]], alive: Iterable[str]) -> di
     return post
 
 
-class PairSite(SummingSite[Mem]):
-    """A site that can write to each partner alone."""
+def seal_for(joining: Joining, partner: str, purpose: bytes, number: int, text: bytes) -> bytes:
+    """Seal the ``number``-th letter of this site to a partner."""
+    key, envelope = _key(joining, joining.site.name, partner, purpose, number)
+    return seal(key, text, envelope)
 
-    def seal_for(self, partner: str, purpose: bytes, number: int, text: bytes) -> bytes:
-        """Seal the ``number``-th letter to a partner."""
-        envelope = self._pair_envelope(self.badge.name, partner, purpose, number)
-        return seal(self._pair_key(partner, envelope), text, fingerprint(*envelope))
 
-    def open_from(self, partner: str, purpose: bytes, number: int, letter: bytes) -> bytes:
-        """Open the ``number``-th letter from a partner; a letter out of order does not open."""
-        envelope = self._pair_envelope(partner, self.badge.name, purpose, number)
-        return unseal(self._pair_key(partner, envelope), letter, fingerprint(*envelope), sender=partner)
+def open_from(joining: Joining, partner: str, purpose: bytes, number: int, letter: bytes) -> bytes:
+    """Open the ``number``-th letter from a partner; a letter out of order does not open."""
+    key, envelope = _key(joining, partner, joining.site.name, purpose, number)
+    return unseal(key, letter, envelope, sender=partner)
 
-    def _pair_key(self, partner: str, envelope: tuple[bytes, ...]) -> bytes:
-        if partner not in self.memory.cohort or partner == self.badge.name:
-            raise ProtocolError(f"{partner!r} is not a partner of this site")
-        return shared_key(self.memory.letter_secret, self.memory.cohort[partner].letters, *envelope)
 
-    def _pair_envelope(self, sender: str, recipient: str, purpose: bytes, number: int) -> tuple[bytes, ...]:
-        return (b"pair", purpose, self.run, str(number).encode(), sender.encode(), recipient.encode())
+def _key(joining: Joining, sender: str, recipient: str, purpose: bytes, number: int) -> tuple[bytes, bytes]:
+    """Return the key of a letter, and what the letter is bound to."""
+    memory, site = joining.memory, joining.site
+    partner = recipient if sender == site.name else sender
+    if partner not in memory.cohort or partner == site.name:
+        raise ProtocolError(f"{partner!r} is not a partner of this site")
+    envelope = (b"pair", purpose, site.run, str(number).encode(), sender.encode(), recipient.encode())
+    return shared_key(memory.letter_secret, memory.cohort[partner].letters, *envelope), fingerprint(*envelope)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -22,10 +22,12 @@ import numpy.typing as npt
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.rings import Ring, Vector
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.messages import Array, Question
-from fedgeom.protocols.cohort import Cohort, SecureMemory
-from fedgeom.protocols.secure_sum import MaskedVector, Ticket, about, pair_key
-from fedgeom.protocols.summing_site import SummingSite
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import Part
+from fedgeom.protocols.joining.coordinator import Joined
+from fedgeom.protocols.secure_sum.coordinator import make_out, with_mail
+from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion, Ticket
+from fedgeom.protocols.secure_sum.site import Sums
 
 Blocks = Mapping[str, tuple[int, int]]
 """For each site, where its rows begin and end."""
@@ -39,91 +41,109 @@ class Hidden:
     ticket: Ticket
 
 
-Ask = Callable[[str, Ticket], Question]
+Ask = Callable[[str, tuple[str, ...]], SumQuestion]
+"""From a site and all participants to the site's question."""
 
 
 def row_sums(
-    cohort: Cohort,
+    joined: Joined,
     rounds: Iterable[int],
     ask: Ask,
     *,
     modulus: int,
-    rows_of: Callable[[tuple[str, ...]], Blocks],
+    layout: Callable[[tuple[str, ...]], Blocks],
     columns: int,
-    among: Iterable[str],
-    smallest: int = 2,
+    participants: Iterable[str],
+    min_sites: int = 2,
 ) -> Hidden:
     """Ask for masked matrices until all of the sites that are left have sent theirs.
 
-    ``ask`` makes a site's question from its ticket; ``rows_of`` lays out the rows of the sites that are left.
+    ``layout`` lays out the rows of the sites that are left.
     """
-    ring, left = Ring(modulus), tuple(sorted(among))
+    ring, left = Ring(modulus), tuple(sorted(participants))
     for round in rounds:
-        layout = rows_of(left)
-        height = max(end for _, end in layout.values())
-        ticket = Ticket(round=round, modulus=str(modulus), members=cohort.names, participants=left)
-        ticket = msgspec.structs.replace(ticket, about=about(ask(left[0], ticket)))
-        questions = {name: ask(name, msgspec.structs.replace(ticket, letters=cohort.mail[name])) for name in left}
-        masked = cohort.sites.ask(questions, expect=MaskedVector)
+        blocks = layout(left)
+        height = max(end for _, end in blocks.values())
+        ticket = make_out(ask(left[0], left), joined, round, modulus, left).ticket
+        questions = {
+            name: with_mail(msgspec.structs.replace(ask(name, left), ticket=ticket), joined.mail[name])
+            for name in left
+        }
+        masked = joined.sites.ask(questions, expect=MaskedVector)
         parts = {}
         for name, answer in masked.items():
             part = answer.vector.numpy()
-            begin, end = layout[name]
+            begin, end = blocks[name]
             if part.dtype == np.uint64 and part.shape == ((height - end + begin) * columns,):
                 parts[name] = part.reshape(-1, columns)
             else:
                 masked.missing[name] = "sent a matrix of the wrong size"
+                joined.sites.leave_out(name, masked.missing[name])
         if len(parts) == len(left):
-            return Hidden(_add(parts, layout, height, columns, ring), ticket)
+            return Hidden(_add(parts, blocks, height, columns, ring), ticket)
         left = tuple(sorted(parts))
-        if len(left) < smallest:
+        if len(left) < min_sites:
             masked.came = {name: masked.came[name] for name in left}
-            masked.need(smallest, "with their masked rows")
+            masked.need(min_sites, "with their masked rows")
     raise TooFewSitesError("sites were lost in every attempt at the row sums; nothing was revealed: run again")
 
 
-def _add(parts: Mapping[str, Vector], layout: Blocks, height: int, columns: int, ring: Ring) -> dict[str, Vector]:
+def _add(parts: Mapping[str, Vector], blocks: Blocks, height: int, columns: int, ring: Ring) -> dict[str, Vector]:
     total = np.zeros((height, columns), np.uint64)
     for name, part in parts.items():
-        begin, end = layout[name]
+        begin, end = blocks[name]
         total[:begin] = ring.add(total[:begin], part[:begin])
         total[end:] = ring.add(total[end:], part[begin:])
-    return {name: total[begin:end].ravel() for name, (begin, end) in layout.items()}
+    return {name: total[begin:end].ravel() for name, (begin, end) in blocks.items()}
 
 
-Mem = TypeVar("Mem", bound=SecureMemory)
+class RowSumsMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the row sum it took part in last."""
+
+    question_hash: bytes = b""
+    own: Array | None = None
+    """The site's own rows of what it added."""
+    own_rows: tuple[int, int] = (0, 0)
+    height: int = 0
 
 
-class RowSite(SummingSite[Mem]):
-    """A site that can take part in row sums."""
+class RowSums(Part[RowSumsMemory]):
+    """Takes part in row sums."""
 
-    def mask_rows(self, ticket: Ticket, matrix: npt.NDArray[np.uint64], own: tuple[int, int]) -> MaskedVector:
-        """Hide a matrix of ring elements and leave the site's own rows out (`admit` comes first)."""
-        self.remember_vector(ticket.round, matrix)
-        masks = self._row_masks(ticket, matrix.size)
+    name: ClassVar[str] = "row_sums"
+
+    @property
+    def sums(self) -> Sums:
+        """The part that knows the masks."""
+        found: Sums = self.site.sums  # type: ignore[attr-defined]
+        return found
+
+    def mask(self, ticket: Ticket, matrix: npt.NDArray[np.uint64], own: tuple[int, int]) -> MaskedVector:
+        """Hide a matrix of ring elements, leave the site's own rows out, and remember those."""
+        self.sums.remember_vector(ticket.round, matrix)
+        masks = self._masks(ticket, matrix.size)
         hidden = ticket.ring.add(ticket.ring.check(matrix.ravel()), masks).reshape(matrix.shape)
+        memory = self.memory
+        memory.question_hash, memory.own_rows, memory.height = ticket.question_hash, own, len(matrix)
+        memory.own = Array.of(matrix[own[0] : own[1]])
         return MaskedVector(vector=Array.of(np.concatenate([hidden[: own[0]], hidden[own[1] :]]).ravel()))
 
-    def unmask_rows(
-        self, ticket: Ticket, block: Vector, part: npt.NDArray[np.uint64], own: tuple[int, int], height: int
-    ) -> Vector:
+    def unmask(self, ticket: Ticket, block: Vector) -> npt.NDArray[np.uint64]:
         """Take this site's masks off its block of the sum, and add its own part of it."""
-        begin, end = own
-        if block.dtype != np.uint64 or block.shape != (part.size,) or len(part) != end - begin:
+        memory = self.memory
+        if memory.own is None or memory.question_hash != ticket.question_hash:
+            raise ProtocolError("a result came of a sum that this site did not contribute to")
+        part, (begin, end) = memory.own.numpy(), memory.own_rows
+        if block.dtype != np.uint64 or block.shape != (part.size,):
             raise ProtocolError("the block that came back has the wrong size")
         ring, columns = ticket.ring, part.shape[1]
-        masks = self._row_masks(ticket, height * columns)[begin * columns : end * columns]
+        masks = self._masks(ticket, memory.height * columns)[begin * columns : end * columns]
         # The others' masks with this site stand in the block with their sign, the opposite of ours.
-        return ring.add(ring.add(ring.reduce(block), masks), ring.check(part.ravel()))
+        whole = ring.add(ring.add(ring.reduce(block), masks), ring.check(part.ravel()))
+        return whole.reshape(part.shape)
 
-    def _row_masks(self, ticket: Ticket, size: int) -> Vector:
-        memory, me = self.memory, self.badge.name
-        plus: list[bytes] = []
-        minus: list[bytes] = []
-        for peer in set(memory.peers) & set(ticket.participants):
-            public = memory.cohort[peer].masks[ticket.round]
-            key = pair_key(memory.mask_secrets[ticket.round], public, self.run, ticket.about, me, peer)
-            (plus if me < peer else minus).append(key)
+    def _masks(self, ticket: Ticket, size: int) -> Vector:
+        plus, minus = self.sums.pair_keys(ticket)
         if not plus and not minus:
             raise ProtocolError("no peer is left to mask with")
         return add_masks(np.zeros(size, np.uint64), ticket.ring, plus=plus, minus=minus)

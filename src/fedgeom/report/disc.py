@@ -15,7 +15,7 @@ from fedgeom.report.naming import Naming, Truth, read_naming
 from fedgeom.report.palette import FAINT, INK, colours, rgb
 
 if TYPE_CHECKING:
-    from fedgeom.engines.run import Run
+    from fedgeom.federation.results import Run
     from fedgeom.report.shapes import Regions, SiteShapes
 
 Floats = npt.NDArray[np.float64]

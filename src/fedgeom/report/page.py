@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fedgeom.evaluation.baselines import Comparison
+from fedgeom.evaluation.comparison import Comparison
 from fedgeom.federation.record import read_folder
 from fedgeom.report.naming import Naming
 from fedgeom.report.tables import comparison_rows, ledger_rows, naming_rows, naming_verdict, site_rows, size

@@ -18,7 +18,7 @@ from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import geodesic, pairwise_distance
 
 if TYPE_CHECKING:
-    from fedgeom.engines.run import Run
+    from fedgeom.federation.results import Run
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -40,7 +40,7 @@ class SiteShapes:
 
 def needs_disc(run: Run) -> None:
     """Refuse runs whose model does not live in the disc."""
-    if not hasattr(run.model, "to_disc") or "hull_points" not in run.artifacts:
+    if not run.model.in_disc or "hull_points" not in run.artifacts:
         raise InputError("this run has no hulls in a disc; the picture is for the method 'hulls'")
 
 
@@ -48,7 +48,7 @@ def in_disc(run: Run, site: SiteData, rows: SiteData | None = None) -> tuple[Flo
     """Return rows of a site (its own unless given) as points of the disc, with their global classes."""
     names = run.local[site.name]["names"]
     chosen = site if rows is None else rows
-    points = run.model.named(names, site.X).to_disc(chosen.X)
+    points = run.model.for_site(run.local[site.name]).to_disc(chosen.X)
     return points, np.array([names.get(word, -1) for word in chosen.y.astype(str).tolist()], np.intp)
 
 

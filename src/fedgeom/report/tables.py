@@ -13,7 +13,7 @@ from fedgeom.federation.ledger import Ledger
 from fedgeom.report.naming import Naming
 
 if TYPE_CHECKING:
-    from fedgeom.evaluation.baselines import Comparison
+    from fedgeom.evaluation.comparison import Comparison
 
 COLUMNS = {
     "federated": "federated",

@@ -26,7 +26,7 @@ AHEAD = (
     "flwr.supernode.cli",
     "flwr.supernode.runtime.run_clientapp",
     "fedgeom.deploy.site_app",
-    "fedgeom.data.files",
+    "fedgeom.data.readers",
     "fedgeom.methods.hulls.plain",  # scikit-learn: 2.5 s
 )
 """What answers import late."""

@@ -42,14 +42,14 @@ def class_moments(X: Floats, y: npt.NDArray[Any], classes: Sequence[str], *, c: 
 class ClassSums:
     """The added moments, taken apart again."""
 
-    def __init__(self, total: Floats, classes: Sequence[str], columns: int, *, least: int = 1):
+    def __init__(self, total: Floats, classes: Sequence[str], columns: int, *, min_rows: int = 1):
         table = total.reshape(len(classes), -1)
         d, pairs = columns, columns * (columns + 1) // 2
         self.counts = np.rint(table[:, 0])
-        few = [name for name, n in zip(classes, self.counts, strict=True) if n < least]
+        few = [name for name, n in zip(classes, self.counts, strict=True) if n < min_rows]
         if few:
             raise InputError(
-                f"classes with fewer than {least} rows at all sites together: {', '.join(few)}; leave them out of "
+                f"classes with fewer than {min_rows} rows at all sites together: {', '.join(few)}; leave them out of "
                 "`classes`, or merge them"
             )
         self.sums = table[:, 1 : 1 + d]

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.rings import Vector
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
 
 Floats = npt.NDArray[np.float64]
 
-FRACTION_BITS = 20
 FAINT = 1e-3
 """Below this share of the first ratio, a second discriminant direction is noise."""
 SPREAD = 1.0
@@ -92,10 +90,3 @@ def _symmetric(upper: Floats, columns: int) -> Floats:
 def embed(X: Floats, matrix: Floats, scales: Floats, *, c: float) -> Floats:
     """Take rows to the disc, standardised by the statistics of the site they belong to."""
     return np.asarray(exp0((X - scales[0]) / scales[1] @ matrix / np.sqrt(c), c=c))
-
-
-def as_vector(values: Floats, sites: int) -> Vector:
-    """Encode a site's scatter for the secure sum."""
-    from fedgeom.protocols.fixed_point import to_fixed
-
-    return to_fixed(values, fraction_bits=FRACTION_BITS, sites=sites)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
-from fedgeom.federation import modelfile
+from fedgeom.federation.model import Model
 from fedgeom.methods.hulls.embedding import column_scales, embed
 
 if TYPE_CHECKING:
@@ -23,22 +22,31 @@ LEAST_ROWS = 20
 """Fewer rows say too little about their site's column means and deviations."""
 
 
-@dataclass(frozen=True)
-class HullModel:
+@dataclass(frozen=True, repr=False)
+class HullModel(Model):
     """Poincaré hyperplanes (reference point and normal) with Platt scaling, one per class.
 
-    Global classes are numbers, because sites may call them differently. `named` gives the same model
+    Global classes are numbers, because sites may call them differently. `for_site` gives the same model
     in one site's words.
     """
 
+    method: str = field(default="hulls", init=False)
+
     reference: Floats
+    """(hyperplanes, 2): a point of each."""
     normal: Floats
+    """(hyperplanes, 2): the tangent vector there that is orthogonal to it."""
     platt: Floats
+    """(hyperplanes, 2): A and B of Platt's sigmoid."""
     classes: int
+    """J; two classes have one hyperplane, more have one each."""
     curvature: float
     embedding: Floats | None = None
+    """(columns, 2): the joint map to the disc; None: rows are points of the disc."""
     scales: Floats | None = None
+    """(2, columns): a site's column means and deviations, where the model is bound to one."""
     names: tuple[str, ...] = field(default=())
+    """The classes in a site's words, where the model is bound to one."""
 
     @classmethod
     def of(cls, svc: PoincareSVC, classes: int, embedding: Floats | None = None) -> HullModel:
@@ -47,16 +55,20 @@ class HullModel:
             raise InputError(f"the groups {svc.classes_.tolist()} were fitted; wanted 0 … {classes - 1}")
         return cls(svc.reference_, svc.coef_, svc.platt_, classes, float(svc.curvature), embedding)
 
-    def named(self, names: Mapping[Any, int], X: npt.ArrayLike | None = None) -> HullModel:
-        """Return the model in one site's words: ``names`` maps its labels to global classes.
+    def for_site(self, local: Mapping[str, Any]) -> HullModel:
+        """Return the model in one site's words and with its scale, from what the site learnt (``run.local[site]``).
 
-        With a joint map to the disc, ``X`` (the site's rows) fixes the site's column means and deviations.
-        A class the site does not have keeps its number.
+        A class that the site does not have keeps its number.
         """
-        back = {group: str(label) for label, group in names.items()}
+        back = {int(group): str(label) for label, group in local["names"].items()}
         words = tuple(back.get(group, f"class {group}") for group in range(self.classes))
-        scales = column_scales(np.asarray(X, np.float64)) if X is not None and self.embedding is not None else None
-        return replace(self, names=words, scales=scales if scales is not None else self.scales)
+        scales = np.asarray(local["scales"], np.float64) if local.get("scales") is not None else self.scales
+        return replace(self, names=words, scales=scales)
+
+    @property
+    def in_disc(self) -> bool:
+        """Whether the model can be drawn in the disc: it can."""
+        return True
 
     def to_disc(self, X: npt.ArrayLike) -> Floats:
         """Return the rows as points in the disc."""
@@ -72,7 +84,7 @@ class HullModel:
             if len(rows) < LEAST_ROWS:
                 raise InputError(
                     f"{len(rows)} rows were given to a model that is not bound to a site; give at least "
-                    f"{LEAST_ROWS} rows of one site, or bind the model with model.named(names, X_of_the_site)"
+                    f"{LEAST_ROWS} rows of one site, or bind the model with model.for_site(run.local[site])"
                 )
             scales = column_scales(rows)
         return embed(rows, self.embedding, scales, c=self.curvature)
@@ -98,7 +110,7 @@ class HullModel:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the class of each row: a number, or a name if the model is `named`.
+        """Return the class of each row: a number, or a name after `for_site`.
 
         Of more than two classes it is the most probable one; of two it is the side of the hyperplane, as
         `PoincareSVC` has it, which Platt's offset may put a little beside probability one half.
@@ -135,11 +147,3 @@ class HullModel:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the file holds no hulls model: {error} is missing or wrong") from error
-
-    def to_bytes(self) -> bytes:
-        """Return the model file's bytes."""
-        return modelfile.to_bytes("hulls", *self.tensors())
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
-        modelfile.write(path, self.to_bytes())

@@ -11,7 +11,6 @@ at the end; the coordinator of a secure run never sees them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,19 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.base import clone
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import Grid, PolarGrid
-from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import check_points
-from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.grouping import How, group
-
-Floats = NDArray[np.float64]
-Bins = NDArray[np.int64]
-Ints = NDArray[np.intp]
-Classifier = PoincareSVC | EuclideanSVC
+from fedgeom.geometry.hyperbolic.svm import PoincareSVC
+from fedgeom.methods.hulls.core import Bins, covering_radius, local_hulls
+from fedgeom.methods.hulls.fitting import Classifier, Ints, fit_groups, group_hulls, points_of_groups
+from fedgeom.methods.hulls.grouping import How
 
 
 @dataclass(frozen=True)
@@ -87,58 +81,6 @@ def plain(
     return PlainModel(grid, tuple(hulls), owners, members, name_groups(members, labels), model)
 
 
-def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
-    """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer."""
-    largest = max(float(np.linalg.norm(X, axis=1).max(initial=0.0)) for X in parts)
-    return min(largest + 1e-4, (largest + 1 / math.sqrt(c)) / 2)
-
-
-def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:
-    """Give the quantized hull of each of a site's classes: the distinct bins of its corners, ascending.
-
-    Hull, quantize its extreme points, hull again (Definition 3). This is all that a site tells about its data.
-    """
-    points, labels = check_points(X, c=grid.c, dim=2, name="X"), np.asarray(y)
-    if labels.shape != (len(points),):
-        raise InputError(f"X has {len(points)} points, but y has shape {labels.shape}; one label each is wanted")
-    hulls: dict[Any, Bins] = {}
-    for label in np.unique(labels):
-        inside = points[labels == label]
-        extreme = inside[trimmed_hull(inside, trim=trim, c=grid.c)]
-        bins = np.unique(grid.bin(extreme))
-        hulls[label.item()] = np.sort(bins[convex_hull(grid.center(bins), c=grid.c)])
-    return hulls
-
-
-def group_hulls(
-    hulls: Sequence[Bins], owners: ArrayLike | None, n_classes: int, *, grid: Grid, how: How, seed: int = 0
-) -> Ints:
-    """Group quantized hulls by class (Section 5.6); groups are numbered by their smallest bins.
-
-    The numbers depend on the hulls alone, so that two coordinators who list them differently agree.
-    """
-    members = group([grid.center(bins) for bins in hulls], owners, n_classes, how, seed, c=grid.c)
-    numbers = np.unique(members).tolist()
-    unions = {g: _union(hulls, members, g).tolist() for g in numbers}
-    new = {g: rank for rank, g in enumerate(sorted(numbers, key=lambda g: (unions[g], g)))}
-    return np.array([new[g] for g in members.tolist()], dtype=np.intp)
-
-
-def points_of_groups(hulls: Sequence[Bins], members: Ints, grid: Grid) -> list[Floats]:
-    """Give the global point sets PS_j of Section 5.6: the distinct corners of all hulls of a group."""
-    return [grid.center(_union(hulls, members, g)) for g in np.unique(members).tolist()]
-
-
-def fit_groups(groups: Sequence[Floats], classifier: Classifier) -> Classifier:
-    """Learn to tell the groups apart (Section 5.7): reference point, normal vector, Platt scaling.
-
-    The given classifier is copied, not changed. The fitted one predicts the groups' positions in the list.
-    """
-    codes = np.repeat(np.arange(len(groups)), [len(points) for points in groups])
-    fitted: Classifier = clone(classifier).fit(np.vstack(groups), codes)
-    return fitted
-
-
 def name_groups(members: Ints, labels: Sequence[Any]) -> tuple[Any, ...]:
     """Name each group by a label of its hulls, distinct names for distinct groups, agreeing with most hulls."""
     names = sorted(set(labels))
@@ -148,7 +90,3 @@ def name_groups(members: Ints, labels: Sequence[Any]) -> tuple[Any, ...]:
     rows, columns = linear_sum_assignment(votes, maximize=True)
     best[rows] = columns
     return tuple(names[i] for i in best)
-
-
-def _union(hulls: Sequence[Bins], members: Ints, g: int) -> Bins:
-    return np.unique(np.concatenate([bins for bins, m in zip(hulls, members.tolist(), strict=True) if m == g]))

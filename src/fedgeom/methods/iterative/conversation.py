@@ -5,28 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array
-from fedgeom.methods.iterative.aggregation import FRACTION_BITS, LARGEST, aggregate
-from fedgeom.methods.iterative.messages import (
-    Finish,
-    Finished,
-    TrainMasked,
-    TrainOpen,
-    Update,
-)
+from fedgeom.methods.iterative.aggregation import LARGEST
+from fedgeom.methods.iterative.agreement import Agreed, agree
+from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.tabular import TabularConversation
-from fedgeom.methods.iterative.vectors import Layout
-from fedgeom.protocols.fixed_point import from_fixed
-
-if TYPE_CHECKING:
-    from fedgeom.methods.iterative.algorithm import Row, State
+from fedgeom.methods.iterative.rule import Round, TrainingRule
+from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
+from fedgeom.protocols.cohort import Cohort, join
 
 STRIKES = 2
 """A site that misses this many rounds in a row is not waited for any more."""
@@ -55,33 +46,57 @@ class Outcome:
     aside_loss: float
     aside_rows: float
     updates: dict[str, State] = field(default_factory=dict)
-    """Each site's own vectors, where the row looks at them."""
+    """What each site sent, where the rule looks at that."""
 
 
-class Conversation(TabularConversation["Row"]):
-    """One run of one row."""
+class Conversation:
+    """One run of one algorithm."""
 
-    def __init__(self, row: Row, sites: Sites):
-        super().__init__(row, sites)
+    def __init__(self, rule: TrainingRule, sites: Sites):
+        self.rule, self.sites = rule, sites
         self.strikes: dict[str, int] = {}
-        self.layout: Layout
+        self.members: tuple[str, ...] = ()
+        """The sites that were ready to train."""
+        self.cohort: Cohort
+        self.agreed: Agreed
+        self.first: Tree
+        """The whole model before any training."""
+        self.sent: State
+        """A tree shaped like what a site sends."""
+
+    def agree(self) -> None:
+        """Join, and agree on classes and scale."""
+        self.cohort = join(self.sites, self.rule)  # type: ignore[arg-type]
+        self.agreed = agree(self.cohort, self.rule)
+        self.members = self.cohort.left
 
     def hold(self) -> TrainedModel:
         """Hold the whole conversation."""
-        row, sites = self.row, self.sites
+        rule, sites = self.rule, self.sites
         self.agree()
-        learner = row.build_learner()
-        first = learner.start(
-            self.columns + row.extra_columns, len(self.classes), np.random.default_rng([sites.seed % 2**63, 0])
-        )
-        self.layout = Layout.of(first)
-        self.first = self.layout.pack(first)
-        self.shared = row.shared(self.layout)
-        self.averaged = self.layout.mask(learner.statistics)[self.shared]
-        state, history, best = row.start(self.first[self.shared]), list[float](), math.inf
+        learner, columns = rule.build_learner(), self.agreed.columns + rule.extra_columns
+        rng = np.random.default_rng([sites.seed % 2**63, 0])
+        self.first = Tree(learner.start(columns, len(self.agreed.classes), rng))
+        self.statistics = learner.statistics
+        shared = rule.shared(self.first)
+        self.sent = rule.sent_like(shared)
+        state, history = self._rounds(rule.start(shared))
+        self.finish(state)
+        sites.metrics |= {
+            "sites": len(self.members),
+            "classes": len(self.agreed.classes),
+            "numbers": shared.size,
+        }
+        if history:
+            sites.metrics["loss on rows set aside"] = history
+        return self.model(state)
+
+    def _rounds(self, state: State) -> tuple[State, list[float]]:
+        """Train in rounds; return the last state, or the best where patience ran out, and the losses on the way."""
+        rule, history, best = self.rule, list[float](), math.inf
         kept, waited = state, 0
-        for round in range(row.rounds if row.sends else 0):
-            new, loss = self.round(round, state)
+        for number in range(rule.rounds if rule.sends else 0):
+            new, loss = self.round(number, state)
             # The loss is that of the model given out, so it tells of `state`, not of `new`.
             if not math.isnan(loss):
                 history.append(loss)
@@ -89,93 +104,83 @@ class Conversation(TabularConversation["Row"]):
                     best, kept, waited = loss, state, 0
                 else:
                     waited += 1
-                if row.patience is not None and waited >= row.patience:
-                    break
+                if rule.patience is not None and waited >= rule.patience:
+                    return kept, history
             state = new
-            sites.keep(f"rounds/{round + 1:04d}", self.model(state).to_bytes())
-        if row.patience is not None and history:
-            state = kept if waited >= row.patience else state
-        self.finish(state)
-        sites.metrics |= {
-            "sites": len(self.members),
-            "classes": len(self.classes),
-            "numbers": int(self.shared.sum()),
-        }
-        if history:
-            sites.metrics["loss on rows set aside"] = history
-        return self.model(state)
+            self.sites.keep(f"rounds/{number + 1:04d}", self.model(state).to_bytes())
+        return state, history
 
-    def chosen(self, round: int) -> tuple[str, ...]:
+    def chosen(self, number: int) -> tuple[str, ...]:
         """Return the sites that train in this round."""
         there = tuple(name for name in self.members if self.strikes.get(name, 0) < STRIKES)
-        wanted = max(self.row.smallest, math.ceil(self.row.share * len(self.members)))
+        wanted = max(self.rule.min_sites, math.ceil(self.rule.share * len(self.members)))
         if wanted >= len(there):
             return there
-        rng = np.random.default_rng([self.sites.seed % 2**63, round, 1])
+        rng = np.random.default_rng([self.sites.seed % 2**63, number, 1])
         return tuple(sorted(rng.choice(there, wanted, replace=False).tolist()))
 
-    def round(self, round: int, state: State) -> tuple[State, float]:
+    def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round; return the next state and the loss of this one on rows set aside."""
-        asked = self.chosen(round)
-        outcomes = self.exchange(round, self.groups(round, state, asked))
+        asked = self.chosen(number)
+        outcomes = self.exchange(number, self.groups(number, state, asked))
         answered = {name for outcome in outcomes for name in outcome.sites}
         for name in asked:
             self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1
         rows = sum(outcome.aside_rows for outcome in outcomes)
         loss = sum(outcome.aside_loss for outcome in outcomes) / rows if rows else math.nan
-        return self.combine(state, outcomes, len(answered) / len(self.members)), loss
+        rng = np.random.default_rng([self.sites.seed % 2**63, number, 2])
+        return self.combine(state, outcomes, Round(number, len(answered) / len(self.members), rng)), loss
 
-    def groups(self, round: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
+    def groups(self, number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
         """Say who is averaged with whom, and what each group is given: here all together."""
-        return [Group(chosen, {name: state[name] for name in self.row.gives})]
+        return [Group(chosen, state.select(self.rule.gives))]
 
-    def combine(self, state: State, outcomes: Sequence[Outcome], share: float) -> State:
+    def combine(self, state: State, outcomes: Sequence[Outcome], round: Round) -> State:
         """Make the next state from what came of the groups."""
-        return self.row.next_state(state, outcomes[0].mean, share, self.averaged)
+        return self.rule.next_state(state, outcomes[0].mean, round, self.statistics)
 
-    def rates(self, round: int, members: Sequence[str]) -> dict[str, float]:
+    def rates(self, number: int, members: Sequence[str]) -> dict[str, float]:
         """Return each site's learning rate."""
-        return dict.fromkeys(members, self.row.rate_in(round))
+        return dict.fromkeys(members, self.rule.rate_in(number))
 
-    def exchange(self, round: int, groups: Sequence[Group]) -> list[Outcome]:
+    def exchange(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         """Let the groups train and average each."""
-        if self.row.masked:
-            return [self._masked(round, group) for group in groups]
-        return self._open(round, groups)
+        if self.rule.masked:
+            return [self._masked(number, group) for group in groups]
+        return self._open(number, groups)
 
-    def _masked(self, round: int, group: Group) -> Outcome:
-        row, size = self.row, int(self.shared.sum())
-        given, rates = _arrays(group.given), self.rates(round, group.members)
-        factors = {name: group.factor(name) for name in group.members}
-        total = self.sum(
-            lambda ticket: TrainMasked(ticket=ticket, round=round, given=given, factors=factors, rates=rates),
-            len(row.sends) * size + 3,
-            group.members,
+    def _masked(self, number: int, group: Group) -> Outcome:
+        question = TrainMasked(
+            round=number,
+            given=to_wire(group.given),
+            factors={name: group.factor(name) for name in group.members},
+            rates=self.rates(number, group.members),
         )
-        sums = from_fixed(total.vector, fraction_bits=FRACTION_BITS)
-        weight, loss, rows = sums[-3:]
-        parts = (sums[:-3] / weight).reshape(len(row.sends), size)
-        return Outcome(dict(zip(row.sends, parts, strict=True)), total.sites, float(loss), round_count(rows))
+        total = self.cohort.sum_group(question, length=self.sent.size + 3, participants=group.members)
+        weight, loss, rows = total.values[-3:]
+        mean = self.sent.like(total.values[:-3] / weight)
+        return Outcome(mean, total.sites, float(loss), round_count(rows))
 
     def _need(self, trained: Sequence[str], group: Group) -> None:
         """Raise `TooFewSitesError` when too few of a group came through the round."""
-        if len(trained) < min(self.row.smallest, len(group.members)):
+        if len(trained) < min(self.rule.min_sites, len(group.members)):
             missing = "; ".join(f"{name}: {why}" for name, why in sorted(self.sites.lost.items()))
             raise TooFewSitesError(
-                f"{len(trained)} sites trained, {self.row.smallest} are needed; missing: {missing}"
+                f"{len(trained)} sites trained, {self.rule.min_sites} are needed; missing: {missing}"
             )
 
-    def _open(self, round: int, groups: Sequence[Group]) -> list[Outcome]:
+    def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            question = TrainOpen(round=round, given=_arrays(group.given), rates=self.rates(round, group.members))
+            rates = self.rates(number, group.members)
+            question = TrainOpen(round=number, given=to_wire(group.given), rates=rates)
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
         updates = {name: self._read(name, answer) for name, answer in answers.items()}
-        trust = self.judged(groups, {name: update[0] for name, update in updates.items() if update is not None})
+        good = {name: update for name, update in updates.items() if update is not None}
+        trust = self.judged(groups, {name: sent for name, (sent, _) in good.items()})
         return [
-            self._average(group, {n: u for n, u in updates.items() if n in group.members}, trust)
-            for group in groups
+            self._average(group, {n: u for n, u in good.items() if n in group.members}, trust) for group in groups
         ]
 
     def judged(self, groups: Sequence[Group], updates: dict[str, State]) -> dict[str, float]:
@@ -183,64 +188,53 @@ class Conversation(TabularConversation["Row"]):
         return {}
 
     def _read(self, name: str, answer: Update) -> tuple[State, Update] | None:
-        """Return a site's vectors, or None when they are not what was asked for."""
-        size, limit = int(self.shared.sum()), LARGEST / len(self.members)
-        vectors = {key: array.numpy() for key, array in answer.vectors.items()}
-        fit = set(vectors) == set(self.row.sends) and all(v.shape == (size,) for v in vectors.values())
+        """Return what a site sent, or None when it is not what was asked for."""
+        limit, sent = LARGEST / len(self.members), from_wire(answer.sent)
         # One site that went astray, or lies, must not make the sum overflow for all.
-        fit = fit and 0 < answer.weight < limit and math.isfinite(answer.aside_loss)
-        if fit and all((np.abs(v) < limit / max(answer.weight, 1.0)).all() for v in vectors.values()):
-            return vectors, answer
-        self.sites.lost[name] = (
-            f"sent vectors that do not fit the model; wanted {size} numbers for each of {', '.join(self.row.sends)}, "
-            "none of them huge or NaN (a lower rate helps if training diverged)"
+        fit = self.sent.fits(sent) and 0 < answer.weight < limit and math.isfinite(answer.aside_loss)
+        if fit and (np.abs(sent.flat()) < limit / max(answer.weight, 1.0)).all():
+            return sent, answer
+        self.sites.leave_out(
+            name,
+            f"sent arrays that do not fit the model; wanted {', '.join(self.sent)} of {self.sent.size} numbers in all, "
+            "none of them huge or NaN (a lower rate helps if training diverged)",
         )
         return None
 
-    def _average(
-        self, group: Group, came: dict[str, tuple[State, Update] | None], trust: dict[str, float]
-    ) -> Outcome:
-        row, good = self.row, {name: update for name, update in came.items() if update is not None}
-        self._need(tuple(good), group)
-        names = tuple(good)
-        matrix = np.array([np.concatenate([good[name][0][key] for key in row.sends]) for name in names])
-        weights = np.array([good[name][1].weight * group.factor(name) * trust.get(name, 1.0) for name in names])
-        whole = aggregate(row.aggregation, matrix, weights, trim=row.trim, bad=row.bad)
-        parts = whole.reshape(len(row.sends), -1)
+    def _average(self, group: Group, came: dict[str, tuple[State, Update]], trust: dict[str, float]) -> Outcome:
+        self._need(tuple(came), group)
+        names = tuple(came)
+        matrix = np.array([came[name][0].flat() for name in names])
+        weights = np.array([came[name][1].weight * group.factor(name) * trust.get(name, 1.0) for name in names])
+        mean = self.sent.like(self.rule.combine_rule(matrix, weights))
         return Outcome(
-            dict(zip(row.sends, parts, strict=True)),
+            mean,
             names,
-            sum(update.aside_loss for _, update in good.values()),
-            sum(update.aside_rows for _, update in good.values()),
-            {name: vectors for name, (vectors, _) in good.items()},
+            sum(update.aside_loss for _, update in came.values()),
+            sum(update.aside_rows for _, update in came.values()),
+            {name: sent for name, (sent, _) in came.items()},
         )
 
     def finish(self, state: State) -> None:
         """Give every site its last model."""
         questions: dict[str, Finish] = {}
-        for group in self.groups(self.row.rounds, state, self.members):
-            questions |= dict.fromkeys(group.members, Finish(given=_arrays(group.given)))
+        for group in self.groups(self.rule.rounds, state, self.members):
+            questions |= dict.fromkeys(group.members, Finish(given=to_wire(group.given)))
         self.sites.ask(questions, expect=Finished)
 
     def model(self, state: State) -> TrainedModel:
-        """Return the joint model in a state; entries that sites keep stand as they were before training."""
-        row, whole = self.row, self.first.copy()
-        whole[self.shared] = state["model"]
-        centre, spread = self.scale()
-        return row.model_type(
-            method=row.name,
-            names=self.classes,
-            learner=str(row.learner),
-            options=row.learner_options(),
-            parameters={name: array.copy() for name, array in self.layout.unpack(whole).items()},
-            columns=self.columns,
-            centre=centre,
-            spread=spread,
+        """Return the joint model in a state; arrays that sites keep stand as they were before training."""
+        rule: Any = self.rule
+        return rule.model_type(  # type: ignore[no-any-return]
+            method=rule.name,
+            names=self.agreed.classes,
+            learner=str(rule.learner),
+            options=rule.learner_options(),
+            parameters=(self.first | state["model"]).copy(),
+            columns=self.agreed.columns,
+            centre=self.agreed.centre,
+            spread=self.agreed.spread,
         )
-
-
-def _arrays(vectors: State) -> dict[str, Array]:
-    return {name: Array.of(np.asarray(vector, np.float64)) for name, vector in vectors.items()}
 
 
 def round_count(value: float) -> float:

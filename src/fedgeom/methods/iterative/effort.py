@@ -53,10 +53,3 @@ class Effort:
 
 USUAL = Effort()
 """The effort where nothing is said."""
-
-
-def scheduled(rate: float, schedule: str, decay: float, round: int, rounds: int) -> float:
-    """Return the learning rate of a round (counted from 0): constant, cosine to zero, or falling by a factor."""
-    if schedule == "cosine":
-        return rate * 0.5 * (1 + math.cos(math.pi * round / rounds))
-    return rate * decay**round if schedule == "decay" else rate

@@ -6,50 +6,23 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fedgeom.federation.messages import Array, Message, Name, Names, Question
-from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+from fedgeom.federation.messages import Array, Message, Name, Question
+from fedgeom.protocols.secure_sum.messages import SumQuestion
 
-Vectors = Annotated[dict[Name, Array], msgspec.Meta(max_length=16)]
+Leaves = Annotated[dict[Name, Array | float | int], msgspec.Meta(max_length=100_000)]
+"""A tree's leaves by their paths: arrays of the learner's dtype, or numbers."""
 Factor = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factors = dict[Name, Factor]
 Rates = dict[Name, Annotated[float, msgspec.Meta(gt=0, lt=1e6)]]
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
-class GiveColumnSums(Question, frozen=True, kw_only=True):
-    """Ask for masked sums over the columns, from which all sites get one common scale."""
-
-    kind: ClassVar[str] = "train.columns"
-    answer: ClassVar[type[Message]] = MaskedVector
-    answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
-    ticket: Ticket
-
-
-class Ready(Message, frozen=True, kw_only=True):
-    """A site is ready to train."""
-
-    kind: ClassVar[str] = "train.ready"
-    reveals: ClassVar[str] = "nothing: a receipt"
-
-
-class Begin(Question, frozen=True, kw_only=True):
-    """Tell a site the classes and the common scale."""
-
-    kind: ClassVar[str] = "train.begin"
-    answer: ClassVar[type[Message]] = Ready
-    classes: Names
-    centre: Array
-    """What is taken off each column; empty: the site scales by itself, or not at all."""
-    spread: Array
-    """What each column is then divided by."""
-
-
 class Update(Message, frozen=True, kw_only=True):
-    """A site's vectors after a round of training."""
+    """What a site sends after a round of training."""
 
     kind: ClassVar[str] = "train.update"
     reveals: ClassVar[str] = "this site's trained parameters, how many rows it has, its loss on rows set aside"
-    vectors: Vectors
+    sent: Leaves
     weight: Annotated[float, msgspec.Meta(ge=0)]
     aside_loss: float = 0.0
     """The loss of the model it received, summed over the rows that the site sets aside."""
@@ -66,22 +39,20 @@ class TrainOpen(Question, frozen=True, kw_only=True):
         "set aside"
     )
     round: RoundNumber
-    given: Vectors
+    given: Leaves
     rates: Rates
 
 
-class TrainMasked(Question, frozen=True, kw_only=True):
+class TrainMasked(SumQuestion, frozen=True, kw_only=True):
     """Ask a site to train and to add what came of it to a secure sum."""
 
     kind: ClassVar[str] = "train.masked"
-    answer: ClassVar[type[Message]] = MaskedVector
     answer_reveals: ClassVar[str] = (
         "masked; with all others of the group: the weighted sum of trained parameters, the number of rows, the loss "
         "on rows set aside"
     )
-    ticket: Ticket
     round: RoundNumber
-    given: Vectors
+    given: Leaves
     factors: Factors
     """What each site's weight is multiplied by: all see all, so that nobody can be singled out unnoticed."""
     rates: Rates
@@ -99,4 +70,4 @@ class Finish(Question, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "train.finish"
     answer: ClassVar[type[Message]] = Finished
-    given: Vectors
+    given: Leaves

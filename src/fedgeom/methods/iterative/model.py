@@ -4,38 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
-from fedgeom.federation import modelfile
-from fedgeom.methods.iterative.learners import Floats, learner_named
-from fedgeom.methods.iterative.vectors import Layout, Parameters
+from fedgeom.federation.model import Model
+from fedgeom.methods.iterative.learners import Floats, Parameters
+from fedgeom.methods.iterative.rule import built_learner
+from fedgeom.methods.iterative.tree import Tree
 
 SCALE = ("scale/centre", "scale/spread")
 
 
-@dataclass(frozen=True)
-class TrainedModel:
-    """A classifier; `at` makes it a site's own where the method is personal."""
+@dataclass(frozen=True, repr=False)
+class TrainedModel(Model):
+    """A classifier; `for_site` makes it a site's own where the method is personal."""
 
     method: str
     names: tuple[str, ...]
     learner: str
     options: Mapping[str, float]
     parameters: Parameters
+    """The learner's named arrays, of its own shapes and dtype."""
     columns: int
     centre: Floats | None
-    """None: every site scales by its own columns (see `at`)."""
+    """(columns,): what is taken off each column. None: every site scales by its own (see `for_site`)."""
     spread: Floats | None
+    """(columns,): what each column is then divided by."""
 
-    def at(self, local: Mapping[str, Any]) -> TrainedModel:
+    @property
+    def everywhere(self) -> bool:
+        """Whether the joint model predicts by itself: not where sites scale by their own columns."""
+        return self.centre is not None
+
+    def for_site(self, local: Mapping[str, Any]) -> TrainedModel:
         """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
         vector = np.asarray(local["model"], np.float64)
-        own = Layout.of(self.parameters).unpack(vector)
+        own = self.parameters.like(vector)
         centre, spread = (np.asarray(local[key], np.float64) for key in ("centre", "spread"))
         return replace(self, parameters=own, centre=centre, spread=spread)
 
@@ -46,10 +53,10 @@ class TrainedModel:
             raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.columns} columns")
         if self.centre is None or self.spread is None:
             raise InputError(
-                "the sites scaled by their own columns; use model.at(run.local[site]) for a site's rows"
+                "the sites scaled by their own columns; use model.for_site(run.local[site]) for a site's rows"
             )
         features = self.features((rows - self.centre) / self.spread)
-        learner = learner_named(self.learner, **self.options)
+        learner = built_learner(self.learner, dict(self.options))
         learner.bind(features.shape[1], len(self.names))
         return learner.predict_proba(self.parameters, features)
 
@@ -85,18 +92,10 @@ class TrainedModel:
                 names=tuple(facts["names"]),
                 learner=facts["learner"],
                 options=facts["options"],
-                parameters={name: value for name, value in arrays.items() if name not in SCALE},
+                parameters=Tree({name: value for name, value in arrays.items() if name not in SCALE}),
                 columns=int(facts["columns"]),
                 centre=arrays.get(SCALE[0]),
                 spread=arrays.get(SCALE[1]),
             )
         except (KeyError, TypeError) as error:
             raise InputError(f"the file holds no trained model: {error}") from error
-
-    def to_bytes(self) -> bytes:
-        """Return the model file's bytes."""
-        return modelfile.to_bytes(self.method, *self.tensors())
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
-        modelfile.write(path, self.to_bytes())

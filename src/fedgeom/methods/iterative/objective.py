@@ -13,22 +13,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.methods.iterative.vectors import Vector
+from fedgeom.methods.iterative.tree import Tree
+
+Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The terms beside the loss; without any, the loss alone."""
+    """The terms beside the loss; without any, the loss alone. The trees are shaped like the model."""
 
-    linear: Vector | None = None
+    linear: Tree | None = None
     strength: float = 0.0
-    centre: Vector | None = None
+    centre: Tree | None = None
 
     @property
     def plain(self) -> bool:
         """Whether there is nothing beside the loss."""
         return self.linear is None and not self.strength
+
+    def flat(self) -> FlatObjective:
+        """Return the same for models that are written as one vector."""
+        linear = None if self.linear is None else self.linear.flat()
+        return FlatObjective(linear, self.strength, None if self.centre is None else self.centre.flat())
+
+
+@dataclass(frozen=True)
+class FlatObjective:
+    """An objective's terms for models written as one vector, for learners that descend in vectors."""
+
+    linear: Vector | None
+    strength: float
+    centre: Vector | None
 
     def value(self, w: Vector) -> float:
         """Return the terms' value."""

@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.methods.iterative.learners import Classes
+from fedgeom.federation.settings import SHARE, Choice
 from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.vectors import Vector
+from fedgeom.methods.iterative.tree import Tree
 
-WAYS = ("none", "finetuned", "interpolated")
+Classes = npt.NDArray[np.int64]
 GRID = np.linspace(0.0, 1.0, 11)
 FOLDS = 4
 
 
-def personal_model(way: str, task: Task, joint: Vector, *, mix: float | None) -> Vector:
-    """Return the site's own model: the joint one, trained on, or (1 − a)·joint + a·local."""
-    if way == "none" or task.rows == 0:
+@dataclass(frozen=True)
+class Personal(Choice):
+    """From the joint model to a site's own."""
+
+    kind: ClassVar[str] = "personal"
+
+    @abstractmethod
+    def model(self, task: Task, joint: Tree) -> Tree:
+        """Return the site's own model; ``task`` has the site's rows."""
+
+
+@dataclass(frozen=True)
+class NotPersonal(Personal):
+    """The joint model as it is."""
+
+    name: ClassVar[str] = "none"
+
+    def model(self, task: Task, joint: Tree) -> Tree:
+        """Return the joint model."""
         return joint
-    if way == "finetuned":
-        return task.fit(joint)
-    local = task.fit(joint)
-    a = best_mix(task, joint) if mix is None else mix
-    return (1 - a) * joint + a * local
 
 
-def best_mix(task: Task, joint: Vector) -> float:
+@dataclass(frozen=True)
+class FineTuned(Personal):
+    """The joint model, trained on at the site."""
+
+    name: ClassVar[str] = "finetuned"
+
+    def model(self, task: Task, joint: Tree) -> Tree:
+        """Train from the joint model on."""
+        return task.fit(joint) if task.rows else joint
+
+
+@dataclass(frozen=True)
+class Interpolation(Personal):
+    """A mixture of the joint model and one trained on at the site: (1 − a)·joint + a·local."""
+
+    name: ClassVar[str] = "interpolated"
+
+    mix: Annotated[float, SHARE] | None = None
+    """a: the local model's part. None: each site chooses by cross-validation."""
+
+    def model(self, task: Task, joint: Tree) -> Tree:
+        """Mix the two."""
+        if not task.rows:
+            return joint
+        local = task.fit(joint)
+        a = best_mix(task, joint) if self.mix is None else self.mix
+        return (1 - a) * joint + a * local
+
+
+def best_mix(task: Task, joint: Tree) -> float:
     """Choose a by cross-validation: the loss of (1 − a)·joint + a·local on rows that ``local`` did not see.
 
     The joint model did see them, which favours it a little; `Shrunk` holds rows out of both.
@@ -36,7 +81,7 @@ def best_mix(task: Task, joint: Vector) -> float:
             continue
         local, held = task.part(kept).fit(joint), task.part(fold)
         for at, a in enumerate(GRID):
-            losses[at] += len(fold) * held.surprise((1 - a) * joint + a * local)
+            losses[at] += len(fold) * held.nll((1 - a) * joint + a * local)
     return float(GRID[int(np.argmin(losses))])
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.methods.iterative.learners import Floats
-from fedgeom.methods.iterative.vectors import Vector
+Floats = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float64]
 
 FRACTION_BITS = 20
 """Fewer than elsewhere: squares of raw columns are large."""

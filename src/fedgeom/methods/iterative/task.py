@@ -1,4 +1,4 @@
-"""What a row of the table gets to work with at a site: rows, a learner, an effort, and seeded randomness."""
+"""What an algorithm gets to work with at a site: rows, a learner, an effort, and seeded randomness."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.learners import Classes, Floats, Learner
 from fedgeom.methods.iterative.objective import LOSS, Objective
-from fedgeom.methods.iterative.vectors import Layout, Vector
+from fedgeom.methods.iterative.tree import Tree
 
 
 @dataclass
@@ -18,14 +18,14 @@ class Task:
     """One round of one site."""
 
     learner: Learner
-    layout: Layout
     X: Floats
-    """The rows to train on, scaled."""
+    """(rows, columns): the rows to train on, scaled."""
     y: Classes
+    """(rows,): the index of each row's class."""
     effort: Effort
     rng: np.random.Generator
     classes: int
-    first: Vector
+    first: Tree
     """The whole model before any training."""
 
     def __post_init__(self) -> None:
@@ -41,29 +41,26 @@ class Task:
         """How many gradient steps one `fit` takes."""
         return self.effort.count(self.rows)
 
-    def fit(self, w: Vector, objective: Objective = LOSS, **effort: Any) -> Vector:
+    def fit(self, w: Tree, objective: Objective = LOSS, **effort: Any) -> Tree:
         """Train from ``w`` on; keyword arguments change the effort (``epochs=1``)."""
         chosen = replace(self.effort, **effort) if effort else self.effort
-        found = self.learner.fit(
-            self.layout.unpack(w), self.X, self.y, objective=objective, effort=chosen, rng=self.rng
-        )
-        return self.layout.pack(found)
+        return Tree(self.learner.fit(w, self.X, self.y, objective=objective, effort=chosen, rng=self.rng))
 
-    def gradient(self, w: Vector) -> Vector:
+    def gradient(self, w: Tree) -> Tree:
         """Return the gradient of the loss over all rows."""
-        return self.layout.pack(self.learner.gradient(self.layout.unpack(w), self.X, self.y))
+        return Tree(self.learner.gradient(w, self.X, self.y))
 
-    def loss(self, w: Vector) -> float:
+    def loss(self, w: Tree) -> float:
         """Return the mean loss over all rows."""
-        return self.learner.loss(self.layout.unpack(w), self.X, self.y)
+        return self.learner.loss(w, self.X, self.y)
 
-    def surprise(self, w: Vector) -> float:
+    def nll(self, w: Tree) -> float:
         """Return the mean negative log-likelihood of the rows, which should be others than those trained on."""
-        return self.learner.surprise(self.layout.unpack(w), self.X, self.y)
+        return self.learner.nll(w, self.X, self.y)
 
-    def probabilities(self, w: Vector, X: Floats) -> Floats:
+    def probabilities(self, w: Tree, X: Floats) -> Floats:
         """Return the class probabilities of rows (scaled like ours)."""
-        return self.learner.predict_proba(self.layout.unpack(w), X)
+        return self.learner.predict_proba(w, X)
 
     def part(self, rows: Classes) -> Task:
         """Return the same task on some of the rows."""

@@ -1,1 +1,1 @@
-"""Per-class moments by secure sum: nearest Lorentz centroid and Gaussian discriminant."""
+"""Per-class moments by one secure sum: a Gaussian discriminant, or the nearest centroid."""

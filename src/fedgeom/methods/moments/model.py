@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
-from fedgeom.federation import modelfile
+from fedgeom.federation.model import Model
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class MomentsModel:
+@dataclass(frozen=True, repr=False)
+class MomentsModel(Model):
     """Gaussians per class (``rule="gaussian"``) or the nearest centroid (``rule="centroid"``)."""
+
+    method: str = field(default="moments", init=False)
 
     names: tuple[str, ...]
     rule: str
     log_priors: Floats
+    """(classes,)"""
     means: Floats
+    """(classes, columns)"""
     covariances: Floats
+    """(classes, columns, columns)"""
     centroids: Floats
+    """(classes, columns)"""
     curvature: float | None
     """None means Euclidean space."""
 
@@ -89,11 +94,3 @@ class MomentsModel:
             return cls(tuple(facts["names"]), facts["rule"], **arrays, curvature=facts["curvature"])
         except (KeyError, TypeError) as error:
             raise InputError(f"the file holds no moments model: {error}") from error
-
-    def to_bytes(self) -> bytes:
-        """Return the model file's bytes."""
-        return modelfile.to_bytes("moments", *self.tensors())
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
-        modelfile.write(path, self.to_bytes())

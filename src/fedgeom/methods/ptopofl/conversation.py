@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.federation.conversation import Sites
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
 from fedgeom.geometry.topology.persistence import Diagrams
 from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.vectors import Vector
+from fedgeom.methods.iterative.rule import Round
+from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
+from fedgeom.methods.ptopofl.settings import TopoSettings
 
-if TYPE_CHECKING:
-    from fedgeom.federation.conversation import Sites
-    from fedgeom.methods.iterative.algorithm import State
-    from fedgeom.methods.ptopofl.method import PTopoFL
-
+Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
 
 class TopoConversation(Conversation):
     """One run of `PTopoFL`."""
 
-    row: PTopoFL
+    rule: TopoSettings
 
-    def __init__(self, row: PTopoFL, sites: Sites):
-        super().__init__(row, sites)
+    def __init__(self, rule: TopoSettings, sites: Sites):
+        super().__init__(rule, sites)
         self.cluster: dict[str, int] = {}
         self.closeness: dict[str, float] = {}
         self.trust: dict[str, float] = {}
@@ -46,15 +44,15 @@ class TopoConversation(Conversation):
         """Join as in any training, then learn the shapes and form the clusters (Step 1)."""
         super().agree()
         self.cluster = dict.fromkeys(self.members, 0)
-        if self.row.describes:
+        if self.rule.describes:
             self.learn_shapes(0)
 
     def learn_shapes(self, round: int) -> None:
         """Ask for descriptors; cluster, weigh and judge the sites by them."""
-        row = self.row
-        question = Describe(round=round) if row.epsilon is None else DescribePrivately(round=round)
+        rule = self.rule
+        question = Describe(round=round) if rule.epsilon is None else DescribePrivately(round=round)
         given = self.sites.ask(question, of=self.members, expect=Description)
-        given.need(row.smallest, "with the shape of their rows")
+        given.need(rule.min_sites, "with the shape of their rows")
         names = tuple(given)
         if not round:
             self.members = names
@@ -62,34 +60,34 @@ class TopoConversation(Conversation):
             key: _table([getattr(given[name], key).numpy() for name in names])
             for key in ("descriptor", "by_class")
         }
-        if row.track_every:
+        if rule.track_every:
             for name, vector in zip(names, phi["descriptor"], strict=True):
                 self.history.setdefault(name, []).append(vector)
             if round and not self._drifted(names):
                 return
-        seen = phi["by_class" if row.cluster_by == "classes" else "descriptor"]
-        if row.cluster_by == "diagrams":
-            shapes = [Diagrams(d.h0.numpy(), d.h1.numpy(), row.points) for d in given.values()]
+        seen = phi["by_class" if rule.cluster_by == "classes" else "descriptor"]
+        if rule.cluster_by == "diagrams":
+            shapes = [Diagrams(d.h0.numpy(), d.h1.numpy(), rule.points) for d in given.values()]
             self._cluster(names, site_distance_matrix(shapes))
-        elif row.cluster_by in ("topology", "classes"):
+        elif rule.cluster_by in ("topology", "classes"):
             self._cluster(names, topology.descriptor_distances(seen))
-        if row.closeness and seen.shape[1]:
+        if rule.closeness and seen.shape[1]:
             labels = np.array([self.cluster[name] for name in names])
             self.closeness = dict(zip(names, topology.topology_closeness(seen, labels).tolist(), strict=True))
-        if row.trust == "merges":
+        if rule.trust == "merges":
             self._judge(names, topology.z_scores(np.array([given[name].merges for name in names])))
-        elif row.trust in ("topology", "classes"):
+        elif rule.trust in ("topology", "classes"):
             # Eq. 8 takes the descriptors as they are; the normalised ones are for clusters and weights.
-            judged = phi["by_class" if row.trust == "classes" else "descriptor"]
+            judged = phi["by_class" if rule.trust == "classes" else "descriptor"]
             apart = topology.descriptor_distances(judged, normalise=False)
             self._judge(names, topology.z_scores(topology.mean_distances(apart)))
 
     def _cluster(self, names: Sequence[str], distances: Matrix) -> None:
-        row = self.row
-        wanted = row.clusters if row.clusters is None else min(row.clusters, len(names))
-        labels = topology.cluster_sites(distances, wanted, most=min(row.most_clusters, len(names)))
-        if row.masked:
-            labels = merge_small(labels, distances, max(3, row.smallest))
+        rule = self.rule
+        wanted = rule.clusters if rule.clusters is None else min(rule.clusters, len(names))
+        labels = topology.cluster_sites(distances, wanted, most=min(rule.most_clusters, len(names)))
+        if rule.masked:
+            labels = merge_small(labels, distances, max(3, rule.min_sites))
         self.cluster = dict.fromkeys(self.members, 0) | dict(zip(names, labels.tolist(), strict=True))
         self.sites.metrics["clusters"] = {name: self.cluster[name] for name in sorted(self.cluster)}
 
@@ -97,80 +95,83 @@ class TopoConversation(Conversation):
         self.trust = dict(zip(names, topology.trust(z).tolist(), strict=True))
         self.sites.metrics["trust"] = {name: round(value, 4) for name, value in self.trust.items()}
         # The threshold τ tells whom to name; the weight exp(−max(z − 1, 0)) does not depend on it.
-        self.sites.metrics["flagged"] = [n for n, score in zip(names, z, strict=True) if score > self.row.tau]
+        self.sites.metrics["flagged"] = [n for n, score in zip(names, z, strict=True) if score > self.rule.tau]
 
     def _drifted(self, names: Sequence[str]) -> bool:
         """Follow the signatures (Eq. 9); return whether some site drifted so far that all are clustered anew."""
         first = {name: np.linalg.norm(self.history[name][0]) or 1.0 for name in names}
         drift = {name: topology.drift(np.vstack(self.history[name])) / first[name] for name in names}
         self.sites.metrics["drift"] = {name: round(float(value), 4) for name, value in drift.items()}
-        moved = {name for name, value in drift.items() if value > self.row.drift_limit}
+        moved = {name for name, value in drift.items() if value > self.rule.drift_limit}
         new, self.quickened = moved - self.quickened, self.quickened | moved
         return bool(new)
 
-    def rates(self, round: int, members: Sequence[str]) -> dict[str, float]:
+    def rates(self, number: int, members: Sequence[str]) -> dict[str, float]:
         """Return each site's learning rate; those that drifted learn faster (Section 3.5)."""
-        usual = super().rates(round, members)
+        usual = super().rates(number, members)
         return {
-            name: rate * (self.row.drift_rate if name in self.quickened else 1.0) for name, rate in usual.items()
+            name: rate * (self.rule.drift_rate if name in self.quickened else 1.0) for name, rate in usual.items()
         }
 
-    def round(self, round: int, state: State) -> tuple[State, float]:
+    def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round, after a look at the shapes where they are tracked."""
-        if round and self.row.describes and self.row.describes_in(round):
-            self.learn_shapes(round)
-        return super().round(round, state)
+        if number and self.rule.describes and self.rule.describes_in(number):
+            self.learn_shapes(number)
+        return super().round(number, state)
 
-    def groups(self, round: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
+    def groups(self, number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
         """Let each cluster train its own model."""
         found = []
         for label in sorted(set(self.cluster.values())):
             members = tuple(name for name in chosen if self.cluster[name] == label)
             if members:
                 factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
-                found.append(Group(members, {"model": state.get(f"cluster {label}", state["model"])}, factors))
+                given = Tree(model=state.get(f"cluster {label}", state["model"]))
+                found.append(Group(members, given, factors))
         return found
 
-    def combine(self, state: State, outcomes: Sequence[Outcome], share: float) -> State:
+    def combine(self, state: State, outcomes: Sequence[Outcome], round: Round) -> State:
         """Blend the clusters' models with their consensus (Step 3, Eq. 7)."""
-        row, models = self.row, dict[int, Vector]()
+        rule, models = self.rule, dict[int, Tree]()
         for outcome in outcomes:
             models[self.cluster[outcome.sites[0]]] = outcome.mean["model"]
-        if row.cluster_by == "updates" and not self.moved:
+        if rule.cluster_by == "updates" and not self.moved:
             models = self._cluster_updates(state, outcomes[0])
         for label in set(self.cluster.values()) - set(models):  # nobody of this cluster answered
             models[label] = state.get(f"cluster {label}", state["model"])
         sizes = np.array([list(self.cluster.values()).count(label) for label in models], float)
-        consensus = (sizes / sizes.sum()) @ np.array(list(models.values()))
+        flat = (sizes / sizes.sum()) @ np.array([model.flat() for model in models.values()])
+        consensus = state["model"].like(flat)
         blended = {
-            f"cluster {label}": (1 - row.beta) * model + row.beta * consensus for label, model in models.items()
+            f"cluster {label}": (1 - rule.beta) * model + rule.beta * consensus for label, model in models.items()
         }
-        return {"model": consensus, **blended}
+        return Tree(model=consensus, **blended)
 
-    def _cluster_updates(self, state: State, outcome: Outcome) -> dict[int, Vector]:
+    def _cluster_updates(self, state: State, outcome: Outcome) -> dict[int, Tree]:
         """Cluster by the directions in which the sites moved in the first round, which all began alike."""
         names = tuple(outcome.updates)
-        moves = np.array([outcome.updates[name]["model"] - state["model"] for name in names])
+        moves = np.array([(outcome.updates[name]["model"] - state["model"]).flat() for name in names])
         self.moved = True
         self._cluster(names, topology.cosine_distances(moves))
         models = {}
         for label in set(self.cluster.values()):
             inside = [n for n in names if self.cluster[n] == label]
             if inside:
-                models[label] = np.mean([outcome.updates[n]["model"] for n in inside], axis=0)
+                mean = np.mean([outcome.updates[n]["model"].flat() for n in inside], axis=0)
+                models[label] = state["model"].like(mean)
         return models
 
     def model(self, state: State) -> TrainedModel:
         """Return the consensus; sites that add columns need their own shape to use it."""
-        return replace(super().model(state), augmented=self.row.augment)  # type: ignore[call-arg]
+        return replace(super().model(state), augmented=self.rule.augment)  # type: ignore[call-arg]
 
     def judged(self, groups: Sequence[Group], updates: dict[str, State]) -> dict[str, float]:
         """Judge sites by how their step turns away from the others' median step: the site cannot fake that."""
-        if self.row.trust != "updates" or len(updates) < 3:
+        if self.rule.trust != "updates" or len(updates) < 3:
             return {}
         starts = {name: group.given["model"] for group in groups for name in group.members}
         names = tuple(updates)
-        moves = np.array([updates[name]["model"] - starts[name] for name in names])
+        moves = np.array([(updates[name]["model"] - starts[name]).flat() for name in names])
         middle = np.median(moves, axis=0)
         lengths = np.linalg.norm(moves, axis=1) * (np.linalg.norm(middle) or 1.0)
         turned = 1 - (moves @ middle) / np.maximum(lengths, 1e-300)

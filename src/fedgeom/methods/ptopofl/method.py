@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from fedgeom.errors import InputError
+from fedgeom.data.sites import SiteData
+from fedgeom.federation.method import Plain
+from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.algorithm import Row, State
+from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.conversation import Conversation
-from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.ptopofl.conversation import TopoConversation
-from fedgeom.methods.ptopofl.model import ADDED, TopoModel
+from fedgeom.methods.ptopofl.model import TopoModel
+from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.site import TopoSite
-
-TOPOLOGICAL = ("topology", "classes", "diagrams")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PTopoFL(Row):
+class PTopoFL(TopoSettings, Algorithm):
     """Sites are clustered, clusters average their models, and clusters lean on each other (Algorithm 1).
 
     Every part can be switched off or replaced. `published` is the paper's own setting.
@@ -28,66 +28,7 @@ class PTopoFL(Row):
     name: ClassVar[str] = "ptopofl"
     site: ClassVar[type[Site[Any]]] = TopoSite
     conversation: ClassVar[type[Conversation]] = TopoConversation
-    model_type: ClassVar[type[TrainedModel]] = TopoModel
-
-    cluster_by: Literal["none", "topology", "classes", "diagrams", "updates"] = "topology"
-    """What brings sites together: descriptors of all rows (the paper's), descriptors of each class, Wasserstein
-    distances of diagrams, or the directions of the first model updates."""
-    clusters: int | None = None
-    """M: how many clusters. None: chosen by silhouette, 1 when nothing stands out."""
-    most_clusters: int = 4
-    """The most clusters to choose."""
-    closeness: bool = True
-    """Whether sites near their cluster's centre count more (the exponential of Eq. 6)."""
-    beta: float = 0.3
-    """β_blend: how far clusters lean on the consensus (Eq. 7)."""
-    trust: Literal["none", "topology", "classes", "merges", "updates"] = "topology"
-    """What lowers a site's weight: an odd descriptor (Eq. 8), odd descriptors of its classes, labels that mix along
-    the spanning tree, or a model update that turns away from the others'."""
-    tau: float = 2.0
-    """τ: sites with a larger z-score are named in the run's metrics."""
-    track_every: int = 0
-    """Ask for descriptors again every so many rounds (Section 3.5); 0: never."""
-    drift_limit: float = 0.5
-    """A site whose drift (Eq. 9), relative to its first descriptor, is larger is clustered anew."""
-    drift_rate: float = 2.0
-    """What a drifted site's learning rate is multiplied by."""
-    augment: bool = False
-    """Whether sites add four columns on their own shape to their tables (Section 3.2)."""
-    points: int = 80
-    """n_sub: how many rows the descriptor looks at."""
-    repeats: int = 1
-    """Over how many subsamples a descriptor is averaged."""
-    unit_box: bool = False
-    """Whether each site scales its cloud to the unit box first, as the published code does."""
-    size_free: bool = True
-    """Whether descriptors are made independent of the number of rows: or clusters find the small sites."""
-    epsilon: float | None = None
-    """ε: noise makes descriptors (ε, δ)-differentially private. None: no noise."""
-    delta: float = 1e-5
-    """δ"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cluster_by not in ("none", *TOPOLOGICAL, "updates"):
-            raise InputError(f"cluster_by={self.cluster_by!r} is unknown; see the documentation of PTopoFL")
-        if self.trust not in ("none", "topology", "classes", "merges", "updates"):
-            raise InputError(f"trust={self.trust!r} is unknown; see the documentation of PTopoFL")
-        if not 0 <= self.beta <= 1:
-            raise InputError(f"beta={self.beta} given; wanted a number from 0 (clusters apart) to 1 (all one)")
-        if self.clusters is not None and self.clusters < 1:
-            raise InputError(f"clusters={self.clusters} given; wanted at least 1, or None to choose")
-        if self.points < 2 or self.most_clusters < 1 or self.repeats < 1 or self.track_every < 0:
-            raise InputError("wanted points ≥ 2, most_clusters ≥ 1, repeats ≥ 1 and track_every ≥ 0")
-        if self.secure and "updates" in (self.cluster_by, self.trust):
-            raise InputError("clusters or trust by updates look at each site's model; use secure=False")
-        if self.epsilon is not None and (
-            self.by_class or self.cluster_by == "diagrams" or self.trust == "merges" or self.track_every
-        ):
-            raise InputError(
-                'epsilon covers one descriptor of all rows: use it with cluster_by="topology", trust="topology" or '
-                '"none", and track_every=0'
-            )
+    model_type: ClassVar[type[Model]] = TopoModel
 
     @classmethod
     def published(cls, **changes: Any) -> PTopoFL:
@@ -102,40 +43,8 @@ class PTopoFL(Row):
         }
         return cls(**(paper | changes))
 
-    @property
-    def by_class(self) -> bool:
-        """Whether descriptors are asked for class by class."""
-        return "classes" in (self.cluster_by, self.trust)
+    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+        """Compute Algorithm 1 in one process, for clusters, weights and trust by topology."""
+        from fedgeom.methods.ptopofl.plain import plain  # the twin is for tests; it needs gudhi
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether descriptors of all rows are asked for."""
-        return self.cluster_by in ("topology", "diagrams") or self.trust == "topology" or self.track_every > 0
-
-    def describes_in(self, round: int) -> bool:
-        """Whether sites describe the shape of their rows before this round."""
-        return not round or bool(self.track_every and round < self.rounds and round % self.track_every == 0)
-
-    @property
-    def describes(self) -> bool:
-        """Whether sites describe the shape of their rows at all."""
-        return self.cluster_by in TOPOLOGICAL or self.trust in ("topology", "classes", "merges")
-
-    @property
-    def masked(self) -> bool:
-        """Whether the coordinator sees sums only: of each cluster."""
-        return super().masked and "updates" not in (self.cluster_by, self.trust)
-
-    @property
-    def groups(self) -> int:
-        """The most clusters."""
-        return 1 if self.cluster_by == "none" else self.clusters or self.most_clusters
-
-    @property
-    def extra_columns(self) -> int:
-        """The columns of Section 3.2."""
-        return ADDED if self.augment else 0
-
-    def local(self, task: Task, given: State, own: State) -> State:
-        """Train from the cluster's model on."""
-        return {"model": task.fit(given["model"])}
+        return plain(self, sites, seed)

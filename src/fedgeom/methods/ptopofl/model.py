@@ -43,28 +43,33 @@ class Shape:
         return np.column_stack([rows, away, np.tile(self.constants, (len(rows), 1))])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TopoModel(TrainedModel):
-    """The joint model θ̄; `at` gives a site its cluster's model, with its own columns."""
+    """The joint model θ̄; `for_site` gives a site its cluster's model, with its own columns."""
 
     shape: Shape | None = None
     augmented: bool = False
 
-    def at(self, local: Mapping[str, Any]) -> TopoModel:
+    def for_site(self, local: Mapping[str, Any]) -> TopoModel:
         """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
-        own = super().at(local)
+        own = super().for_site(local)
         assert isinstance(own, TopoModel)
         if not self.augmented:
             return own
         shape = Shape(np.asarray(local["shape centre"], float), np.asarray(local["shape constants"], float))
         return replace(own, shape=shape)
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether the joint model predicts by itself: not where sites add columns on their own shape."""
+        return super().everywhere and not self.augmented
+
     def features(self, rows: Floats) -> Floats:
         """Add the four columns, where the run was trained with them."""
         if not self.augmented:
             return rows
         if self.shape is None:
-            raise InputError("rows are described by the site's own cloud; use model.at(run.local[site])")
+            raise InputError("rows are described by the site's own cloud; use model.for_site(run.local[site])")
         return self.shape.add_to(rows)
 
     def tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:

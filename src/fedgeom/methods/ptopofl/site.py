@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,13 +14,13 @@ from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
 from fedgeom.geometry.topology.label_geometry import mixed_merge_share
 from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
 from fedgeom.methods.iterative.learners import Floats
+from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
-from fedgeom.methods.ptopofl.model import Shape
+from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.privacy.descriptors import BLOCK_ROWS, private_descriptor
-
-if TYPE_CHECKING:
-    from fedgeom.methods.ptopofl.method import PTopoFL
 
 BOX = 3.0
 """Private descriptors clip rows to this many joint deviations: a public bound, as a proof of privacy needs one."""
@@ -43,30 +42,31 @@ class TopoSite(TrainingSite):
     memory_type: ClassVar[type[Memory]] = TopoMemory
     memory: TopoMemory
 
-    def check(self, terms: Mapping[str, Any]) -> None:
+    def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
-        super().check(terms)
-        private, rows = terms.get("epsilon") is not None, len(self.data)
+        super().check(settings)
+        assert isinstance(settings, TopoSettings)
+        private, rows = settings.epsilon is not None, len(self.data)
         if private and rows < BLOCK_ROWS:
             raise InputError(
-                f"site {self.badge.name!r} has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}: leave "
+                f"site {self.name!r} has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}: leave "
                 "the site out, or leave epsilon away"
             )
         rips_diagrams(np.zeros((1, 1)))
 
     @property
-    def topology(self) -> PTopoFL:
-        """The method with the settings on which the site joined."""
-        method: PTopoFL = self.method
-        return method
+    def topology(self) -> TopoSettings:
+        """The settings on which the site joined."""
+        settings: TopoSettings = self.settings
+        return settings
 
     def _rng(self, round: int) -> np.random.Generator:
-        return generator(int(self.memory.terms.get("seed") or 0), round, self.badge.name, purpose=2)
+        return generator(self.seed, round, self.name, purpose=2)
 
     @answers(Describe)
     def describe(self, ask: Describe) -> Description:
         """Send the descriptor, if the terms say so, and what else they need of the shape."""
-        method, X = self.topology, self.scaled()
+        method, X = self.topology, self.agreement.scaled()
         if not method.describes or method.epsilon is not None:
             raise ProtocolError("the terms of this run ask for no open descriptor")
         if not method.describes_in(ask.round):  # each round draws other points: many make more than one descriptor
@@ -81,7 +81,7 @@ class TopoSite(TrainingSite):
         if method.by_rows:
             whole = Array.of(descriptor(X, rng=self._rng(ask.round), **options))
         if method.by_class:
-            labels, classes = self.data.y.astype(str), self.memory.classes
+            labels, classes = self.data.y.astype(str), self.memory.agreement.classes
             by_class = Array.of(class_descriptors(X, labels, classes, rng=self._rng(ask.round), **options))
         h0 = h1 = NOTHING
         if method.cluster_by == "diagrams":
@@ -98,7 +98,7 @@ class TopoSite(TrainingSite):
             raise ProtocolError("the terms of this run ask for one private descriptor at most")
         if ask.round not in memory.described:
             # Privacy needs noise that nobody can draw again, so it does not follow from the run's seed.
-            X, rng = self.scaled(), SystemDraws()
+            X, rng = self.agreement.scaled(), SystemDraws()
             low, high = np.full(X.shape[1], -BOX), np.full(X.shape[1], BOX)
             noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
             memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
@@ -111,7 +111,7 @@ class TopoSite(TrainingSite):
         if not method.augment:
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
-            shape = Shape.of(self.scaled(), method.points, self._rng(LAST))
+            shape = Shape.of(self.agreement.scaled(), method.points, self._rng(LAST))
             memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
         return Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
 
@@ -124,3 +124,8 @@ class TopoSite(TrainingSite):
             "shape centre": memory.shape_centre.numpy(),
             "shape constants": memory.shape_constants.numpy(),
         }
+
+    def joint_model(self) -> TrainedModel:
+        """Return a model of the run's kind, untrained."""
+        plain = super().joint_model()
+        return TopoModel(**vars(plain), augmented=self.topology.augment)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgeom.methods.shrunk.fits import Classes, Floats, intercept, personal, rank_quality
+from fedgeom.methods.shrunk.core import Classes, Floats, intercept, personal, rank_quality
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,30 @@ from typing import ClassVar
 
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.methods.iterative.messages import Finished
-from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 
-class GiveTerms(Question, frozen=True, kw_only=True):
+class SumTerms(SumQuestion, frozen=True, kw_only=True):
     """Ask for the masked loss, gradient and Hessian at a stack of joint directions."""
 
     kind: ClassVar[str] = "shrunk.terms"
-    answer: ClassVar[type[Message]] = MaskedVector
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sum over sites of the loss, its gradient and its Hessian at the joint models, "
         "with and without each fold"
     )
-    ticket: Ticket
     directions: Array
+    """(ridges, folds + 1, columns), f8: the joint models so far."""
 
 
-class GiveEvidence(Question, frozen=True, kw_only=True):
+class SumEvidence(SumQuestion, frozen=True, kw_only=True):
     """Ask how well each candidate ranks the site's held-out rows, masked."""
 
     kind: ClassVar[str] = "shrunk.evidence"
-    answer: ClassVar[type[Message]] = MaskedVector
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean intercepts"
     )
-    ticket: Ticket
     directions: Array
+    """(ridges, folds + 1, columns), f8: the joint models so far."""
 
 
 class Settle(Question, frozen=True, kw_only=True):
@@ -40,4 +38,5 @@ class Settle(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "shrunk.settle"
     answer: ClassVar[type[Message]] = Finished
     directions: Array
+    """(ridges, folds + 1, columns), f8: the joint models so far."""
     evidence: Array

@@ -9,23 +9,26 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Array
+from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
+from fedgeom.methods.iterative.agreement import SumColumns, agree, check_together, label_indices
+from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.tabular import MOST_ROUNDS, TabularMethod, check_whole
-from fedgeom.methods.shrunk.conversation import ShrunkConversation
-from fedgeom.methods.shrunk.fits import Floats
-from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms
-from fedgeom.methods.shrunk.site import ShrunkSite
-
-RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-STRENGTHS = (3.0, 10.0, 30.0, 100.0, np.inf)
-MOST_COLUMNS = 100
+from fedgeom.methods.iterative.plain import scales
+from fedgeom.methods.shrunk.choosing import Evidence, gather, shares
+from fedgeom.methods.shrunk.core import Floats, Terms, descend, site_terms, terms_length
+from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.settings import ShrunkSettings
+from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, own_model
+from fedgeom.protocols.cohort import join
+from fedgeom.protocols.fixed_point import fixed_sum
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shrunk(TabularMethod):
+class Shrunk(ShrunkSettings, Method):
     """Logistic regression for two classes, with a joint direction, personal models around it, and a shared choice.
 
     Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
@@ -35,52 +38,83 @@ class Shrunk(TabularMethod):
 
     name: ClassVar[str] = "shrunk"
     site: ClassVar[type[Site[Any]]] = ShrunkSite
-
-    rounds: int = 10
-    """Newton's steps towards the joint models; all α and folds take them together."""
-    folds: int = 5
-    """How many parts the rows are cut into for cross-validation."""
-    borrowed: float = 200.0
-    """How many rows' worth of the others' evidence a site adds to its own."""
-    temperature: float = 0.01
-    """How sharply candidates with better evidence are preferred (in units of AUC)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("rounds", self.rounds, 1, MOST_ROUNDS)
-        if not 2 <= self.folds <= 20 or self.borrowed < 0 or not self.temperature > 0:
-            raise InputError("wanted folds 2 … 20, borrowed ≥ 0 and temperature > 0")
-
-    def planned_sums(self) -> tuple[str, ...]:
-        """Return the secure sums: Newton's steps, evidence."""
-        return (*(GiveTerms.kind for _ in range(self.rounds)), GiveEvidence.kind)
+    model_type: ClassVar[type[Model]] = TrainedModel
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse tables that do not fit together, are too wide or have other than two classes."""
-        super().check_together(sites)
+        check_together(sites, self.classes)
         names = {str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ())
         self.check_shape(len(names), sites[0].X.shape[1])
 
-    def check_shape(self, classes: int, columns: int) -> None:
-        """Refuse more than two classes, and tables so wide that sums of Hessians would be huge."""
-        if classes != 2:
-            raise InputError(f"Shrunk tells two classes apart; the sites have {classes}: use Interpolated")
-        if columns > MOST_COLUMNS:
-            raise InputError(
-                f"the sites have {columns} columns; Shrunk adds up Hessians and takes at most {MOST_COLUMNS} columns: "
-                "choose columns, or use Interpolated"
-            )
-
-    @property
-    def ridges(self) -> Floats:
-        """The α that are tried."""
-        return np.array(RIDGES)
-
-    @property
-    def strengths(self) -> Floats:
-        """The λ that are tried, in rows' worth."""
-        return np.array(STRENGTHS)
-
     def conduct(self, sites: Sites) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
-        return ShrunkConversation(self, sites).hold()
+        cohort = join(sites, self)
+        agreed = agree(cohort, self)
+        self.check_shape(len(agreed.classes), agreed.columns)
+        stack = (len(self.ridges), self.folds + 1)
+        length = terms_length(stack, agreed.columns)
+
+        def summed(directions: Floats) -> Terms:
+            question = SumTerms(directions=Array.of(directions))
+            return Terms.read(cohort.sum_reals(question, length=length), stack, agreed.columns)
+
+        directions = descend(summed, self.ridges, self.folds + 1, agreed.columns, self.rounds)
+        given, size = Array.of(directions), (len(self.ridges), len(self.strengths))
+        flat = cohort.sum_reals(SumEvidence(directions=given), length=size[0] * size[1] + size[0] + 2)
+        sites.ask(Settle(directions=given, evidence=Array.of(flat)), of=cohort.left, expect=Finished)
+        evidence = Evidence.read(flat, *size)
+        w, b, weights = self._joint(directions[:, -1], evidence)
+        best = np.unravel_index(int(np.argmax(weights)), weights.shape)
+        quality = float(evidence.quality[best] / max(evidence.weight, 1))
+        sites.metrics |= {
+            "sites": len(cohort.left),
+            "classes": 2,
+            "numbers": 1 + len(w),
+            "held-out AUC of the best candidate": round(quality, 4),
+            "its ridge": float(self.ridges[best[0]]),
+            "its strength": float(self.strengths[best[1]]),
+        }
+        return as_model(agreed.classes, w, b, agreed.centre, agreed.spread)
+
+    def _joint(self, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
+        """Return direction and intercept for a newcomer (without any shrinking back), and everybody's shares."""
+        weights = shares(None, evidence, borrowed=self.borrowed, temperature=self.temperature)
+        kept = weights[:, -1] if weights[:, -1].sum() > 0 else weights.sum(axis=1)
+        kept = kept / kept.sum()
+        mean = evidence.intercepts / max(evidence.rows, 1.0)
+        return kept @ directions, float(kept @ mean), weights
+
+    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+        """Compute what a run yields when no site is lost, without messages."""
+        ordered = sorted(sites, key=lambda site: site.name)
+        names = self.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
+        self.check_shape(len(names), ordered[0].X.shape[1])
+        scale = scales(self, ordered)
+        everyone = []
+        for site, (centre, spread) in zip(ordered, scale, strict=True):
+            y = label_indices(site.y, names)
+            everyone.append(((site.X - centre) / spread, y, fold_of(y, self.folds, seed, site.name)))
+        columns, stack = ordered[0].X.shape[1], (len(self.ridges), self.folds + 1)
+
+        def summed(directions: Floats) -> Terms:
+            flat = [site_terms(X, y, fold, directions).flat() for X, y, fold in everyone]
+            return Terms.read(fixed_sum(flat, fraction_bits=SumTerms.fraction_bits), stack, columns)
+
+        directions = descend(summed, self.ridges, self.folds + 1, columns, self.rounds)
+        found = [gather(X, y, fold, directions, self.strengths) for X, y, fold in everyone]
+        total = fixed_sum([evidence.flat() for evidence, _ in found], fraction_bits=SumEvidence.fraction_bits)
+        everybody = Evidence.read(total, len(self.ridges), len(self.strengths))
+        w, b, _ = self._joint(directions[:, -1], everybody)
+        joint: tuple[Any, Any] = scale[0] if self.scale != "site" else (None, None)
+        local = {}
+        for at, site in enumerate(ordered):
+            (X, y, _), (evidence, spread) = everyone[at], found[at]
+            own, c = own_model(self, X, y, directions[:, -1], evidence, everybody, spread)
+            centre, deviation = scale[at]
+            local[site.name] = {"model": np.concatenate([[c], own]), "centre": centre, "spread": deviation}
+        return Plain(as_model(names, w, b, *joint), local)
+
+    @classmethod
+    def leaves(cls) -> tuple[str, ...]:
+        """Return what leaves a site, as the ledger says it."""
+        return (*super().leaves(), SumColumns.answer_reveals)

@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.site import Memory, answers
-from fedgeom.methods.iterative.aggregation import FRACTION_BITS, LARGEST
+from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.iterative.aggregation import LARGEST
+from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
 from fedgeom.methods.iterative.messages import Finished
+from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.personal import folds
 from fedgeom.methods.iterative.site import LAST, generator
-from fedgeom.methods.iterative.tabular import TabularMemory, TabularSite, within
+from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
-from fedgeom.methods.shrunk.fits import Classes, Floats, personal, site_terms
-from fedgeom.methods.shrunk.messages import GiveEvidence, GiveTerms, Settle
-from fedgeom.protocols.fixed_point import to_fixed
-from fedgeom.protocols.secure_sum import MaskedVector
-
-if TYPE_CHECKING:
-    from fedgeom.methods.shrunk.method import Shrunk
-
+from fedgeom.methods.shrunk.core import Classes, Floats, personal, site_terms
+from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.settings import ShrunkSettings
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 STEEPEST = 1e6
 """No model of scaled columns has larger entries; with much larger ones, scores overflow."""
 
 
-class ShrunkMemory(TabularMemory, kw_only=True):
-    """What a site remembers of its evidence."""
+class ShrunkMemory(SecureMemory, kw_only=True):
+    """What a site remembers of its evidence, and the model it ends with."""
 
+    names: NamesMemory = msgspec.field(default_factory=NamesMemory)
+    agreement: AgreementMemory = msgspec.field(default_factory=AgreementMemory)
     evidence: Array | None = None
     score_spread: Array | None = None
     """How far each candidate's held-out scores spread."""
+    model: Array | None = None
+    """(1 + columns,): intercept and weights of the site's own model."""
 
 
-class ShrunkSite(TabularSite[ShrunkMemory]):
+class ShrunkSite(SummingSite[ShrunkMemory]):
     """Answers the questions of `Shrunk`."""
 
     memory_type: ClassVar[type[Memory]] = ShrunkMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Agreement)
+    agreement: Agreement
 
-    def _table(self) -> tuple[Shrunk, Floats, Classes, Classes]:
+    def check(self, settings: ShrunkSettings) -> None:
+        """Refuse data that the method cannot use, naming the site."""
+        check_site(self.data, settings)
+
+    @classmethod
+    def planned_sums(cls, settings: ShrunkSettings) -> Sequence[type[SumQuestion]]:
+        """Return the columns' sum if they are scaled jointly, Newton's steps, and the evidence."""
+        columns = (SumColumns,) if settings.scale == "joint" else ()
+        return (*columns, *[SumTerms] * settings.rounds, SumEvidence)
+
+    def _table(self) -> tuple[ShrunkSettings, Floats, Classes, Classes]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
-        y = self.places()
-        return self.method, self.scaled(), y, fold_of(y, self.method.folds, self.seed, self.badge.name)
+        y, settings = self.agreement.label_indices(), self.settings
+        return settings, self.agreement.scaled(), y, fold_of(y, settings.folds, self.seed, self.name)
 
-    def _directions(self, array: Array, method: Shrunk, columns: int) -> Floats:
+    def _directions(self, array: Array, method: ShrunkSettings, columns: int) -> Floats:
         found = array.numpy()
         if found.shape != (len(method.ridges), method.folds + 1, columns) or not within(found, STEEPEST):
             raise ProtocolError(
@@ -54,25 +72,21 @@ class ShrunkSite(TabularSite[ShrunkMemory]):
             )
         return found
 
-    @answers(GiveTerms)
-    def give_terms(self, ask: GiveTerms) -> MaskedVector:
+    @answers(SumTerms)
+    def sum_terms(self, ask: SumTerms) -> Contribution:
         """Add this site's terms to the secure sum."""
-        self.admit(ask.ticket)
         method, X, y, fold = self._table()
         found = site_terms(X, y, fold, self._directions(ask.directions, method, X.shape[1]))
-        sites = len(ask.ticket.participants)
-        return self.mask(ask.ticket, to_fixed(found.flat(), fraction_bits=FRACTION_BITS, sites=sites))
+        return self.contribute(ask, found.flat())
 
-    @answers(GiveEvidence)
-    def give_evidence(self, ask: GiveEvidence) -> MaskedVector:
+    @answers(SumEvidence)
+    def sum_evidence(self, ask: SumEvidence) -> Contribution:
         """Add this site's evidence to the secure sum."""
-        self.admit(ask.ticket)
         method, X, y, fold = self._table()
         joint = self._directions(ask.directions, method, X.shape[1])
         own, spread = gather(X, y, fold, joint, method.strengths)
         self.memory.evidence, self.memory.score_spread = Array.of(own.flat()), Array.of(spread)
-        sites = len(ask.ticket.participants)
-        return self.mask(ask.ticket, to_fixed(own.flat(), fraction_bits=FRACTION_BITS, sites=sites))
+        return self.contribute(ask, own.flat())
 
     @answers(Settle)
     def settle(self, ask: Settle) -> Finished:
@@ -90,6 +104,39 @@ class ShrunkSite(TabularSite[ShrunkMemory]):
         memory.model = Array.of(np.concatenate([[b], w]))  # the layout of a logistic learner: intercept, weights
         return Finished()
 
+    def result(self) -> dict[str, Any]:
+        """Return the site's own model and the scale of its columns."""
+        if self.memory.model is None:
+            return {}
+        centre, spread = self.agreement.scale
+        classes = list(self.memory.agreement.classes)
+        return {"model": self.memory.model.numpy(), "centre": centre, "spread": spread, "classes": classes}
+
+    def model_file(self) -> bytes:
+        """Return the site's own model."""
+        found = self.result()
+        if not found:
+            return b""
+        columns = self.data.X.shape[1]
+        blank = as_model(self.memory.agreement.classes, np.zeros(columns), 0.0, None, None)
+        return blank.for_site(found).to_bytes()
+
+
+def as_model(
+    classes: Sequence[str], w: Floats, b: float, centre: Floats | None, spread: Floats | None
+) -> TrainedModel:
+    """Return direction and intercept as a model: a logistic one."""
+    return TrainedModel(
+        method="shrunk",
+        names=tuple(classes),
+        learner="logistic",
+        options={},
+        parameters=Tree(intercept=np.array([b]), weights=w[:, None]),
+        columns=len(w),
+        centre=centre,
+        spread=spread,
+    )
+
 
 def fold_of(y: Classes, count: int, seed: int, site: str) -> Classes:
     """Return each row's fold."""
@@ -100,7 +147,13 @@ def fold_of(y: Classes, count: int, seed: int, site: str) -> Classes:
 
 
 def own_model(
-    method: Shrunk, X: Floats, y: Classes, joint: Floats, own: Evidence, everybody: Evidence, spread: Floats
+    method: ShrunkSettings,
+    X: Floats,
+    y: Classes,
+    joint: Floats,
+    own: Evidence,
+    everybody: Evidence,
+    spread: Floats,
 ) -> tuple[Floats, float]:
     """Return a site's direction and intercept."""
     weights = shares(own, everybody, borrowed=method.borrowed, temperature=method.temperature)

@@ -2,110 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import FedgeomError, ProtocolError
-from fedgeom.federation import modelfile
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.site import answers
-from fedgeom.methods.xclp.anchored import (
-    FRACTION_BITS,
+from fedgeom.methods.xclp.anchor_messages import (
     Cells,
     CountCells,
-    Labelled,
+    ModelRead,
+    ReadModel,
     SumCells,
     SumCodes,
     SumRows,
-    TakeModel,
-    deal,
-    sums_of,
 )
+from fedgeom.methods.xclp.core import label_numbers
+from fedgeom.methods.xclp.label_reader import LabelReader
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.scores import one_hot
-from fedgeom.methods.xclp.site import PairsSite
-from fedgeom.protocols.fixed_point import to_fixed
-from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+from fedgeom.protocols.handing_out import HandedModel
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.site import Contribution, SummingPart
+
+Floats = npt.NDArray[np.float64]
 
 
-class XclpSite(PairsSite):
-    """Answers all questions of `XCLP`."""
+def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
+    """Return the secure sums of this conversation, in order."""
+    middle = [SumCells, CountCells] * (rounds - 1)
+    return (SumRows, CountCells, *middle, SumCells, SumCodes)
 
-    @classmethod
-    def sums(cls, terms: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the secure sums that follow from the terms."""
-        if terms["graph"] == "pairs":
-            return super().sums(terms)
-        return (*sums_of(int(terms["rounds"])), *cls.last_sum(terms))
+
+class AnchorsMemory(msgspec.Struct, kw_only=True):
+    """Nothing has to be remembered: every question brings the anchors along."""
+
+
+class Anchors(SummingPart[AnchorsMemory]):
+    """Answers the questions of `XCLP` with ``graph="anchors"``."""
+
+    name: ClassVar[str] = "anchors"
 
     @answers(SumRows)
-    def sum_rows(self, ask: SumRows) -> MaskedVector:
+    def sum_rows(self, ask: SumRows) -> Contribution:
         """Add up this site's unit rows."""
         from fedgeom.geometry.graphs.anchors import unit_rows
 
-        self.admit(ask.ticket)
-        rows = unit_rows(self.data.X)
-        return self._masked(ask.ticket, np.concatenate([[len(rows)], rows.sum(axis=0)]))
+        rows = unit_rows(self.site.data.X)
+        return self.contribute(ask, np.concatenate([[len(rows)], rows.sum(axis=0)]))
 
     @answers(CountCells)
-    def count_cells(self, ask: CountCells) -> MaskedVector:
+    def count_cells(self, ask: CountCells) -> Contribution:
         """Count this site's rows in each cell."""
         from fedgeom.geometry.graphs.anchors import cell_counts
 
-        self.admit(ask.ticket)
         cells = self._deal(ask.cells)
-        return self._masked(ask.ticket, cell_counts(cells[cells >= 0], ask.cells.count).astype(float))
+        return self.contribute(ask, cell_counts(cells[cells >= 0], ask.cells.count).astype(float))
 
     @answers(SumCells)
-    def sum_cells(self, ask: SumCells) -> MaskedVector:
+    def sum_cells(self, ask: SumCells) -> Contribution:
         """Add up this site's unit rows in each cell that was found large enough."""
         from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums
 
-        self.admit(ask.ticket)
         if ask.cells.kept is None:
             raise ProtocolError("cells are summed only after the small ones were left out")
         cells, kept = self._deal(ask.cells), len(ask.cells.kept.numpy())
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
-        sums = cell_sums(self.data.X[inside], cells[inside], kept)
-        return self._masked(ask.ticket, np.concatenate([counts, sums.ravel()]))
+        sums = cell_sums(self.site.data.X[inside], cells[inside], kept)
+        return self.contribute(ask, np.concatenate([counts, sums.ravel()]))
 
     @answers(SumCodes)
-    def sum_codes(self, ask: SumCodes) -> MaskedVector:
+    def sum_codes(self, ask: SumCodes) -> Contribution:
         """Add up ZᵀZ, ZᵀY and the class counts."""
         from fedgeom.geometry.graphs.anchors import codes
 
-        self.admit(ask.ticket)
-        self.keep_to_terms(code=ask.nearest)
+        self.joining.keep_to_terms(code=ask.nearest)
         anchors = ask.anchors.numpy()
-        if anchors.ndim != 2 or anchors.shape[1] != self.data.X.shape[1] or not np.isfinite(anchors).all():
-            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted rows of {self.data.X.shape[1]}")
-        Z = codes(self.data.X, anchors, ask.nearest)
-        Y = one_hot(self.codes(ask.classes), len(ask.classes))
+        if anchors.ndim != 2 or anchors.shape[1] != self.site.data.X.shape[1] or not np.isfinite(anchors).all():
+            raise ProtocolError(
+                f"anchors of shape {anchors.shape} came; wanted rows of {self.site.data.X.shape[1]}"
+            )
+        Z = codes(self.site.data.X, anchors, ask.nearest)
+        Y = one_hot(label_numbers(self.site.data.y, ask.classes), len(ask.classes))
         gram = (Z.T @ Z).toarray()[np.triu_indices(len(anchors))]
-        return self._masked(ask.ticket, np.concatenate([gram, (Z.T @ Y).ravel(), Y.sum(axis=0)]))
+        return self.contribute(ask, np.concatenate([gram, (Z.T @ Y).ravel(), Y.sum(axis=0)]))
 
-    @answers(TakeModel)
-    def take_model(self, ask: TakeModel) -> Labelled:
+    @answers(ReadModel)
+    def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
-        try:
-            _, arrays, facts = modelfile.from_bytes(ask.model)
-            model = XclpModel.from_tensors(arrays, facts)
-            scores = model.scores(self.data.X)
-        except FedgeomError as error:
-            raise ProtocolError(f"the model that came cannot be used: {error}") from error
-        self.memory.model, self.memory.classes = ask.model, model.classes
-        own = one_hot(self.codes(model.classes), len(model.classes))  # a row's own label counts for itself
-        self.read_labels(own + scores, model.classes, ask.reading)
-        return Labelled()
+        model = self.handed.read(ask.model)
+        if model.anchors is None or model.anchors.shape[1] != self.site.data.X.shape[1]:
+            raise ProtocolError("the model that came does not fit this site's columns")
+        scores = model.scores(self.site.data.X)
+        self.handed.memory.model = ask.model
+        codes = label_numbers(self.site.data.y, model.classes)
+        own = one_hot(codes, len(model.classes))  # a row's own label counts for itself
+        self.reader.read(own + scores, model.classes, ask.reading, ask.model)
+        return ModelRead()
+
+    @property
+    def handed(self) -> HandedModel[XclpModel]:
+        """The part that keeps the model."""
+        found: HandedModel[XclpModel] = self.site.handed  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def reader(self) -> LabelReader:
+        """The part that reads and keeps labels."""
+        found: LabelReader = self.site.labels  # type: ignore[attr-defined]
+        return found
 
     def _deal(self, cells: Cells) -> npt.NDArray[np.int64]:
-        most = self.memory.terms.get("anchors")
-        if isinstance(most, int) and cells.count > most:  # the more cells, the fewer rows in each
+        most = self.settings.anchors
+        if cells.count > most:  # the more cells, the fewer rows in each
             raise ProtocolError(f"{cells.count} cells are asked for; the site joined on anchors={most}")
-        return deal(self.data.X, cells)
+        return deal(self.site.data.X, cells)
 
-    def _masked(self, ticket: Ticket, values: Any) -> MaskedVector:
-        return self.mask(ticket, to_fixed(values, fraction_bits=FRACTION_BITS, sites=len(ticket.participants)))
+
+def deal(X: Floats, cells: Cells) -> npt.NDArray[np.int64]:
+    """Return the cell of each row, -1 for rows of cells that are not kept."""
+    from fedgeom.geometry.graphs.anchors import assign, first_cells
+
+    if cells.anchors is not None:
+        anchors = cells.anchors.numpy()
+        if anchors.shape != (cells.count, X.shape[1]) or not np.isfinite(anchors).all():
+            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted ({cells.count}, {X.shape[1]})")
+        found = assign(X, anchors)
+    elif cells.mean is not None and cells.mean.shape == (X.shape[1],) and len(cells.seed) == 32:
+        found = first_cells(X, cells.mean.numpy(), cells.seed, cells.count)
+    else:
+        raise ProtocolError("neither anchors nor a mean came by which rows could be dealt")
+    if cells.kept is None:
+        return found
+    kept = cells.kept.numpy().astype(np.int64)
+    if kept.ndim != 1 or (kept.size and (kept.min() < 0 or kept.max() >= cells.count)):
+        raise ProtocolError("the kept cells are not among the cells")
+    new = np.full(cells.count, -1, np.int64)
+    new[kept] = np.arange(len(kept))
+    return new[found]

@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import ProtocolError
+from fedgeom.methods.xclp.core import shared_seed
 from fedgeom.methods.xclp.messages import Begin, FirstLetters, Hashing, PairLetters, PassOn
-from fedgeom.methods.xclp.plain import shared_seed
+from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.hamming import open_shares, variant
 from fedgeom.protocols.pairs import asks_first, deliver
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-    from fedgeom.methods.xclp.method import XCLP
 
 Distances = dict[tuple[str, str], npt.NDArray[np.uint16]]
 """For each pair of sites, the one who asked first, the distances between their rows; two bytes hold L = 65,528."""
@@ -29,17 +28,17 @@ _TILE = 2048
 """Cosines take eight bytes where distances take two, so they are made a tile at a time."""
 
 
-def compare(method: XCLP, cohort: Cohort, rows: dict[str, int]) -> Distances:
+def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int]) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
     sites = cohort.sites
-    seed = b"" if method.hidden_projection else shared_seed(sites.seed)
-    hashing = Hashing(bits=method.bits, flip=float(method.flip), comparison=method.hamming, seed=seed)
+    seed = b"" if settings.hidden_projection else shared_seed(sites.seed)
+    hashing = Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=seed)
     questions = {
         name: Begin(hashing=hashing, partners={n: k for n, k in rows.items() if n != name}) for name in rows
     }
     first = sites.ask(questions, expect=FirstLetters)
-    first.need(method.smallest, "with first letters")
-    group = variant(method.hamming).group
+    first.need(settings.min_sites, "with first letters")
+    group = variant(settings.hamming).group
     alive, found = set(first), {}
     waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
     """Shares whose other half has not come yet, by sender and partner."""
@@ -60,7 +59,7 @@ def compare(method: XCLP, cohort: Cohort, rows: dict[str, int]) -> Distances:
                 (asker, one), (helper, two) = (name, share.numpy()), (partner, other)
                 if not asks_first(name, partner):
                     (asker, one), (helper, two) = (helper, two), (asker, one)
-                found[asker, helper] = open_shares(one, two, method.bits, group).astype(np.uint16)
+                found[asker, helper] = open_shares(one, two, settings.bits, group).astype(np.uint16)
         post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
         number += 1
     for one_site in sorted(alive):
@@ -72,19 +71,19 @@ def compare(method: XCLP, cohort: Cohort, rows: dict[str, int]) -> Distances:
     return {pair: H for pair, H in found.items() if set(pair) <= alive}
 
 
-def neighbour_graph(method: XCLP, distances: Distances, places: Places) -> sp.csr_array:
+def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places) -> sp.csr_array:
     """Build the normalised graph from the blocks of distances (lines 6 to 9)."""
     from fedgeom.geometry.graphs.knn import Neighbours, normalise
     from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
 
-    n, setting = max(end for _, end in places.values()), method.setting
+    n, setting = max(end for _, end in places.values()), settings.setting
     found = Neighbours(n, setting.k, self_loops=setting.self_loops)
     for (one, other), H in sorted(distances.items()):
         for i in range(0, H.shape[0], _TILE):
             for j in range(i if one == other else 0, H.shape[1], _TILE):  # a diagonal block counts for both halves
                 tile = H[i : i + _TILE, j : j + _TILE]
-                true = debias(tile, method.bits, method.flip) if method.flip else tile
-                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, method.bits))
+                true = debias(tile, settings.bits, settings.flip) if settings.flip else tile
+                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.bits))
     return normalise(found.graph(power=setting.power))
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question
 from fedgeom.methods.xclp.scores import GRID
-from fedgeom.protocols.secure_sum import MaskedVector, Ticket
+from fedgeom.methods.xclp.settings import Comparison
+from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
-Comparison = Literal["ot", "bfv", "paillier", "paillier-unpacked"]
 
 
 class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -106,27 +106,24 @@ class PassOn(Question, frozen=True, kw_only=True):
     letters: dict[Name, bytes]
 
 
-class CountClasses(Question, frozen=True, kw_only=True):
+class CountClasses(SumQuestion, frozen=True, kw_only=True):
     """Ask for a site's masked number of labelled rows in each class."""
 
     kind: ClassVar[str] = "xclp.count"
-    answer: ClassVar[type[Message]] = MaskedVector
     answer_reveals: ClassVar[str] = "masked; with all others: how many labelled rows each class has in all"
-    ticket: Ticket
     classes: Names
 
 
-class Spread(Question, frozen=True, kw_only=True):
+class Spread(SumQuestion, frozen=True, kw_only=True):
     """Give a site its influence columns (line 12) and ask for its masked contribution (lines 13 and 14)."""
 
     kind: ClassVar[str] = "xclp.spread"
-    answer: ClassVar[type[Message]] = MaskedVector
     answer_reveals: ClassVar[str] = (
         "nothing to the coordinator: every block of the sum stays masked for all but its owner. The site "
         "has received the columns of its labelled rows: their influence on every row of all sites"
     )
-    apart: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
-    ticket: Ticket
+    fraction_bits: ClassVar[int] = 32
+    per_site_fields: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
     classes: Names
     layout: dict[Name, tuple[int, int]]
     columns: Array
@@ -150,19 +147,17 @@ class Collect(Question, frozen=True, kw_only=True):
     reading: Reading
 
 
-class CountLabels(Question, frozen=True, kw_only=True):
+class CountLabels(SumQuestion, frozen=True, kw_only=True):
     """Ask, masked, how many of a site's rows got each label, and how confident the surest of them is.
 
     Only for ``confidence="code"``. The sum is that of `fedgeom.protocols.maximum`, with the counts behind the levels.
     """
 
     kind: ClassVar[str] = "xclp.label-counts"
-    answer: ClassVar[type[Message]] = MaskedVector
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows of all sites got each label, and the largest confidence of any row, "
         f"rounded up to 1/{GRID}"
     )
-    ticket: Ticket
     classes: Names
     stamp: Key
     """What all sites were told (`Reading.stamp`): told otherwise, all but one could be made to give no label."""

@@ -1,19 +1,9 @@
-"""Cross-client label propagation on pooled data: Algorithm 1 in a few lines, without cryptography.
-
-The paper and its reference code disagree, and neither is the best that was measured, so there are three settings:
-
-- ``paper``: Algorithm 1 to the letter. A point is one of its own k neighbours, weights are cosines, frequent
-  classes weigh more;
-- ``code``: the published program. No self-loops, cosines cubed, each class's labels sum to one;
-- ``ours``: fewer neighbours, sharper weights, labels that count for less far away, classes balanced as far as
-  their counts differ by chance, and a prior that each site finds by itself. papers/xclp compares them.
-"""
+"""Cross-client label propagation on pooled data: Algorithm 1 in a few lines, without cryptography."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,73 +15,22 @@ from fedgeom.geometry.graphs import anchors as anchored
 from fedgeom.geometry.graphs.knn import Block, attach, degrees, knn_graph, normalise
 from fedgeom.geometry.graphs.lsh import ByteSource, cosine_from_hamming, debias, flip_bits, hamming, hash_bits
 from fedgeom.geometry.graphs.propagation import extend, propagate
-from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
-from fedgeom.methods.xclp.scores import (
-    ABSTAIN,
-    code_confidence,
-    confidence_level,
-    is_labelled,
-    label_text,
-    labels_and_confidence,
-    normalise_classes,
-    one_hot,
+from fedgeom.methods.xclp.core import (
+    Floats,
+    Labelled,
+    Setting,
+    Variant,
+    at_site,
+    finish,
+    label_numbers,
+    rescale_confidence,
+    setting_for,
+    shared_seed,
 )
-
-__all__ = [
-    "VARIANTS",
-    "Labelled",
-    "PlainXCLP",
-    "Setting",
-    "Variant",
-    "at_site",
-    "finish",
-    "label_numbers",
-    "per_client",
-    "plain",
-    "setting_for",
-    "shared_seed",
-]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Variant = Literal["ours", "paper", "code"]
+from fedgeom.methods.xclp.prior import Prior
+from fedgeom.methods.xclp.scores import confidence_level, is_labelled, label_text, one_hot
 
 _TILE = 2048
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How labels spread."""
-
-    k: int
-    """k: the neighbours that a point keeps (line 7)."""
-    alpha: float
-    """α: what is left of a label after one step (line 10)."""
-    power: int
-    """The power to which cosines are raised."""
-    self_loops: bool
-    """Whether a point is among its own k neighbours."""
-    classes: Literal["as they are", "to sum one", "with priors"]
-    """What becomes of class sizes: nothing, columns divided by counts, or that and shrunken priors."""
-
-
-VARIANTS: dict[str, Setting] = {
-    "paper": Setting(k=10, alpha=0.99, power=1, self_loops=True, classes="as they are"),
-    "code": Setting(k=10, alpha=0.99, power=3, self_loops=False, classes="to sum one"),
-    "ours": Setting(k=5, alpha=0.95, power=8, self_loops=False, classes="with priors"),
-}
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """What one site has at the end (lines 15 and 16)."""
-
-    codes: Ints
-    """The class number of each row, -1 where no label reaches."""
-    confidence: Floats
-    scores: Floats
-    """Final class scores."""
-    prior: SitePrior | None
 
 
 @dataclass(frozen=True)
@@ -134,7 +73,9 @@ class PlainXCLP:
             cosine = cosine_from_hamming(_distances(new, self.bits, self.L, self.rate, both=False), self.L)
             weights = attach(cosine, self.degrees, self.setting.k, power=self.setting.power)
             Z = extend(weights, self.setting.alpha, self.Z)
-        return _scaled(finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior), self.joint)
+        return rescale_confidence(
+            finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior), self.joint
+        )
 
 
 def plain(
@@ -207,7 +148,7 @@ def plain(
     if confidence == "code":
         sizes = np.sum([one_hot(site.codes, len(names)).sum(axis=0) for site in found], axis=0)
         joint = max(confidence_level(site.confidence) for site in found), sizes
-    done = tuple(_scaled(site, joint) for site in found)
+    done = tuple(rescale_confidence(site, joint) for site in found)
     return PlainXCLP(names, done, setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate, joint)
 
 
@@ -240,39 +181,6 @@ def per_client(
     return found
 
 
-def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
-    """Return the place of every label among the names, -1 for a row without label; labels are compared as text."""
-    given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
-    there, place = is_labelled(given), {label_text(name): i for i, name in enumerate(names)}
-    words = [
-        label_text(label) if known else "" for label, known in zip(given.tolist(), there.tolist(), strict=True)
-    ]
-    unknown = sorted({word for word, known in zip(words, there.tolist(), strict=True) if known} - set(place))
-    if unknown:
-        raise InputError(f"labels outside the agreed classes: {', '.join(unknown[:8])}")
-    return np.array([place[w] if known else ABSTAIN for w, known in zip(words, there, strict=True)], np.int64)
-
-
-def at_site(Z: Floats, y: Ints, setting: Setting, counts: Floats, prior: Prior) -> Labelled:
-    """Do what a site does with its own rows of Z, its own labels and all sites' class counts."""
-    own = site_prior(Z, y, counts, kind=prior) if setting.classes == "with priors" else None
-    return finish(Z, setting, counts, own)
-
-
-def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None) -> Labelled:
-    """Turn a site's rows of Z into labels and confidences, at the site (lines 15 and 16)."""
-    if prior is not None:
-        scores = prior.scores(Z)
-    else:
-        scores = normalise_classes(Z, counts) if setting.classes == "to sum one" else Z
-    codes, confidence = labels_and_confidence(scores)
-    return Labelled(codes, confidence, scores, prior)
-
-
-def _scaled(found: Labelled, joint: tuple[int, Floats] | None) -> Labelled:
-    return found if joint is None else replace(found, confidence=code_confidence(found.scores, *joint))
-
-
 def _tiles(bits: NDArray[np.uint8], L: int, rate: float) -> Iterator[Block]:
     for i in range(0, len(bits), _TILE):
         for j in range(i, len(bits), _TILE):
@@ -283,14 +191,6 @@ def _tiles(bits: NDArray[np.uint8], L: int, rate: float) -> Iterator[Block]:
 def _distances(A: NDArray[np.uint8], B: NDArray[np.uint8], L: int, rate: float, *, both: bool) -> Floats:
     H = hamming(A, B, L).astype(np.float64)
     return debias(H, L, rate, both=both) if rate else H
-
-
-def setting_for(variant: Variant, k: int | None, alpha: float | None) -> Setting:
-    """Return a variant's setting, with other neighbours or another α where they are given."""
-    if variant not in VARIANTS:
-        raise InputError(f"variant={variant!r} is unknown; wanted one of {', '.join(VARIANTS)}")
-    chosen = VARIANTS[variant]
-    return replace(chosen, k=chosen.k if k is None else k, alpha=chosen.alpha if alpha is None else alpha)
 
 
 def _names(parts: Sequence[ArrayLike]) -> tuple[Any, ...]:
@@ -304,10 +204,3 @@ def _names(parts: Sequence[ArrayLike]) -> tuple[Any, ...]:
     if all(isinstance(label, (int, float, bool)) for label in seen.values()):
         return tuple(sorted(seen.values()))
     return tuple(sorted(seen))
-
-
-def shared_seed(seed: bytes | int) -> bytes:
-    """Return the 32-byte seed of the projection that belongs to a run's seed."""
-    if isinstance(seed, bytes):
-        return seed
-    return hashlib.sha256(f"fedgeom xclp {seed}".encode()).digest()

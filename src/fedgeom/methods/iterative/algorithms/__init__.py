@@ -1,1 +1,1 @@
-"""The rows: one short file each."""
+"""The algorithms: one short file each."""

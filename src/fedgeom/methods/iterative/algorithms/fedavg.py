@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgeom.methods.iterative.algorithm import Row, State
-from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.algorithm import Algorithm
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(Row):
+class FedAvg(Algorithm):
     """Sites train the joint model on their rows; the mean of their models is the next joint model.
 
-    McMahan et al. 2017, Algorithm 1: w ← Σ n_k/n · w_k.
+    McMahan et al. 2017, Algorithm 1: w ← Σ n_k/n · w_k. It is what an `Algorithm` does where nothing else is said.
     """
 
     name: ClassVar[str] = "fedavg"
-
-    def local(self, task: Task, given: State, own: State) -> State:
-        """Train from the joint model on."""
-        return {"model": task.fit(given["model"])}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-
-from fedgeom.errors import InputError
-from fedgeom.methods.iterative.algorithm import Row, State
+from fedgeom.federation.settings import POSITIVE
+from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.objective import Objective
+from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.vectors import Vector
+from fedgeom.methods.iterative.tree import State, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedDyn(Row):
+class FedDyn(Algorithm):
     """Sites minimise F_k(θ) − ⟨g_k, θ⟩ + α/2·‖θ − θ_t‖², and g_k follows the site's gradient.
 
     Acar et al. 2021, Algorithm 1: g_k ← g_k − α(θ_k − θ_t); h ← h − α·|P|/m·mean(θ_k − θ_t); θ = mean(θ_k) − h/α.
@@ -25,27 +24,22 @@ class FedDyn(Row):
 
     weights: Literal["rows", "sites"] = "sites"
     """The published algorithm counts every site the same."""
-    alpha: float = 0.1
+    alpha: Annotated[float, POSITIVE] = 0.1
     """α: the strength of the regularisation."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.alpha > 0:
-            raise InputError(f"alpha={self.alpha} given; wanted a positive number")
-
-    def start(self, w: Vector) -> State:
+    def start(self, model: Tree) -> State:
         """Return the model and h = 0."""
-        return {"model": w, "pull": np.zeros_like(w)}
+        return Tree(model=model, pull=model.zeros())
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train with the dynamic terms."""
         w = given["model"]
-        mine = own.get("slope", np.zeros_like(w))
+        mine = own.get("gradient", w.zeros())
         new = task.fit(w, Objective(linear=-mine, strength=self.alpha, centre=w))
-        own["slope"] = mine - self.alpha * (new - w)
-        return {"model": new}
+        own["gradient"] = mine - self.alpha * (new - w)
+        return Tree(model=new)
 
-    def combine(self, state: State, mean: State, share: float) -> State:
+    def combine(self, state: State, mean: State, round: Round) -> State:
         """Correct the mean by what the sites were pulled."""
-        pull = state["pull"] - self.alpha * share * (mean["model"] - state["model"])
-        return {"model": mean["model"] - pull / self.alpha, "pull": pull}
+        pull = state["pull"] - self.alpha * round.share * (mean["model"] - state["model"])
+        return Tree(model=mean["model"] - pull / self.alpha, pull=pull)

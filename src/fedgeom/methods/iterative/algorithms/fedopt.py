@@ -2,66 +2,69 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedgeom.errors import InputError
-from fedgeom.methods.iterative.algorithm import Row, State
-from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.vectors import Vector
+from fedgeom.federation.settings import POSITIVE, Between
+from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.rule import Round
+from fedgeom.methods.iterative.tree import State, Tree
+
+BETA = Between(0, 1, open_high=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAdam(Row):
-    """Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ)."""
+class AdaptiveStep:
+    """The step of Reddi et al. 2021, Algorithm 2, but for the rule of v."""
 
-    name: ClassVar[str] = "fedadam"
-
-    server_rate: float = 0.1
+    server_rate: Annotated[float, POSITIVE] = 0.1
     """η: the coordinator's step."""
-    beta1: float = 0.9
+    beta1: Annotated[float, BETA] = 0.9
     """β₁"""
-    beta2: float = 0.99
+    beta2: Annotated[float, BETA] = 0.99
     """β₂"""
-    tau: float = 1e-3
+    tau: Annotated[float, POSITIVE] = 1e-3
     """τ: how adaptive the step is (small: very); also the start of √v."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise InputError(f"beta1={self.beta1}, beta2={self.beta2} given; wanted numbers from 0 to below 1")
-        if not (self.server_rate > 0 and self.tau > 0):
-            raise InputError(f"server_rate={self.server_rate}, tau={self.tau} given; wanted positive numbers")
-
-    def start(self, w: Vector) -> State:
+    def start(self, model: Tree) -> State:
         """Return the model and its moments; v starts at τ²."""
-        return {"model": w, "first": np.zeros_like(w), "second": np.full_like(w, self.tau**2)}
+        return Tree(
+            model=model, first=model.zeros(), second=model.map(lambda leaf: np.full_like(leaf, self.tau**2))
+        )
 
-    def local(self, task: Task, given: State, own: State) -> State:
-        """Train from the joint model on, as in FedAvg."""
-        return {"model": task.fit(given["model"])}
-
-    def combine(self, state: State, mean: State, share: float) -> State:
+    def combine(self, state: State, mean: State, round: Round) -> State:
         """Take the adaptive step."""
         change = mean["model"] - state["model"]
         first = self.beta1 * state["first"] + (1 - self.beta1) * change
         second = self.second_moment(state["second"], change**2)
-        step = self.server_rate * first / (np.sqrt(second) + self.tau)
-        return {"model": state["model"] + step, "first": first, "second": second}
+        step = self.server_rate * first / (second.map(np.sqrt) + self.tau)
+        return Tree(model=state["model"] + step, first=first, second=second)
 
-    def second_moment(self, old: Vector, square: Vector) -> Vector:
+    @abstractmethod
+    def second_moment(self, old: Tree, square: Tree) -> Tree:
+        """Return the next v."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAdam(AdaptiveStep, Algorithm):
+    """Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ)."""
+
+    name: ClassVar[str] = "fedadam"
+
+    def second_moment(self, old: Tree, square: Tree) -> Tree:
         """Return the next v."""
         return self.beta2 * old + (1 - self.beta2) * square
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedYogi(FedAdam):
+class FedYogi(AdaptiveStep, Algorithm):
     """FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²)."""
 
     name: ClassVar[str] = "fedyogi"
 
-    def second_moment(self, old: Vector, square: Vector) -> Vector:
+    def second_moment(self, old: Tree, square: Tree) -> Tree:
         """Return the next v, which moves by at most (1 − β₂)Δ²."""
-        return old - (1 - self.beta2) * square * np.sign(old - square)
+        return old - (1 - self.beta2) * square * (old - square).map(np.sign)

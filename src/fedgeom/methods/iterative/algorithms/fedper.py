@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.algorithm import Row, State
+from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.vectors import Layout, Vector
+from fedgeom.methods.iterative.tree import State, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedPer(Row):
+class FedPer(Algorithm):
     """Body and head train together; only the body is sent and averaged (Arivazhagan et al. 2019).
 
     The head is the learner's: for logistic regression the intercept, for a torch module the arrays it names. A site
@@ -29,21 +26,17 @@ class FedPer(Row):
         if not self.build_learner().head:
             raise InputError(f"learner {self.learner!r} names no head; give it one: TorchLearner(…, head=(…))")
 
-    def shared(self, layout: Layout) -> npt.NDArray[np.bool_]:
-        """Mark the body."""
-        return ~layout.mask(self.build_learner().head)
+    def shared(self, model: Tree) -> Tree:
+        """Return the body."""
+        return model.select(set(model) - set(self.build_learner().head))
 
-    def whole(self, task: Task, model: Vector, own: State) -> Vector:
+    def whole(self, task: Task, model: Tree, own: State) -> Tree:
         """Put the site's head on the joint body."""
-        body = self.shared(task.layout)
-        found = np.empty(task.layout.size)
-        found[body] = model
-        found[~body] = own["head"] if "head" in own else task.first[~body]
-        return found
+        head = own["head"] if "head" in own else task.first.select(self.build_learner().head)
+        return model | head
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train both, send the body."""
-        body = self.shared(task.layout)
         trained = task.fit(self.whole(task, given["model"], own))
-        own["head"] = trained[~body]
-        return {"model": trained[body]}
+        own["head"] = trained.select(self.build_learner().head)
+        return Tree(model=self.shared(trained))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from fedgeom.methods.iterative.algorithms.fedavg import FedAvg
+from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.rule import PersonalOrName
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interpolated(FedAvg):
-    """FedAvg, then at each site (1 − a)·joint + a·local, with a chosen by cross-validation there (or ``mix``)."""
+class Interpolated(Algorithm):
+    """FedAvg, then at each site (1 − a)·joint + a·local, with a chosen by cross-validation there."""
 
     name: ClassVar[str] = "interpolated"
 
-    personal: Literal["none", "finetuned", "interpolated"] = "interpolated"
+    personal: PersonalOrName = "interpolated"
+    """The mixture; `Interpolation(0.5)` fixes a."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.algorithm import Row, State
+from fedgeom.federation.settings import POSITIVE, Between
+from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.objective import Objective
+from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.vectors import Vector
+from fedgeom.methods.iterative.tree import State, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFedMe(Row):
+class PFedMe(Algorithm):
     """A personal model θ_k near the site's copy w_k; the copy follows θ_k, and copies are averaged.
 
     T Dinh et al. 2020, Algorithm 1: in each of R local rounds θ ≈ argmin F_k(θ) + λ/2·‖θ − w_k‖² on one minibatch by
@@ -27,29 +29,23 @@ class PFedMe(Row):
 
     weights: Literal["rows", "sites"] = "sites"
     """The published algorithm counts every site the same."""
-    lam: float = 15.0
+    lam: Annotated[float, POSITIVE] = 15.0
     """λ: how near θ_k stays to the copy."""
-    local_rounds: int = 20
+    local_rounds: Annotated[int, Between(1)] = 20
     """R: how often the copy moves in a round."""
-    inner_steps: int = 5
+    inner_steps: Annotated[int, Between(1)] = 5
     """K: gradient steps for each θ."""
-    outer_rate: float = 0.05
+    outer_rate: Annotated[float, POSITIVE] = 0.05
     """η: how fast the copy follows; ηλ ≤ 1 for stability."""
-    inner_rate: float = 0.05
+    inner_rate: Annotated[float, POSITIVE] = 0.05
     """The rate of the gradient steps for θ."""
-    beta: float = 1.0
+    beta: Annotated[float, POSITIVE] = 1.0
     """β: how far the joint model moves towards the mean copy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.lam > 0 and 0 < self.outer_rate * self.lam <= 1):
+        if not self.outer_rate * self.lam <= 1:
             raise InputError(f"lam={self.lam}, outer_rate={self.outer_rate} given; wanted 0 < outer_rate·lam ≤ 1")
-        if not (self.inner_rate > 0 and self.beta > 0):
-            raise InputError(f"inner_rate={self.inner_rate}, beta={self.beta} given; wanted positive numbers")
-        if not (self.local_rounds >= 1 and self.inner_steps >= 1):
-            raise InputError(
-                f"local_rounds={self.local_rounds}, inner_steps={self.inner_steps} given; wanted 1 or more"
-            )
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Move the site's copy after its personal models."""
@@ -58,19 +54,19 @@ class PFedMe(Row):
             theta = self._envelope(task, copy)
             copy = copy - self.outer_rate * self.lam * (copy - theta)
         own["personal"] = theta
-        return {"model": copy}
+        return Tree(model=copy)
 
-    def _envelope(self, task: Task, copy: Vector) -> Vector:
+    def _envelope(self, task: Task, copy: Tree) -> Tree:
         size = task.effort.batch_size(task.rows)
         rows = np.sort(task.rng.choice(task.rows, size, replace=False))
         objective = Objective(strength=self.lam, centre=copy)
         return task.fit(copy, objective, steps=self.inner_steps, only=rows, rate=self.inner_rate)
 
-    def combine(self, state: State, mean: State, share: float) -> State:
+    def combine(self, state: State, mean: State, round: Round) -> State:
         """Move the joint model towards the mean copy."""
-        return {"model": (1 - self.beta) * state["model"] + self.beta * mean["model"]}
+        return Tree(model=(1 - self.beta) * state["model"] + self.beta * mean["model"])
 
-    def personalise(self, task: Task, given: State, own: State) -> Vector:
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
         """Return θ_k around the last joint model, on all of the site's rows."""
         return task.fit(
             given["model"],

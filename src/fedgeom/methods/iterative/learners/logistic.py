@@ -8,9 +8,9 @@ from scipy.special import log_softmax
 
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
-from fedgeom.methods.iterative.learners import Classes, Floats, Learner
-from fedgeom.methods.iterative.objective import LOSS, Objective
-from fedgeom.methods.iterative.vectors import Layout, Parameters, Vector
+from fedgeom.methods.iterative.learners.base import Classes, Floats, Learner, Parameters, register
+from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective, Vector
+from fedgeom.methods.iterative.tree import Tree
 
 TOLERANCE = 1e-8
 
@@ -33,7 +33,7 @@ class Logistic(Learner):
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
         """Return zeros: the loss is convex, so the start does not matter in the end."""
         width = 1 if classes == 2 else classes
-        return {"intercept": np.zeros(width), "weights": np.zeros((columns, width))}
+        return Tree(intercept=np.zeros(width), weights=np.zeros((columns, width)))
 
     def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
         """Return the softmax of the scores."""
@@ -43,7 +43,7 @@ class Logistic(Learner):
         """Return the mean negative log-likelihood plus penalty."""
         return self._loss(parameters, X, y, len(X))
 
-    def surprise(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+    def nll(self, parameters: Parameters, X: Floats, y: Classes) -> float:
         """Return the mean negative log-likelihood alone."""
         logs = log_softmax(self._scores(parameters, X), axis=1)
         return float(-logs[np.arange(len(y)), y].mean())
@@ -63,25 +63,25 @@ class Logistic(Learner):
         rng: np.random.Generator,
     ) -> Parameters:
         """Descend in steps, or (``solver="exact"``) to the minimum by L-BFGS."""
-        layout = Layout.of(parameters)
-        w, rows = layout.pack(parameters), len(X)
+        shape, terms, rows = Tree(parameters), objective.flat(), len(X)
+        w = shape.flat()
         if effort.solver == "exact":
-            return layout.unpack(self._solve(layout, w, X, y, objective))
-        views = layout.unpack(w)  # they change with w
+            return shape.like(self._solve(shape, w, X, y, terms))
+        views = shape.like(w)  # they change with w
         for at in effort.batches(rows, rng):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
-            slope = layout.pack(self._gradient(views, X[at], y[at], rows))
-            w -= effort.rate * (slope if objective.plain else slope + objective.gradient(w))
+            gradient = self._gradient(views, X[at], y[at], rows).flat()
+            w -= effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
         return views
 
-    def _solve(self, layout: Layout, w: Vector, X: Floats, y: Classes, objective: Objective) -> Vector:
-        def value_and_slope(at: Vector) -> tuple[float, Vector]:
-            parameters = layout.unpack(at)
-            value = self._loss(parameters, X, y, len(X)) + objective.value(at)
-            return value, layout.pack(self._gradient(parameters, X, y, len(X))) + objective.gradient(at)
+    def _solve(self, shape: Tree, w: Vector, X: Floats, y: Classes, terms: FlatObjective) -> Vector:
+        def value_and_gradient(at: Vector) -> tuple[float, Vector]:
+            parameters = shape.like(at)
+            value = self._loss(parameters, X, y, len(X)) + terms.value(at)
+            return value, self._gradient(parameters, X, y, len(X)).flat() + terms.gradient(at)
 
         options = {"maxiter": 1000, "ftol": 1e-14, "gtol": TOLERANCE}
-        found = minimize(value_and_slope, w, jac=True, method="L-BFGS-B", options=options)
+        found = minimize(value_and_gradient, w, jac=True, method="L-BFGS-B", options=options)
         return np.asarray(found.x, np.float64)
 
     def _scores(self, parameters: Parameters, X: Floats) -> Floats:
@@ -89,7 +89,7 @@ class Logistic(Learner):
         return np.column_stack([np.zeros(len(X)), scores]) if scores.shape[1] == 1 else scores
 
     def _loss(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> float:
-        return self.surprise(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
+        return self.nll(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
 
     def _gradient(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> Parameters:
         weights = parameters["weights"]
@@ -102,4 +102,7 @@ class Logistic(Learner):
             residual /= residual.sum(axis=1, keepdims=True)
             residual[np.arange(len(y)), y] -= 1
         residual /= len(y)
-        return {"intercept": residual.sum(axis=0), "weights": X.T @ residual + weights / (self.C * rows)}
+        return Tree(intercept=residual.sum(axis=0), weights=X.T @ residual + weights / (self.C * rows))
+
+
+register(Logistic())

@@ -10,9 +10,9 @@ import numpy as np
 
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
-from fedgeom.methods.iterative.learners import Classes, Floats, Learner, register
+from fedgeom.methods.iterative.learners.base import Classes, Floats, Learner, Parameters, register
 from fedgeom.methods.iterative.objective import LOSS, Objective
-from fedgeom.methods.iterative.vectors import Layout, Parameters, Vector
+from fedgeom.methods.iterative.tree import Tree
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ class TorchLearner(Learner):
             raise InputError(
                 f"head arrays {', '.join(missing)} are not in the module; it has {list(self._floats())}"
             )
-        return {name: tensor.detach().double().numpy().copy() for name, tensor in self._floats().items()}
+        return self._parameters()
 
     def bind(self, columns: int, classes: int) -> None:
         """Build the module; its own numbers are written over before each use."""
@@ -86,11 +86,11 @@ class TorchLearner(Learner):
             module = self._load(parameters)
             module.train()
             self._backward(module, self._rows(X), self._torch.from_numpy(y))
-        slopes = {name: p.grad for name, p in module.named_parameters()}
-        return {
-            name: np.zeros(tuple(tensor.shape)) if slopes.get(name) is None else slopes[name].double().numpy()  # type: ignore[union-attr]
-            for name, tensor in self._floats().items()
-        }
+        found = Tree({name: np.zeros(tuple(tensor.shape)) for name, tensor in self._floats().items()})
+        for name, parameter in module.named_parameters():
+            if parameter.grad is not None:
+                found[name] = parameter.grad.double().numpy()
+        return found
 
     def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
         """Return the softmax of the module's scores."""
@@ -113,13 +113,13 @@ class TorchLearner(Learner):
         """Take plain gradient steps; dropout and the like draw from a seed that ``rng`` gives."""
         if effort.solver == "exact":
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
-        torch, layout = self._torch, Layout.of(parameters)
+        torch = self._torch
         with self._seeded(int(rng.integers(2**31))):
             module = self._load(parameters)
             module.train()
             rows, labels = self._rows(X), torch.from_numpy(y)
             tensors = dict(module.named_parameters())
-            terms = _Terms(objective, layout, torch)
+            terms = _Terms(objective, torch)
             for at in effort.batches(len(X), rng):
                 index = torch.from_numpy(self._two_at_least(at, len(X)))
                 self._backward(module, rows[index], labels[index])
@@ -127,7 +127,7 @@ class TorchLearner(Learner):
                     for name, tensor in tensors.items():
                         if tensor.grad is not None:
                             tensor.sub_(effort.rate * (tensor.grad + terms.gradient(name, tensor)))
-        return {name: tensor.detach().double().numpy().copy() for name, tensor in self._floats().items()}
+        return self._parameters()
 
     def _two_at_least(self, at: Classes, rows: int) -> Classes:
         """Give a lonely row its neighbour, where batches are normalised: one row has no spread."""
@@ -143,6 +143,9 @@ class TorchLearner(Learner):
 
     def _rows(self, X: Floats) -> Any:
         return self._torch.from_numpy(X.astype(np.float32))
+
+    def _parameters(self) -> Parameters:
+        return Tree({name: tensor.detach().double().numpy().copy() for name, tensor in self._floats().items()})
 
     def _floats(self) -> dict[str, Any]:
         assert self._module is not None
@@ -171,11 +174,9 @@ class TorchLearner(Learner):
 class _Terms:
     """The objective's terms for one named tensor at a time."""
 
-    def __init__(self, objective: Objective, layout: Layout, torch: Any):
-        def parts(vector: Vector | None) -> dict[str, Any]:
-            if vector is None:
-                return {}
-            return {name: torch.from_numpy(a.astype(np.float32)) for name, a in layout.unpack(vector).items()}
+    def __init__(self, objective: Objective, torch: Any):
+        def parts(tree: Tree | None) -> dict[str, Any]:
+            return {name: torch.from_numpy(a.astype(np.float32)) for name, a in (tree or {}).items()}
 
         self._linear, self._centre, self._strength = (
             parts(objective.linear),

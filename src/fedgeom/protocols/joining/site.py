@@ -1,10 +1,11 @@
-"""The site's side of joining: keys made once, a cohort that is checked, letters with shares, the hidden order."""
+"""The site's half of joining: keys made once, a cohort that is checked, letters with shares, the hidden order."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import ClassVar, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -13,41 +14,57 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import neighbours
-from fedgeom.errors import FedgeomError, ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import decode, encode
-from fedgeom.federation.site import Memory, Site, answers
-from fedgeom.protocols.cohort import (
+from fedgeom.federation.settings import Settings
+from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.messages import (
     Hello,
     Letter,
     Letters,
     PublicKeys,
-    SecureMemory,
     Share,
     Term,
     cohort_seed,
+    hash_terms,
     heralds_of,
     holder_numbers,
-    print_of_terms,
     seal_of,
-    threshold,
 )
 
-Mem = TypeVar("Mem", bound=SecureMemory)
+
+class JoiningMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of its keys, its peers and the terms."""
+
+    letter_secret: bytes = b""
+    mask_secrets: tuple[bytes, ...] = ()
+    self_seeds: tuple[bytes, ...] = ()
+    herald_secret: bytes = b""
+    private: bytes = b""
+    """The seed of randomness that is never shared, not even in shares."""
+    terms_hash: bytes = b""
+    """A hash of the terms on which the site joined."""
+    terms: dict[str, Term] = {}
+    """The terms themselves: later questions must keep to them."""
+    seed: int = 0
+    """The run's seed, which is part of the terms."""
+    sums: tuple[str, ...] = ()
+    """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
+    cohort: dict[str, PublicKeys] = {}
+    peers: tuple[str, ...] = ()
+    own_letter: Letter | None = None
+    letters: bytes = b""
+    """What was sent to the others: asked again, the site sends the very same."""
+    opened: dict[str, Letter] = {}
+    secret: bytes = b""
+    order: tuple[str, ...] = ()
+    """All sites that shared their keys, in the hidden order."""
 
 
-class SecureSite(Site[Mem]):
-    """A site that can join and take part in secure sums."""
+class Joining(Part[JoiningMemory]):
+    """Joins a run, once, on terms that are then kept to."""
 
-    memory_type: ClassVar[type[Memory]] = SecureMemory
-
-    @classmethod
-    def sums(cls, terms: Mapping[str, Term]) -> tuple[str, ...]:
-        """Return the kinds of the questions whose answers are summed, in order of their rounds.
-
-        A site answers no other sum: with a second sum of the same data over fewer sites, a coordinator
-        could take the difference. Empty means that the site does not mind.
-        """
-        return ()
+    name: ClassVar[str] = "joining"
 
     @answers(Hello)
     def show_keys(self, ask: Hello) -> PublicKeys:
@@ -57,33 +74,43 @@ class SecureSite(Site[Mem]):
             raise ProtocolError(
                 f"the coordinator runs fedgeom {ask.release or 'of no release'}, this site {__version__}"
             )
-        try:
-            self.check(ask.terms)
-            memory.sums = self.sums(ask.terms)
-        except FedgeomError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise ProtocolError("the terms are not those of this method") from error
-        if memory.sums and len(memory.sums) != ask.rounds:
-            raise ProtocolError(f"these terms need {len(memory.sums)} sums, not {ask.rounds}")
-        terms = print_of_terms(ask.terms)
+        settings = self._read(ask.terms)
+        self.site.check(settings)
+        planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
+        sums = tuple(question.kind for question in planned)
+        if len(sums) != ask.rounds:
+            raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
+        terms = hash_terms(ask.terms, ask.seed)
         if not memory.letter_secret:
-            memory.joined_on, memory.terms = terms, ask.terms
+            memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.letter_secret = new_exchange_secret()
             memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.herald_secret = secrets.token_bytes(32)
             memory.private = secrets.token_bytes(32)
-        if len(memory.mask_secrets) != ask.rounds:
-            raise ProtocolError(f"the run was announced with {len(memory.mask_secrets)} sums, now {ask.rounds}")
-        if memory.joined_on != terms:
+        if memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
         return self._own_keys()
+
+    def _read(self, terms: Mapping[str, Any]) -> Settings:
+        """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
+        try:
+            return self.site.method_type.from_terms(terms)
+        except (InputError, TypeError, ValueError) as error:
+            raise ProtocolError(f"the terms are not those of this method: {error}") from error
+
+    @cached_property
+    def settings(self) -> Any:
+        """The method's settings, as the terms on which the site joined have them."""
+        if not self.memory.terms_hash:
+            raise ProtocolError("the site was asked before it joined")
+        return self.site.method_type.from_terms(self.memory.terms)
 
     def keep_to_terms(self, **said: object) -> None:
         """Refuse a question that departs from what was settled when the site joined.
 
-        A coordinator could invite on coarse terms, which a steward looks at, and then ask in fine ones.
+        A coordinator could invite on coarse terms, which a steward looks at, and then ask in fine ones. What the
+        terms leave open (None) may be settled later.
         """
         for name, value in said.items():
             agreed = self.memory.terms.get(name)
@@ -91,62 +118,62 @@ class SecureSite(Site[Mem]):
                 raise ProtocolError(f"{name}={value} is asked for; the site joined on {name}={agreed}")
 
     def _own_keys(self) -> PublicKeys:
-        memory = self.memory
+        memory, site = self.memory, self.site
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
-            columns=self.data.X.shape[1],
+            columns=site.data.X.shape[1],
             signature=bytes(64),
         )
-        statement = unsigned.statement(self.run, self.badge.name, memory.joined_on)
-        return msgspec.structs.replace(unsigned, signature=self.badge.identity.sign("keys", *statement))
+        statement = unsigned.statement(site.run, site.name, memory.terms_hash)
+        return msgspec.structs.replace(unsigned, signature=site.identity.key.sign("keys", *statement))
 
     @answers(Share)
     def share_secrets(self, ask: Share) -> Letters:
         """Check the announced cohort and send each peer its shares."""
-        memory, me = self.memory, self.badge.name
+        memory, me, run = self.memory, self.site.name, self.site.run
         if memory.cohort and memory.cohort != ask.cohort:
             raise ProtocolError("another cohort was announced before; one run has one cohort")
-        if ask.kind in memory.sealed:  # new shares would not fit those that the others hold already
-            return decode(memory.sealed[ask.kind], Letters)
+        if memory.letters:  # new shares would not fit those that the others hold already
+            return decode(memory.letters, Letters)
         self._check_cohort(ask.cohort)
         memory.cohort = ask.cohort
-        numbers = holder_numbers(self.run, ask.cohort)
+        numbers = holder_numbers(run, ask.cohort)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(list(numbers), cohort_seed(self.run, ask.cohort))[me]
-        needed = threshold(1 + len(memory.peers), self.badge.policy.threshold)
+        memory.peers = neighbours(list(numbers), cohort_seed(run, ask.cohort))[me]
+        needed = self.site.policy.holders_needed(1 + len(memory.peers))
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
-        seed = cohort_seed(self.run, memory.cohort)
+        seed = cohort_seed(run, memory.cohort)
         sealed = {name: self._seal(seed, name, letter) for name, letter in letters.items()}
         answer = Letters(letters=sealed, needed=needed)
-        memory.sealed[ask.kind] = encode(answer)
+        memory.letters = encode(answer)
         return answer
 
     def _check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
-        me, policy = self.badge.name, self.badge.policy
-        if len(cohort) < policy.smallest_cohort:
+        site, memory, me = self.site, self.memory, self.site.name
+        if len(cohort) < site.policy.min_cohort:
             raise ProtocolError(
                 f"the cohort has {len(cohort)} sites; the policy of {me!r} asks for at least "
-                f"{policy.smallest_cohort}"
+                f"{site.policy.min_cohort}"
             )
-        if not self.memory.letter_secret:
+        if not memory.letter_secret:
             raise ProtocolError("a cohort was announced before the site was invited")
         if cohort.get(me) != self._own_keys():
             raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
-        strangers = sorted(set(cohort) - set(self.badge.roster))
+        strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
-        rounds = len(self.memory.mask_secrets)
+        rounds = len(memory.mask_secrets)
         for name, keys in cohort.items():
-            statement = keys.statement(self.run, name, self.memory.joined_on)
-            verify(self.badge.roster[name], keys.signature, "keys", *statement, signer=name)
+            statement = keys.statement(site.run, name, memory.terms_hash)
+            verify(site.identity.roster[name], keys.signature, "keys", *statement, signer=name)
             if not len(keys.masks) == len(keys.seals) == rounds:
                 raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
     def _write(self, numbers: Mapping[str, int], needed: int, *, herald: bool) -> dict[str, Letter]:
-        memory, me = self.memory, self.badge.name
+        memory, me = self.memory, self.site.name
         holders = (*memory.peers, me)
         xs = [numbers[name] for name in holders]
         masks = [shamir.share(secret, needed, xs) for secret in memory.mask_secrets]
@@ -158,18 +185,20 @@ class SecureSite(Site[Mem]):
             letters[name] = Letter(tuple(s[x] for s in masks), tuple(s[x] for s in selves), secret)
         return letters
 
-    def _envelope(self, seed: bytes, sender: str, recipient: str) -> tuple[bytes, ...]:
-        return (b"letter", self.run, seed, sender.encode(), recipient.encode())
+    def _key(self, seed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
+        """Return the key of a letter between this site and another, and what the letter is bound to."""
+        envelope = (b"letter", self.site.run, seed, sender.encode(), recipient.encode())
+        other = recipient if sender == self.site.name else sender
+        key = shared_key(self.memory.letter_secret, self.memory.cohort[other].letters, *envelope)
+        return key, fingerprint(*envelope)
 
     def _seal(self, seed: bytes, recipient: str, letter: Letter) -> bytes:
-        envelope = self._envelope(seed, self.badge.name, recipient)
-        key = shared_key(self.memory.letter_secret, self.memory.cohort[recipient].letters, *envelope)
-        return seal(key, msgspec.msgpack.encode(letter), fingerprint(*envelope))
+        key, envelope = self._key(seed, self.site.name, recipient)
+        return seal(key, msgspec.msgpack.encode(letter), envelope)
 
     def _unseal(self, seed: bytes, sender: str, sealed: bytes) -> Letter:
-        envelope = self._envelope(seed, sender, self.badge.name)
-        key = shared_key(self.memory.letter_secret, self.memory.cohort[sender].letters, *envelope)
-        text = unseal(key, sealed, fingerprint(*envelope), sender=sender)
+        key, envelope = self._key(seed, sender, self.site.name)
+        text = unseal(key, sealed, envelope, sender=sender)
         try:
             letter = msgspec.msgpack.decode(text, type=Letter)
         except ValueError as error:
@@ -185,7 +214,7 @@ class SecureSite(Site[Mem]):
         A name said twice would leave a gap in the hidden order, next to that site's place: the coordinator
         could read off the sum where the gap is.
         """
-        memory, me = self.memory, self.badge.name
+        memory, me = self.memory, self.site.name
         if list(members) != sorted(set(members)):
             raise ProtocolError("the members must be named once each, in alphabetical order")
         if memory.secret:
@@ -194,11 +223,11 @@ class SecureSite(Site[Mem]):
             return
         if me not in members or not set(members) <= set(memory.cohort):
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
-        seed = cohort_seed(self.run, memory.cohort)
+        seed = cohort_seed(self.site.run, memory.cohort)
         for sender in sorted(set(letters) & set(members) - {me}):
             memory.opened[sender] = self._unseal(seed, sender, letters[sender])
         memory.opened[me] = memory.own_letter or Letter()
-        heralds = heralds_of(list(holder_numbers(self.run, memory.cohort)))
+        heralds = heralds_of(list(holder_numbers(self.site.run, memory.cohort)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(memory.opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
@@ -213,7 +242,21 @@ class SecureSite(Site[Mem]):
         """This site's place in the hidden order (Appendix B), counted from 0."""
         if not self.memory.order:
             raise ProtocolError("the hidden order is not settled yet")
-        return self.memory.order.index(self.badge.name)
+        return self.memory.order.index(self.site.name)
+
+    def shared_secret(self, purpose: bytes) -> bytes:
+        """Return a key that all sites share and the coordinator does not know."""
+        if not self.memory.secret:
+            raise ProtocolError("the sites have no common secret yet")
+        return fingerprint(purpose, self.memory.secret)
+
+    def check_many_enough(self, names: Any) -> None:
+        """Refuse what would be shared among fewer sites than the policy asks for."""
+        least = self.site.policy.min_cohort
+        if len(set(names)) < least:
+            raise ProtocolError(
+                f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
+            )
 
 
 def _series(release: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The union of the sites' label names, without telling the coordinator who has which.
 
-Each site seals its names, padded, under the secret that the sites share (`SecureSite.open_letters`). The
+Each site seals its names, padded, under the secret that the sites share (`Joining.open_letters`). The
 coordinator relays the sealed lists; every site opens them all and reports the same union. Sites learn
 each other's names; the coordinator learns the union.
 """
@@ -8,7 +8,7 @@ each other's names; the coordinator learns the union.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -16,9 +16,9 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Name, Names, Question
-from fedgeom.federation.site import answers
-from fedgeom.protocols.cohort import Cohort, SecureMemory
-from fedgeom.protocols.summing_site import SummingSite
+from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.joining.site import Joining
 
 PAGE = 1024
 """Sealed lists are padded to whole pages, so that their length says little."""
@@ -59,63 +59,75 @@ class OpenNames(Question, frozen=True, kw_only=True):
     sealed: dict[Name, Sealed]
 
 
-def agree_on_names(cohort: Cohort, *, smallest: int = 2) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the union of the sites' label names, and the sites that took part."""
-    questions = {name: SealNames(participants=cohort.names, letters=cohort.mail[name]) for name in cohort.names}
+def agree_on_names(cohort: Cohort) -> tuple[str, ...]:
+    """Return the union of the sites' label names; sites that fail to report it are left out of the cohort."""
+    questions = {
+        name: SealNames(participants=cohort.names, letters=dict(cohort.mail[name])) for name in cohort.left
+    }
     given = cohort.sites.ask(questions, expect=SealedNames)
-    given.need(smallest, "with their label names")
+    given.need(cohort.min_sites, "with their label names")
     sealed = {name: answer.names for name, answer in given.items()}
     opened = cohort.sites.ask(OpenNames(sealed=sealed), of=given, expect=Vocabulary)
-    opened.need(smallest, "with the joint vocabulary")
+    opened.need(cohort.min_sites, "with the joint vocabulary")
     counted = Counter(answer.names for answer in opened.values())
     if len(counted) > 1:
         raise ProtocolError("the sites do not report the same vocabulary: one of them is at fault; run again")
-    return next(iter(counted)), tuple(opened)
+    cohort.lost_since(opened)
+    return next(iter(counted))
 
 
-Mem = TypeVar("Mem", bound=SecureMemory)
+class NamesMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the names: what it sealed, and which lists it opened."""
+
+    sealed: bytes = b""
+    opened: bytes = b""
+    """A hash of the lists: one run has one vocabulary."""
 
 
-class NamingSite(SummingSite[Mem]):
-    """A site that can agree on label names."""
+class LabelNames(Part[NamesMemory]):
+    """Agrees on label names; the site says which are its own (``label_names``)."""
 
-    def label_names(self) -> list[str]:
-        """Return the site's own label names."""
-        return sorted(set(self.data.y.astype(str).tolist()))
+    name: ClassVar[str] = "names"
+
+    @property
+    def joining(self) -> Joining:
+        """The part that joined: it has the common secret."""
+        found: Joining = self.site.joining  # type: ignore[attr-defined]
+        return found
+
+    def own(self) -> list[str]:
+        """Return the site's own label names; a site that reads labels otherwise has a ``label_names`` of its own."""
+        read = getattr(self.site, "label_names", None)
+        return list(read()) if read else sorted(set(self.site.data.y.astype(str).tolist()))
 
     @answers(SealNames)
     def seal_names(self, ask: SealNames) -> SealedNames:
         """Seal the site's names for the other sites."""
-        self.open_letters(ask.participants, ask.letters)
-        if ask.kind in self.memory.sealed:
-            return SealedNames(names=self.memory.sealed[ask.kind])
-        text = msgspec.json.encode(self.label_names())
-        padded = text + b" " * (-len(text) % PAGE)
-        me = self.badge.name
-        sealed = seal(self._names_key(), padded, fingerprint(self.run, me.encode()))
-        self.memory.sealed[ask.kind] = sealed
-        return SealedNames(names=sealed)
+        memory, site = self.memory, self.site
+        self.joining.open_letters(ask.participants, ask.letters)
+        if not memory.sealed:
+            text = msgspec.json.encode(self.own())
+            padded = text + b" " * (-len(text) % PAGE)
+            key = self.joining.shared_secret(b"names")
+            memory.sealed = seal(key, padded, fingerprint(site.run, site.name.encode()))
+        return SealedNames(names=memory.sealed)
 
     @answers(OpenNames)
     def open_names(self, ask: OpenNames) -> Vocabulary:
         """Open all lists and merge them, once: the unions of a few would tell whose names are whose."""
-        memory, key = self.memory, self._names_key()
-        if self.badge.name not in ask.sealed or not set(ask.sealed) <= set(memory.order):
+        memory, site, key = self.memory, self.site, self.joining.shared_secret(b"names")
+        if site.name not in ask.sealed or not set(ask.sealed) <= set(self.joining.memory.order):
             raise ProtocolError("the lists of names are not those of members with this site among them")
-        self._check_many_enough(ask.sealed)
+        self.joining.check_many_enough(ask.sealed)
         stamp = fingerprint(*(part for name in sorted(ask.sealed) for part in (name.encode(), ask.sealed[name])))
-        if memory.asked.setdefault("names", stamp) != stamp:
+        if memory.opened and memory.opened != stamp:
             raise ProtocolError("other lists of names were opened before; one run has one vocabulary")
+        memory.opened = stamp
         union: set[str] = set()
         for name, sealed in sorted(ask.sealed.items()):
-            text = unseal(key, sealed, fingerprint(self.run, name.encode()), sender=name)
+            text = unseal(key, sealed, fingerprint(site.run, name.encode()), sender=name)
             try:
                 union |= set(msgspec.json.decode(text, type=list[Name]))
             except ValueError as error:
                 raise ProtocolError(f"the label names of {name!r} cannot be read: {error}") from error
         return Vocabulary(names=tuple(sorted(union)))
-
-    def _names_key(self) -> bytes:
-        if not self.memory.secret:
-            raise ProtocolError("the sites have no common secret yet")
-        return fingerprint(b"names", self.memory.secret)

@@ -64,11 +64,11 @@ def personal(X: Floats, y: Classes, centre: Floats, strength: float) -> tuple[Fl
     now = value(at)
     for _ in range(30):
         chance = expit(rows @ at)
-        slope = rows.T @ (chance - y) + penalty * (at - middle)
-        if np.abs(slope).max() < 1e-6:
+        gradient = rows.T @ (chance - y) + penalty * (at - middle)
+        if np.abs(gradient).max() < 1e-6:
             break
-        curve = (rows.T * (chance * (1 - chance))) @ rows + np.diag(penalty)
-        step, size = np.linalg.solve(curve, slope), 1.0
+        hessian = (rows.T * (chance * (1 - chance))) @ rows + np.diag(penalty)
+        step, size = np.linalg.solve(hessian, gradient), 1.0
         while (new := value(at - size * step)) > now and size > 1e-4:
             size /= 2
         at, now = at - size * step, new
@@ -89,23 +89,23 @@ class Terms:
     """Σ_k of ℓ_k, its gradient and its Hessian, for each of a stack of directions."""
 
     values: Floats
-    slopes: Floats
-    curves: Floats
+    gradients: Floats
+    hessians: Floats
 
     def flat(self) -> Floats:
         """Write them as one vector; of the symmetric Hessians the upper triangles."""
-        upper = np.triu_indices(self.slopes.shape[-1])
-        parts = (self.values[..., None], self.slopes, self.curves[..., upper[0], upper[1]])
+        upper = np.triu_indices(self.gradients.shape[-1])
+        parts = (self.values[..., None], self.gradients, self.hessians[..., upper[0], upper[1]])
         return np.concatenate(parts, axis=-1).ravel()
 
     @classmethod
     def read(cls, flat: Floats, stack: tuple[int, ...], columns: int) -> Terms:
         """Read them back."""
         table = flat.reshape(*stack, -1)
-        curves, upper = np.zeros((*stack, columns, columns)), np.triu_indices(columns)
-        curves[..., upper[0], upper[1]] = table[..., 1 + columns :]
-        curves[..., upper[1], upper[0]] = table[..., 1 + columns :]
-        return cls(table[..., 0], table[..., 1 : 1 + columns], curves)
+        hessians, upper = np.zeros((*stack, columns, columns)), np.triu_indices(columns)
+        hessians[..., upper[0], upper[1]] = table[..., 1 + columns :]
+        hessians[..., upper[1], upper[0]] = table[..., 1 + columns :]
+        return cls(table[..., 0], table[..., 1 : 1 + columns], hessians)
 
 
 def terms_length(stack: tuple[int, ...], columns: int) -> int:
@@ -116,13 +116,13 @@ def terms_length(stack: tuple[int, ...], columns: int) -> int:
 def site_terms(X: Floats, y: Classes, fold: Classes, directions: Floats) -> Terms:
     """Return a site's terms for directions[α, f]: fold f is left out; the last f leaves nothing out."""
     ridges, folds, columns = directions.shape
-    values, slopes = np.zeros((ridges, folds)), np.zeros(directions.shape)
-    curves = np.zeros((ridges, folds, columns, columns))
+    values, gradients = np.zeros((ridges, folds)), np.zeros(directions.shape)
+    hessians = np.zeros((ridges, folds, columns, columns))
     for f in range(folds):
         kept = fold != f
         for a in range(ridges):
-            values[a, f], slopes[a, f], curves[a, f] = profile(X[kept], y[kept], directions[a, f])
-    return Terms(values, slopes, curves)
+            values[a, f], gradients[a, f], hessians[a, f] = profile(X[kept], y[kept], directions[a, f])
+    return Terms(values, gradients, hessians)
 
 
 def descend(summed: Callable[[Floats], Terms], ridges: Floats, folds: int, columns: int, steps: int) -> Floats:
@@ -136,9 +136,9 @@ def descend(summed: Callable[[Floats], Terms], ridges: Floats, folds: int, colum
         terms = summed(at)
         total = terms.values + 0.5 * ridges[:, None] * (at**2).sum(axis=2)
         better = total <= best + TINY * np.abs(best)
-        slopes = terms.slopes + ridges[:, None, None] * at
-        curves = terms.curves + ridges[:, None, None, None] * eye
-        fresh = np.linalg.solve(curves, slopes[..., None])[..., 0]
+        gradients = terms.gradients + ridges[:, None, None] * at
+        hessians = terms.hessians + ridges[:, None, None, None] * eye
+        fresh = np.linalg.solve(hessians, gradients[..., None])[..., 0]
         good = np.where(better[..., None], at, good)
         best = np.where(better, total, best)
         step = np.where(better[..., None], fresh, step / 2)  # a step too far is halved, from where it began

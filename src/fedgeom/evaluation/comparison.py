@@ -1,0 +1,132 @@
+"""What a federated classifier is compared with: training on pooled rows, and training alone.
+
+All three use the same classifier in the same kind of disc, so that the difference is the federation. Pooling
+needs what the federation does without: the rows in one place, and one vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.evaluation.baselines import train, train_alone
+from fedgeom.federation.results import Run
+
+Truth = Mapping[str, Mapping[str, str]]
+"""Site, the site's name of a class, the name that all share."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Accuracy on each site's own test rows, in the site's own words."""
+
+    sites: tuple[str, ...]
+    federated: tuple[float, ...]
+    centralised: tuple[float, ...]
+    """Trained on everybody's rows, pooled; empty when the sites' words could not be brought together."""
+    local: tuple[float, ...]
+    """Trained on the site's own rows alone; empty where there is nothing to compare with."""
+    elsewhere: tuple[float, ...]
+    """The site's own model at the other sites, on average; empty like ``centralised``."""
+
+    def means(self) -> dict[str, float]:
+        """Return the mean over the sites of each column that is there."""
+        columns = ("federated", "centralised", "local", "elsewhere")
+        return {name: float(np.mean(getattr(self, name))) for name in columns if getattr(self, name)}
+
+
+def compare(
+    run: Run,
+    train_sites: Sequence[SiteData],
+    test_sites: Sequence[SiteData],
+    *,
+    truth: Truth | None = None,
+    C: float = 5.0,
+) -> Comparison:
+    """Score a finished hulls run beside pooled and local training.
+
+    ``truth`` brings the sites' words together. Without it they count as one vocabulary if there are no more
+    words than classes; otherwise the columns that need one are left out.
+    """
+    if [site.name for site in train_sites] != [site.name for site in test_sites]:
+        raise InputError("the test parts must be of the same sites as the train parts, in the same order")
+    both = zip(train_sites, test_sites, strict=True)
+    pairs = [(a, b) for a, b in both if "names" in run.local.get(a.name, {}) and len(b)]
+    if not pairs:
+        raise InputError("no site has both a result and test rows; nothing can be compared")
+    common = _common([a for a, _ in pairs], truth, run.model.classes)
+    in_disc = run.model.embedding is None
+    options: dict[str, Any] = {"in_disc": in_disc, "C": C, "curvature": run.model.curvature}
+    federated = [_share(run.model.for_site(run.local[a.name]).predict(b.X), b.y.astype(str)) for a, b in pairs]
+    alone = [train_alone(a, options) for a, _ in pairs]
+    local = [_share(model(a, b.X), b.y.astype(str)) for model, (a, b) in zip(alone, pairs, strict=True)]
+    pooled: list[float] = []
+    elsewhere: list[float] = []
+    if common is not None:
+        shared = [(_translate(a, common), _translate(b, common)) for a, b in pairs]
+        whole = train([a for a, _ in shared], **options)
+        pooled = [_share(whole.predict(a, b.X), b.y) for a, b in shared]
+        for i, (mine, _) in enumerate(pairs):
+            words = common[mine.name]
+            others = [
+                _share(np.array([words[w] for w in alone[i](a, b.X)]), b.y)
+                for j, (a, b) in enumerate(shared)
+                if j != i
+            ]
+            elsewhere.append(float(np.mean(others)) if others else float("nan"))
+    return Comparison(
+        tuple(a.name for a, _ in pairs), tuple(federated), tuple(pooled), tuple(local), tuple(elsewhere)
+    )
+
+
+def score(run: Run, test_sites: Sequence[SiteData]) -> Comparison:
+    """Score a run of any method whose models speak the sites' words, each site's own model on its own rows."""
+    found = {}
+    for site in test_sites:
+        local = run.local.get(site.name)
+        if len(site) and site.name not in run.lost and (local or run.model.everywhere):
+            model = run.model.for_site(local) if local else run.model
+            found[site.name] = _share(np.asarray(model.predict(site.X)), site.y.astype(str))
+    if not found:
+        raise InputError("no site has test rows; nothing can be scored")
+    return Comparison(tuple(found), tuple(found.values()), (), (), ())
+
+
+def evaluate(
+    run: Run,
+    train_sites: Sequence[SiteData],
+    test_sites: Sequence[SiteData],
+    *,
+    truth: Truth | None = None,
+    C: float = 5.0,
+) -> Comparison:
+    """Score a finished run; one in the disc beside pooled and local training of the same classifier."""
+    if run.model.in_disc:
+        return compare(run, train_sites, test_sites, truth=truth, C=C)
+    return score(run, test_sites)
+
+
+def _common(sites: Sequence[SiteData], truth: Truth | None, classes: int) -> Truth | None:
+    if truth is not None:
+        return truth
+    words = {site.name: np.unique(site.y.astype(str)).tolist() for site in sites}
+    if len({word for mine in words.values() for word in mine}) > classes:
+        return None
+    return {site: {word: word for word in mine} for site, mine in words.items()}
+
+
+def _translate(site: SiteData, words: Truth) -> SiteData:
+    known = words[site.name]
+    # A test part may hold a word that training never saw; it stays as it is and counts as missed.
+    y = np.array([known.get(word, word) for word in site.y.astype(str).tolist()], dtype=np.str_)
+    return SiteData(site.name, site.X, y)
+
+
+def _share(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
+    return float(np.mean(found.astype(str) == wanted))

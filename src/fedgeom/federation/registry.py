@@ -1,0 +1,67 @@
+"""Things that are found by name: those that come with fedgeom, those defined in this process, those of other packages.
+
+Methods, learners, readers, engines, aggregations, schedules and personal parts are all found in this way. Other
+packages offer them by entry points of a group; a name that is taken cannot be taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from fedgeom.errors import InputError
+
+
+def _place(thing: Any) -> str:
+    kind = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+class Registry(Mapping[str, Any]):
+    """What there is of one kind, by name; what another package offers is loaded when it is used."""
+
+    def __init__(self, kind: str, group: str):
+        self.kind, self.group = kind, group
+        self._known: dict[str, Any] = {}
+
+    def add(self, name: str, thing: Any) -> None:
+        """Make something known in this process; only a new definition of the same thing may take its place."""
+        if name in self._known and _place(self._known[name]) != _place(thing):
+            raise InputError(
+                f"there is a {self.kind} {name!r} already ({_place(self._known[name])}); choose another name"
+            )
+        self._known[name] = thing
+
+    def find(self, name: str, *, what: str = "") -> Any:
+        """Return what has this name, or raise `InputError` that lists the names there are."""
+        if name not in self._known:
+            point = self._offered().get(name)
+            if point is None:
+                asked = f"{what}={name!r} is unknown" if what else f"there is no {self.kind} {name!r}"
+                raise InputError(f"{asked}; there are: {self}")
+            thing = point.load()  # which may register itself
+            if getattr(thing, "name", name) != name:
+                raise InputError(
+                    f"{point.value} calls itself {thing.name!r}, but was installed as the {self.kind} {name!r}"
+                )
+            self._known.setdefault(name, thing)
+        return self._known[name]
+
+    def _offered(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self.group)}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.find(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._known, *self._offered()]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known or name in self._offered()
+
+    def __str__(self) -> str:
+        return ", ".join(self)

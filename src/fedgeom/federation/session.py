@@ -1,0 +1,79 @@
+"""One run from its first question to its last: what embedded runs, deployed coordinators and previews all go through.
+
+A session lets a method hold its conversation over an engine and writes down what comes of it: events, ledger, metrics
+and model as they come, and how it ended, however it ended. With a transcript, a run that broke off can be resumed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedgeom.errors import TooFewSitesError
+from fedgeom.federation.conversation import Engine, Event, Sites
+from fedgeom.federation.method import Method
+from fedgeom.federation.record import RunRecord
+from fedgeom.federation.transcript import Transcript
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that is about to be held."""
+
+    method: Method
+    run: bytes
+    """The run's number, 32 bytes: it is in every message."""
+    seed: int = 0
+    roster: Mapping[str, bytes] | None = None
+    """The identities of the sites, where the coordinator knows them."""
+    record: RunRecord | None = None
+    transcript: Path | None = None
+    """Where answers are kept, so that a coordinator that died can go on."""
+    watch: Callable[[Event], None] | None = None
+
+    def hold(self, engine: Engine) -> tuple[Any, Sites]:
+        """Hold the conversation; return the model and the coordinator's view of the sites.
+
+        The record is not closed when the run went well: what the sites themselves have may be added (`close`).
+        """
+        carrier = engine if self.transcript is None else Transcript(engine, self.transcript)
+        sites = Sites(carrier, run=self.run, method=self.method.name, seed=self.seed, roster=self.roster)
+        if self.record is not None:
+            sites.ledger.listeners.append(self.record.enter)
+            sites.listeners.append(self.record.event)
+            sites.keepers.append(self.record.keep)
+        if self.watch is not None:
+            sites.listeners.append(self.watch)
+        began = time.perf_counter()
+        try:
+            model = self.method.conduct(sites)
+        except BaseException as error:
+            self.break_off(error)
+            if isinstance(error, TooFewSitesError) and isinstance(carrier, Transcript):
+                # Whoever resumes the run does so because the lost sites are back.
+                carrier.reopen_last_step(sites.left_out)
+            raise
+        sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
+        if self.record is not None:
+            self.record.model(model.to_bytes())
+            for name, value in sites.metrics.items():
+                self.record.metric(name, value)
+            self.record.artifacts(sites.artifacts)
+        return model, sites
+
+    def break_off(self, error: BaseException) -> None:
+        """Write down that the run ended badly, and why."""
+        if self.record is None:
+            return
+        if isinstance(error, Exception):
+            self.record.finish("failed", str(error))
+        else:  # Ctrl-C, or a service manager's SIGTERM
+            self.record.finish("interrupted", "stopped by the user")
+
+    def close(self) -> None:
+        """Write down that the run is finished."""
+        if self.record is not None:
+            self.record.finish()

@@ -1,0 +1,224 @@
+"""A method's settings: fields with declared constraints, checked in one place, that travel as the terms of a run.
+
+A setting is a field of a frozen dataclass. What it may be is said by its type: ``Literal`` names choices, ``Annotated``
+with `Between` gives bounds, and a class made by `choice` stands for small objects with settings of their own, which may
+also be given by name or as a table::
+
+    rounds: Annotated[int, Between(1, 500)] = 15
+    aggregation: Aggregation = Mean()           # or "median", or {"name": "trimmed", "trim": 0.3}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from fedgeom.errors import InputError
+from fedgeom.federation.registry import Registry
+
+Terms = Mapping[str, Any]
+"""The settings of a run as plain values: numbers, text, None, lists of text, tables of these."""
+
+
+@dataclass(frozen=True)
+class Between:
+    """Bounds of a number, both included unless said otherwise."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def allows(self, value: float) -> bool:
+        """Say whether a number lies within; NaN never does."""
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"{'above' if self.open_low else 'of at least'} {self.low:g}"
+        if math.isinf(self.low):
+            return f"{'below' if self.open_high else 'of at most'} {self.high:g}"
+        edges = [f"{self.low:g} (excluded)" if self.open_low else f"{self.low:g}"]
+        edges.append(f"{self.high:g} (excluded)" if self.open_high else f"{self.high:g}")
+        return f"from {edges[0]} to {edges[1]}"
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Several one-line names, all different."""
+
+    at_least: int = 1
+
+    def allows(self, value: tuple[str, ...]) -> bool:
+        """Say whether there are enough, all different and without line ends."""
+        plain = all(name and "\n" not in name for name in value)
+        return plain and len(set(value)) == len(value) >= self.at_least
+
+    def __str__(self) -> str:
+        return f"that are one line each and all different, {self.at_least} of them or more"
+
+
+ClassNames = Annotated[tuple[str, ...], Distinct(2)] | None
+"""The agreed label names, or None: then the sites work out the union of theirs."""
+
+POSITIVE = Between(0, math.inf, open_low=True, open_high=True)
+SHARE = Between(0, 1)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The base of small objects that are settings: an aggregation, a schedule, a personal part.
+
+    A kind of choice is a direct subclass, which names itself (``kind``); what there is of the kind are subclasses of
+    that, each with a ``name``. Packages offer more by entry points of the group ``fedgeom.<kind>s``.
+    """
+
+    kind: ClassVar[str]
+    name: ClassVar[str]
+    registry: ClassVar[Registry]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if Choice in cls.__bases__:
+            cls.registry = Registry(cls.kind, f"fedgeom.{cls.kind}s")
+        elif "name" in cls.__dict__:
+            cls.registry.add(cls.name, cls)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    def read(cls, value: Any, setting: str) -> Self:
+        """Return a choice from an object, a name, or a table with a name and settings."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            value = {"name": value}
+        if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+            raise InputError(f"{setting}={value!r} given; wanted a name ({cls.registry}) or a table with a name")
+        found = cls.registry.find(value["name"], what=setting)
+        given = {key: one for key, one in value.items() if key != "name"}
+        known = [field.name for field in dataclasses.fields(found)]
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            takes = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"{setting}: {value['name']!r} has no setting {unknown[0]!r}; {takes}")
+        made: Self = found(**given)
+        return made
+
+    def plain(self) -> str | dict[str, Any]:
+        """Return the choice as it travels: its name, or a table."""
+        settings = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {"name": self.name, **settings} if settings else self.name
+
+
+_HINTS: dict[type[Any], dict[str, Any]] = {}
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls, include_extras=True)
+    return _HINTS[cls]
+
+
+def check_fields(settings: Any) -> None:
+    """Check every field of a dataclass against its type, and write plain Python values back into it."""
+    hints = _hints(type(settings))
+    for field in dataclasses.fields(settings):
+        value = read_value(field.name, getattr(settings, field.name), hints[field.name])
+        object.__setattr__(settings, field.name, value)
+
+
+def read_value(name: str, value: Any, kind: Any) -> Any:
+    """Return a value as its type says, or raise `InputError` that says what was given and what is wanted."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    fits, found = _fit(name, value, kind)
+    if not fits:
+        raise InputError(f"{name}={value!r} given; wanted {wanted(kind)}")
+    return found
+
+
+def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
+    """Return whether a value fits a type, and the value as it is kept."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True, value
+    if origin in (Union, types.UnionType):
+        options = [_fit(name, value, one) for one in inside if not (one is float and isinstance(value, str))]
+        return next(((True, found) for fits, found in options if fits), (False, value))
+    if hasattr(kind, "__metadata__"):  # Annotated
+        fits, found = _fit(name, value, inside[0])
+        return fits and all(one.allows(found) for one in kind.__metadata__ if hasattr(one, "allows")), found
+    if origin is Literal:
+        return any(value == one and type(value) is type(one) for one in inside), value
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, list | tuple):
+            return False, value
+        parts = [_fit(name, one, inside[0]) for one in value]
+        return all(fits for fits, _ in parts), tuple(found for _, found in parts)
+    if isinstance(kind, type) and issubclass(kind, Choice):
+        return True, kind.read(value, name)
+    return _fit_plain(value, kind)
+
+
+def _fit_plain(value: Any, kind: Any) -> tuple[bool, Any]:
+    if kind is None or kind is type(None):
+        return value is None, value
+    if kind is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number, float(value) if number else value
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    return isinstance(value, kind), value
+
+
+def wanted(kind: Any) -> str:
+    """Say in words what a type allows."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return " or ".join(wanted(one) for one in inside)
+    if hasattr(kind, "__metadata__"):
+        bounds = " and ".join(str(one) for one in kind.__metadata__ if hasattr(one, "allows"))
+        return f"{wanted(inside[0])} {bounds}".rstrip()
+    if origin is Literal:
+        return "one of " + ", ".join(repr(one) for one in inside)
+    if origin is tuple:
+        return f"a list of {wanted(inside[0]).removeprefix('a ').removeprefix('an ')}s"
+    if isinstance(kind, type) and issubclass(kind, Choice):
+        return f"one of {kind.registry}"
+    words = {float: "a number", int: "a whole number", bool: "True or False", str: "a text", type(None): "None"}
+    return words.get(kind, str(getattr(kind, "__name__", kind)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The base of what a method's two halves both know: its settings, and what follows from them alone."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def terms(self) -> dict[str, Any]:
+        """Return the settings as plain values, as they travel, are hashed, approved and written down."""
+        found = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            found[field.name] = value.plain() if isinstance(value, Choice) else value
+        return found
+
+    @classmethod
+    def from_terms(cls, terms: Terms) -> Self:
+        """Build the settings from plain values: at a site from a run's terms, or from a federation file."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        unknown = sorted(set(terms) - set(known))
+        if unknown:
+            raise InputError(f"there is no setting {unknown[0]!r}; there are: {', '.join(known)}")
+        return cls(**terms)

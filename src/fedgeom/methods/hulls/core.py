@@ -1,0 +1,81 @@
+"""What a site computes of its rows: quantized hulls, and how large they are; both halves and the twin use it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedgeom.errors import InputError
+from fedgeom.geometry.hyperbolic.grid import Grid
+from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
+from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
+
+Floats = NDArray[np.float64]
+Bins = NDArray[np.int64]
+
+MOST_CLASSES = 256
+RADIUS_STEP = 0.05
+RADIUS_LEVELS = 640
+"""Hyperbolic radii up to 32 (for curvature -1): beyond what float64 can tell from the edge."""
+GROWTH = 1.1
+COUNT_LEVELS = 170
+"""Hull point counts up to 1.1^169, about ten million."""
+
+LEVELS = (MOST_CLASSES, COUNT_LEVELS, RADIUS_LEVELS)
+"""How many levels the three secure maxima have: classes, hull points, radius."""
+
+
+def count_of_level(level: int) -> int:
+    """Return the number of hull points that a level stands for, rounded up."""
+    return math.ceil(GROWTH ** (level - 1))
+
+
+def level_of_count(count: int) -> int:
+    """Return the lowest level that stands for at least ``count`` hull points."""
+    level = max(1, math.floor(math.log(max(count - 1, 1), GROWTH)))
+    while count_of_level(level) < count:
+        level += 1
+    return level
+
+
+def radius_of_level(level: int, *, c: float) -> float:
+    """Return the Euclidean radius that a level stands for (Eq. 9)."""
+    return 1 / math.sqrt(c) * math.tanh(level * RADIUS_STEP / 2)
+
+
+def reach_levels(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> tuple[int, int, int]:
+    """Return the levels of a site: how many classes, how many hull points, how far out the farthest point lies."""
+    labels = y.astype(str)
+    names = np.unique(labels)
+    count = sum(len(trimmed_hull(points[labels == name], trim=trim, c=c)) for name in names)
+    farthest = float(np.linalg.norm(points, axis=1).max())
+    distance = float(hyperbolic_radius(farthest, c=c)) * math.sqrt(c)
+    radius_level = min(RADIUS_LEVELS, math.floor(distance / RADIUS_STEP) + 1)
+    return len(names), min(level_of_count(count), COUNT_LEVELS), radius_level
+
+
+def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
+    """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer."""
+    largest = max(float(np.linalg.norm(X, axis=1).max(initial=0.0)) for X in parts)
+    return min(largest + 1e-4, (largest + 1 / math.sqrt(c)) / 2)
+
+
+def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:
+    """Give the quantized hull of each of a site's classes: the distinct bins of its corners, ascending.
+
+    Hull, quantize its extreme points, hull again (Definition 3). This is all that a site tells about its data.
+    """
+    points, labels = check_points(X, c=grid.c, dim=2, name="X"), np.asarray(y)
+    if labels.shape != (len(points),):
+        raise InputError(f"X has {len(points)} points, but y has shape {labels.shape}; one label each is wanted")
+    hulls: dict[Any, Bins] = {}
+    for label in np.unique(labels):
+        inside = points[labels == label]
+        extreme = inside[trimmed_hull(inside, trim=trim, c=grid.c)]
+        bins = np.unique(grid.bin(extreme))
+        hulls[label.item()] = np.sort(bins[convex_hull(grid.center(bins), c=grid.c)])
+    return hulls

@@ -1,0 +1,182 @@
+"""What all training begins with: sites join, agree on the classes, and bring their columns to one scale.
+
+Both halves are here: `agree` is the coordinator's, `Agreement` the site's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.data.checks import check_columns, check_known_labels, check_table, check_two_classes
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array, Message, Names, Question
+from fedgeom.federation.site import answers
+from fedgeom.methods.iterative import scaling
+from fedgeom.methods.iterative.table_settings import TableSettings
+from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.names import LabelNames, agree_on_names
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.site import Contribution, SummingPart
+
+Floats = npt.NDArray[np.float64]
+
+FARTHEST = 1e6
+"""No row is that many deviations away from the mean; farther ones would overflow in training."""
+
+
+class SumColumns(SumQuestion, frozen=True, kw_only=True):
+    """Ask for masked sums over the columns, from which all sites get one common scale."""
+
+    kind: ClassVar[str] = "train.columns"
+    answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
+    fraction_bits: ClassVar[int] = scaling.FRACTION_BITS
+
+
+class Ready(Message, frozen=True, kw_only=True):
+    """A site is ready to train."""
+
+    kind: ClassVar[str] = "train.ready"
+    reveals: ClassVar[str] = "nothing: a receipt"
+
+
+class Begin(Question, frozen=True, kw_only=True):
+    """Tell a site the classes and the common scale."""
+
+    kind: ClassVar[str] = "train.begin"
+    answer: ClassVar[type[Message]] = Ready
+    classes: Names
+    centre: Array
+    """(columns,), f8: what is taken off each column; empty: the site scales by itself, or not at all."""
+    spread: Array
+    """(columns,), f8: what each column is then divided by."""
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What the sites have agreed on."""
+
+    classes: tuple[str, ...]
+    columns: int
+    centre: Floats | None
+    """What a joint model takes off columns; None: each site does that itself."""
+    spread: Floats | None
+
+
+def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
+    """Agree on the class names and the scale of the columns, and tell all sites."""
+    classes = settings.classes or agree_on_names(cohort)
+    columns = cohort.columns
+    centre = spread = np.empty(0)
+    if settings.scale == "joint":
+        centre, spread = scaling.scale_from(cohort.sum_reals(SumColumns(), length=1 + 2 * columns))
+    begin = Begin(classes=classes, centre=Array.of(centre), spread=Array.of(spread))
+    ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
+    ready.need(settings.min_sites, "that they are ready to train")
+    cohort.lost_since(ready)
+    if settings.scale == "none":
+        return Agreed(classes, columns, np.zeros(columns), np.ones(columns))
+    return Agreed(classes, columns, *((centre, spread) if settings.scale == "joint" else (None, None)))
+
+
+def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
+    """Refuse sites whose tables do not fit together, before anything is sent."""
+    check_columns({site.name: site.X.shape[1] for site in sites})
+    if not classes:
+        check_two_classes(sites)
+
+
+def check_site(data: SiteData, settings: TableSettings) -> None:
+    """Refuse data that training cannot use, naming the site."""
+    names = check_table(data, min_rows=settings.min_rows)
+    check_known_labels(data.name, names, settings.classes)
+
+
+def within(values: npt.NDArray[Any], limit: float) -> bool:
+    """Say whether all values are numbers smaller than a limit."""
+    return values.dtype.kind == "f" and bool((np.abs(values) < limit).all())
+
+
+class AgreementMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the agreement."""
+
+    classes: tuple[str, ...] = ()
+    centre: Array | None = None
+    spread: Array | None = None
+
+
+class Agreement(SummingPart[AgreementMemory]):
+    """Gives the site's column sums, takes classes and scale."""
+
+    name: ClassVar[str] = "agreement"
+
+    @property
+    def names(self) -> LabelNames:
+        """The part that agrees on names."""
+        found: LabelNames = self.site.names  # type: ignore[attr-defined]
+        return found
+
+    @answers(SumColumns)
+    def sum_columns(self, ask: SumColumns) -> Contribution:
+        """Add this site's column sums to the secure sum."""
+        return self.contribute(ask, scaling.column_sums(self.site.data.X))
+
+    @answers(Begin)
+    def begin(self, ask: Begin) -> Ready:
+        """Take the classes and the scale."""
+        unknown = sorted(set(self.names.own()) - set(ask.classes))
+        if unknown:
+            raise InputError(f"the agreed classes lack {', '.join(unknown[:8])}")
+        self.joining.keep_to_terms(classes=ask.classes)
+        X, joint = self.site.data.X, self.settings.scale == "joint"
+        columns = X.shape[1]
+        centre, spread = (ask.centre.numpy(), ask.spread.numpy()) if joint else self._own_scale()
+        fit = centre.shape == spread.shape == (columns,) and within(centre, np.inf) and within(spread, np.inf)
+        if not fit or not (spread > 0).all():
+            raise ProtocolError(f"the scale does not fit a table of {columns} columns")
+        with np.errstate(over="ignore"):  # a scale of its own is the site's own business
+            if joint and not within((X - centre) / spread, FARTHEST):
+                raise ProtocolError(f"the scale makes rows of this site larger than {FARTHEST:g}")
+        told, memory = (tuple(ask.classes), Array.of(centre), Array.of(spread)), self.memory
+        if memory.classes and told != (memory.classes, memory.centre, memory.spread):
+            raise ProtocolError("the site was told other classes or another scale already")
+        memory.classes, memory.centre, memory.spread = told
+        return Ready()
+
+    def _own_scale(self) -> tuple[Floats, Floats]:
+        X = self.site.data.X
+        if self.settings.scale == "none":
+            return np.zeros(X.shape[1]), np.ones(X.shape[1])
+        return scaling.scale_from(scaling.column_sums(X))
+
+    @property
+    def scale(self) -> tuple[Floats, Floats]:
+        """What is taken off the site's columns, and what they are divided by."""
+        memory = self.memory
+        if memory.centre is None or memory.spread is None:
+            raise ProtocolError("the site was asked to train before it was told the classes")
+        return memory.centre.numpy(), memory.spread.numpy()
+
+    def scaled(self) -> Floats:
+        """Return the site's rows on the agreed scale."""
+        centre, spread = self.scale
+        return np.asarray((self.site.data.X - centre) / spread)
+
+    def label_indices(self) -> npt.NDArray[np.int64]:
+        """Return the index of each row's label among the agreed classes."""
+        return label_indices(self.site.data.y, self.memory.classes)
+
+
+def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the index of each label among the classes, 0 for one that is not there."""
+    labels = y.astype(str)
+    found = np.zeros(len(labels), np.int64)
+    for index, name in enumerate(classes):
+        found[labels == name] = index
+    return found

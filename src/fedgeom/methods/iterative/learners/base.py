@@ -1,0 +1,98 @@
+"""Learners: named arrays of parameters, trained with an objective, that give class probabilities."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import InputError
+from fedgeom.federation.registry import Registry
+from fedgeom.methods.iterative.effort import USUAL, Effort
+from fedgeom.methods.iterative.objective import LOSS, Objective
+from fedgeom.methods.iterative.tree import Tree
+
+Floats = npt.NDArray[np.float64]
+Classes = npt.NDArray[np.int64]
+Parameters = Tree
+"""A model's named arrays, of any shape and dtype."""
+
+
+class Learner(ABC):
+    """A model family; the parameters are passed in and out, never kept."""
+
+    name: str
+    """By this name a site finds the learner."""
+    head: tuple[str, ...] = ()
+    """The arrays that `FedPer` keeps at the site."""
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The arrays that describe rows, such as running means: they are averaged, never stepped along."""
+        return ()
+
+    @abstractmethod
+    def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
+        """Return the parameters before any training."""
+
+    def bind(self, columns: int, classes: int) -> None:  # noqa: B027
+        """Prepare for tables of this shape, for learners that must; comes before all but `start`."""
+
+    @abstractmethod
+    def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+        """Return the mean loss over the rows."""
+
+    def nll(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+        """Return the mean negative log-likelihood of rows that were set aside: no penalty belongs to those."""
+        chances = self.predict_proba(parameters, X)[np.arange(len(y)), y]
+        return float(-np.log(np.maximum(chances, 1e-300)).mean())
+
+    @abstractmethod
+    def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
+        """Return the gradient of the mean loss."""
+
+    @abstractmethod
+    def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
+        """Return a probability for each row and class."""
+
+    def fit(
+        self,
+        parameters: Parameters,
+        X: Floats,
+        y: Classes,
+        *,
+        objective: Objective = LOSS,
+        effort: Effort = USUAL,
+        rng: np.random.Generator,
+    ) -> Parameters:
+        """Minimise loss and objective by minibatch descent, from ``parameters`` on.
+
+        The objective's trees are shaped like ``parameters``.
+        """
+        if effort.solver == "exact":
+            raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
+        shape, terms = Tree(parameters), objective.flat()
+        w = shape.flat()
+        for rows in effort.batches(len(X), rng):
+            gradient = Tree(self.gradient(shape.like(w), X[rows], y[rows])).flat()
+            w = w - effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
+        return shape.like(w)
+
+
+LEARNERS = Registry("learner", "fedgeom.learners")
+"""All learners by name; other packages offer instances by entry points of the group, and a site then finds them."""
+
+
+def register(learner: Learner) -> Learner:
+    """Make a learner known in this process under its name: only such learners can be asked for from outside."""
+    LEARNERS.add(learner.name, learner)
+    return learner
+
+
+def learner_named(name: str) -> Learner:
+    """Return a learner by its name."""
+    found = LEARNERS.find(name, what="learner")
+    if not isinstance(found, Learner):
+        raise InputError(f"the learner {name!r} is a {type(found).__name__}; wanted an instance of Learner")
+    return found

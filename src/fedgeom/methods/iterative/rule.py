@@ -1,0 +1,217 @@
+"""A training rule: settings, what a site does in a round, and what the coordinator makes of it.
+
+Both halves of training know the rule; neither messages nor the network enter here. `Algorithm` adds the halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import POSITIVE, Between, Settings
+from fedgeom.methods.iterative.aggregation import Aggregation
+from fedgeom.methods.iterative.effort import Effort
+from fedgeom.methods.iterative.learners import Learner, learner_named, register
+from fedgeom.methods.iterative.learners.logistic import Logistic
+from fedgeom.methods.iterative.personal import Personal
+from fedgeom.methods.iterative.schedule import Schedule
+from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
+from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import State, Tree
+
+if TYPE_CHECKING:
+    LearnerOrName = str | Learner
+    AggregationOrName = str | Aggregation | dict[str, Any]
+    ScheduleOrName = str | Schedule | dict[str, Any]
+    PersonalOrName = str | Personal | dict[str, Any]
+else:  # a learner's instance is registered and known by its name from then on; choices are read from names and tables
+    LearnerOrName = str
+    AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
+
+SMALL = Between(0, 10**6, open_low=True, open_high=True)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the coordinator knows of a round when it combines what the sites sent."""
+
+    number: int
+    """From 0."""
+    share: float
+    """|S|/N: the share of the sites whose vectors are in the mean."""
+    rng: np.random.Generator
+    """Seeded by the run's seed and the round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRule(TableSettings, Settings):
+    """The base of all rules, with the settings they share."""
+
+    sends: ClassVar[tuple[str, ...]] = ("model",)
+    """The branches that `local` returns; shaped like the shared part of the model, or as `sent_like` says."""
+    gives: ClassVar[tuple[str, ...]] = ("model",)
+    """The branches of the coordinator's state that sites are given."""
+    sends_changes: ClassVar[bool] = False
+    """Whether the branch "model" that is sent is a change of the model."""
+    needs_steps: ClassVar[bool] = False
+    """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
+
+    learner: LearnerOrName = "logistic"
+    """"logistic", the name of a registered learner, or a learner (which is then registered)."""
+    C: Annotated[float, POSITIVE] = 1.0
+    """For "logistic": the inverse penalty, as in scikit-learn."""
+    rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 15
+    """How often sites train and are averaged."""
+    epochs: Annotated[int, Between(1, 10**6)] = 5
+    """Passes over the site's rows in a round."""
+    steps: Annotated[int, Between(1, 10**9)] | None = None
+    """Gradient steps in a round, instead of epochs."""
+    batch: Annotated[int, Between(1, 10**9)] | None = 32
+    """Rows per gradient step; None: all."""
+    rate: Annotated[float, SMALL] = 0.1
+    """η: the learning rate at the sites."""
+    schedule: ScheduleOrName = "constant"
+    """How the rate changes over the rounds: "constant", "cosine", or Decay(0.97)."""
+    solver: Literal["sgd", "exact"] = "sgd"
+    """"exact": sites train to the optimum in every round (logistic regression only)."""
+    share: Annotated[float, Between(0, 1)] = 1.0
+    """The share of the sites that train in a round, drawn anew each time."""
+    aggregation: AggregationOrName = "mean"
+    """How sites' vectors become one: "mean", "median", TrimmedMean(0.2), Krum(1), "geometric"; all but the mean look at
+    each site's vector."""
+    weights: Literal["rows", "sites"] = "rows"
+    """Whether a site counts by its number of rows, or all count the same."""
+    secure: bool | None = None
+    """Whether the coordinator sees sums only. None: wherever the rule and its aggregation can do with sums."""
+    personal: PersonalOrName = "none"
+    """What a site makes of the last model for itself: "none", "finetuned", or Interpolation(0.5)."""
+    validation: Annotated[float, Between(0, 0.9)] = 0.0
+    """The share of its rows that a site sets aside to watch the loss of the joint model."""
+    patience: Annotated[int, Between(1, MOST_ROUNDS)] | None = None
+    """Stop when the loss on rows set aside has not fallen for this many rounds; the best model is kept."""
+
+    def __post_init__(self) -> None:
+        known: Any = self.learner
+        if isinstance(known, Learner):
+            if isinstance(known, Logistic):
+                object.__setattr__(self, "C", known.C)
+            else:
+                register(known)
+            object.__setattr__(self, "learner", known.name)
+        super().__post_init__()
+        learner_named(str(self.learner))
+        if self.secure and not self.combine_rule.sums_only:
+            raise InputError(
+                f"secure=True with aggregation={self.combine_rule.name!r}: that looks at each site's vector, which a "
+                'secure sum hides; use aggregation="mean" or secure=False'
+            )
+        if self.needs_steps and self.solver == "exact":
+            raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
+        if self.patience is not None and not self.validation:
+            raise InputError("patience needs rows to watch; give validation=0.1 or so")
+
+    # What makes a rule.
+
+    def start(self, model: Tree) -> State:
+        """Return the coordinator's state before the first round."""
+        return Tree(model=model)
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train at a site: take what was given, change what the site keeps (``own``), return what is sent.
+
+        Where nothing else is said, sites train the joint model on their rows.
+        """
+        return Tree(model=task.fit(self.whole(task, given["model"], own)))
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Turn the mean of what the sites sent into the coordinator's next state."""
+        return state | {"model": mean["model"]}
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return the site's own model, given the last joint one."""
+        chosen: Any = self.personal
+        found: Tree = chosen.model(task, self.whole(task, given["model"], own))
+        return found
+
+    def shared(self, model: Tree) -> Tree:
+        """Return the part of a whole model that is sent; the rest stays at the site."""
+        return model
+
+    def whole(self, task: Task, model: Tree, own: State) -> Tree:
+        """Return a whole model from its shared part and the site's own."""
+        return model
+
+    def sent_like(self, model: Tree) -> State:
+        """Return a tree shaped like what a site sends, given the shared part of the first model."""
+        return Tree(dict.fromkeys(self.sends, model))
+
+    # What follows from the settings.
+
+    def next_state(self, state: State, mean: State, round: Round, statistics: Iterable[str]) -> State:
+        """Combine; the model's ``statistics`` describe rows: no step fits them, they are averaged."""
+        new = self.combine(state, mean, round)
+        described = [name for name in statistics if name in mean["model"]]
+        if described:
+            plain = state["model"] + mean["model"] if self.sends_changes else mean["model"]
+            new = new | {"model": new["model"] | plain.select(described)}
+        return new
+
+    @property
+    def combine_rule(self) -> Aggregation:
+        """The aggregation itself."""
+        found: Any = self.aggregation
+        assert isinstance(found, Aggregation)
+        return found
+
+    @property
+    def masked(self) -> bool:
+        """Whether the coordinator sees sums only."""
+        return self.combine_rule.sums_only if self.secure is None else self.secure
+
+    @property
+    def groups(self) -> int:
+        """The most groups that are averaged apart in a round."""
+        return 1
+
+    @property
+    def extra_columns(self) -> int:
+        """How many columns sites add to their tables before they train."""
+        return 0
+
+    def effort(self, rate: float | None = None) -> Effort:
+        """Return what a site does in one visit."""
+        return Effort(
+            epochs=self.epochs,
+            steps=self.steps,
+            batch=self.batch,
+            rate=self.rate if rate is None else rate,
+            solver=self.solver,
+        )
+
+    def rate_in(self, round: int) -> float:
+        """Return the learning rate of a round."""
+        chosen: Any = self.schedule
+        return float(self.rate * chosen.factor(round, self.rounds))
+
+    def build_learner(self) -> Learner:
+        """Return the learner itself."""
+        return built_learner(str(self.learner), self.learner_options())
+
+    def learner_options(self) -> dict[str, Any]:
+        """Return what a learner that comes with fedgeom is built with."""
+        return {"C": self.C} if self.learner == Logistic.name else {}
+
+
+def built_learner(name: str, options: dict[str, Any]) -> Learner:
+    """Return a learner by its name; options are for "logistic"."""
+    return _logistic(float(options["C"])) if name == Logistic.name and "C" in options else learner_named(name)
+
+
+@lru_cache(maxsize=64)
+def _logistic(C: float) -> Learner:
+    return Logistic(C)

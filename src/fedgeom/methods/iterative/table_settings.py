@@ -1,0 +1,24 @@
+"""The settings of all methods that train on tables with agreed classes and scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fedgeom.federation.settings import Between, ClassNames
+
+MOST_ROUNDS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSettings:
+    """Classes and scale, and who may take part."""
+
+    scale: Literal["joint", "site", "none"] = "joint"
+    """How columns are scaled: by all sites' rows (one secure sum), by each site's own, or not."""
+    classes: ClassNames = None
+    """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
+    min_rows: Annotated[int, Between(0)] = 1
+    """Sites refuse to take part with a class of fewer rows."""
+    min_sites: Annotated[int, Between(1)] = 2
+    """The fewest sites that make a round."""

@@ -1,0 +1,20 @@
+"""What travels: one masked vector of class moments per site."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from fedgeom.federation.messages import Names
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+
+class SumMoments(SumQuestion, frozen=True, kw_only=True):
+    """Ask for a site's masked class moments."""
+
+    kind: ClassVar[str] = "moments.sum"
+    answer_reveals: ClassVar[str] = "masked; with all others: counts, means and covariances of each class, pooled"
+    fraction_bits: ClassVar[int] = 24
+    classes: Names
+    curvature: Annotated[float, msgspec.Meta(gt=0)] | None

@@ -1,0 +1,33 @@
+"""The settings of Moments, which both halves know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsSettings(Settings):
+    """What is computed, where the rows live, and who may take part."""
+
+    rule: Literal["gaussian", "centroid"] = "gaussian"
+    """"gaussian": a Gaussian per class in the tangent space at the origin; "centroid": the nearest centroid."""
+    space: Literal["ball", "euclidean"] = "ball"
+    """"ball": rows are points of the Poincaré ball; "euclidean": rows are ordinary vectors."""
+    curvature: Annotated[float, POSITIVE] = 1.0
+    """k: the ball has curvature -k."""
+    classes: ClassNames = None
+    """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
+    shrinkage: Annotated[float, Between(0)] | None = None
+    """Rows' worth of pull towards the pooled covariance. None: one more than the number of columns."""
+    min_rows: Annotated[int, Between(0)] = 2
+    """Sites refuse to contribute a class with fewer rows."""
+    min_sites: Annotated[int, Between(1)] = 2
+    """The fewest sites that make a result."""
+
+    @property
+    def c(self) -> float | None:
+        """The curvature of the ball; None in Euclidean space."""
+        return self.curvature if self.space == "ball" else None

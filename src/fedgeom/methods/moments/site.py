@@ -1,0 +1,72 @@
+"""Moments where the data is: counts, sums and squares of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.data.checks import check_known_labels, check_table
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.geometry.gaussians.class_sums import class_moments
+from fedgeom.geometry.hyperbolic.poincare import check_points
+from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.methods.moments.settings import MomentsSettings
+from fedgeom.protocols.handing_out import HandedMemory, HandedModel
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+
+class MomentsMemory(SecureMemory, kw_only=True):
+    """What the site remembers: the agreed names, and in the end the model."""
+
+    names: NamesMemory = msgspec.field(default_factory=NamesMemory)
+    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
+
+
+class MomentsSite(SummingSite[MomentsMemory]):
+    """Answers the questions of `Moments`."""
+
+    memory_type: ClassVar[type[Memory]] = MomentsMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, HandedModel)
+    handed: HandedModel[MomentsModel]
+
+    def check(self, settings: MomentsSettings) -> None:
+        """Refuse data that the method cannot use, naming the site."""
+        names = check_table(self.data, min_rows=settings.min_rows)
+        check_known_labels(self.name, names, settings.classes)
+        if settings.c is not None:
+            try:
+                check_points(self.data.X, c=settings.c, name="X")
+            except InputError as error:
+                raise InputError(f"site {self.name!r}: {error}") from error
+
+    @classmethod
+    def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
+        """Return the one secure sum of this method."""
+        return (SumMoments,)
+
+    @answers(SumMoments)
+    def sum_moments(self, ask: SumMoments) -> Contribution:
+        """Add this site's moments to the secure sum."""
+        if ask.curvature != self.settings.c:
+            raise ProtocolError("the moments are asked for in another space than the one the site joined on")
+        self.joining.keep_to_terms(classes=ask.classes)
+        return self.contribute(ask, class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature))
+
+    def result(self) -> dict[str, Any]:
+        """Return how well the model fits the site's rows."""
+        model = self.handed.model
+        if model is None:
+            return {}
+        right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
+        return {"fits": float(right), "rows": len(self.data)}
+
+    def model_file(self) -> bytes:
+        """Return the joint model: it speaks the agreed names."""
+        return self.memory.handed.model

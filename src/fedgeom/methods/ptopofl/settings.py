@@ -1,0 +1,101 @@
+"""The settings of pTopoFL, which both halves know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import POSITIVE, SHARE, Between
+from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.ptopofl.model import ADDED
+
+TOPOLOGICAL = ("topology", "classes", "diagrams")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopoSettings(TrainingRule):
+    """How sites are clustered, weighed and trusted, beside the settings of training."""
+
+    cluster_by: Literal["none", "topology", "classes", "diagrams", "updates"] = "topology"
+    """What brings sites together: descriptors of all rows (the paper's), descriptors of each class, Wasserstein
+    distances of diagrams, or the directions of the first model updates."""
+    clusters: Annotated[int, Between(1)] | None = None
+    """M: how many clusters. None: chosen by silhouette, 1 when nothing stands out."""
+    most_clusters: Annotated[int, Between(1)] = 4
+    """The most clusters to choose."""
+    closeness: bool = True
+    """Whether sites near their cluster's centre count more (the exponential of Eq. 6)."""
+    beta: Annotated[float, SHARE] = 0.3
+    """β_blend: how far clusters lean on the consensus (Eq. 7)."""
+    trust: Literal["none", "topology", "classes", "merges", "updates"] = "topology"
+    """What lowers a site's weight: an odd descriptor (Eq. 8), odd descriptors of its classes, labels that mix along
+    the spanning tree, or a model update that turns away from the others'."""
+    tau: float = 2.0
+    """τ: sites with a larger z-score are named in the run's metrics."""
+    track_every: Annotated[int, Between(0)] = 0
+    """Ask for descriptors again every so many rounds (Section 3.5); 0: never."""
+    drift_limit: float = 0.5
+    """A site whose drift (Eq. 9), relative to its first descriptor, is larger is clustered anew."""
+    drift_rate: float = 2.0
+    """What a drifted site's learning rate is multiplied by."""
+    augment: bool = False
+    """Whether sites add four columns on their own shape to their tables (Section 3.2)."""
+    points: Annotated[int, Between(2)] = 80
+    """n_sub: how many rows the descriptor looks at."""
+    repeats: Annotated[int, Between(1)] = 1
+    """Over how many subsamples a descriptor is averaged."""
+    unit_box: bool = False
+    """Whether each site scales its cloud to the unit box first, as the published code does."""
+    size_free: bool = True
+    """Whether descriptors are made independent of the number of rows: or clusters find the small sites."""
+    epsilon: Annotated[float, POSITIVE] | None = None
+    """ε: noise makes descriptors (ε, δ)-differentially private. None: no noise."""
+    delta: Annotated[float, Between(0, 1, open_low=True, open_high=True)] = 1e-5
+    """δ"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.secure and "updates" in (self.cluster_by, self.trust):
+            raise InputError("clusters or trust by updates look at each site's model; use secure=False")
+        if self.epsilon is not None and (
+            self.by_class or self.cluster_by == "diagrams" or self.trust == "merges" or self.track_every
+        ):
+            raise InputError(
+                'epsilon covers one descriptor of all rows: use it with cluster_by="topology", trust="topology" or '
+                '"none", and track_every=0'
+            )
+
+    @property
+    def by_class(self) -> bool:
+        """Whether descriptors are asked for class by class."""
+        return "classes" in (self.cluster_by, self.trust)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether descriptors of all rows are asked for."""
+        return self.cluster_by in ("topology", "diagrams") or self.trust == "topology" or self.track_every > 0
+
+    def describes_in(self, round: int) -> bool:
+        """Whether sites describe the shape of their rows before this round."""
+        return not round or bool(self.track_every and round < self.rounds and round % self.track_every == 0)
+
+    @property
+    def describes(self) -> bool:
+        """Whether sites describe the shape of their rows at all."""
+        return self.cluster_by in TOPOLOGICAL or self.trust in ("topology", "classes", "merges")
+
+    @property
+    def masked(self) -> bool:
+        """Whether the coordinator sees sums only: of each cluster."""
+        return super().masked and "updates" not in (self.cluster_by, self.trust)
+
+    @property
+    def groups(self) -> int:
+        """The most clusters."""
+        return 1 if self.cluster_by == "none" else self.clusters or self.most_clusters
+
+    @property
+    def extra_columns(self) -> int:
+        """The columns of Section 3.2."""
+        return ADDED if self.augment else 0

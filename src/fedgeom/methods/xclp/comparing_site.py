@@ -1,0 +1,197 @@
+"""The site's side of comparing rows in secret: hash them, and hold the secure Hamming protocol with every partner."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.masks import KeyStream
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import answers
+from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
+from fedgeom.methods.xclp.scores import is_labelled
+from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
+from fedgeom.protocols.pairs import asks_first, open_from, seal_for
+from fedgeom.protocols.site import SummingPart
+
+PURPOSE = b"hamming"
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What was answered to a partner's letter: asked again, the site says the very same.
+
+    The other partner may have got the first answer, and a second one, made with new randomness, would not fit it.
+    """
+
+    heard: bytes
+    """A hash of the letter that was answered: a state serves one letter only."""
+    letter: bytes | None
+    share: Array | None
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """How far the comparison with a partner has come."""
+
+    theirs: int
+    """How many rows the partner has."""
+    state: bytes | None
+    """The secret state for the next turn; None when there is none."""
+    said: dict[int, Said]
+    """What this site said, by the number of the letter it answered; 0 is the beginning."""
+
+
+class ComparingMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the comparisons with its partners."""
+
+    pairs: dict[str, Pair] = {}
+    partners: bytes = b""
+    """A hash of the partners and their numbers of rows: they are announced once."""
+    hashing: bytes = b""
+    """A hash of how rows are hashed: it is said once."""
+
+
+class Comparing(SummingPart[ComparingMemory]):
+    """Compares the site's rows with those of every other site."""
+
+    name: ClassVar[str] = "comparing"
+
+    @answers(CountRows)
+    def count_rows(self, ask: CountRows) -> Rows:
+        """Open the mail and say how many rows there are."""
+        self.joining.keep_to_terms(hide_labelled=ask.hide)
+        self.joining.open_letters(ask.members, ask.letters)
+        wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.data.y)
+        return Rows(labelled=Array.of(wanted.astype(np.uint8)))
+
+    def bits(self, hashing: Hashing) -> PackedBits:
+        """Hash the rows with the projection that the sites share."""
+        from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits
+
+        self.joining.keep_to_terms(
+            bits=hashing.bits,
+            flip=hashing.flip,
+            hamming=hashing.comparison,
+            hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
+        )
+        seed = hashing.seed or fingerprint(b"projection", self.joining.memory.secret)
+        packed = hash_bits(self.site.data.X, seed, hashing.bits)
+        if hashing.flip:  # the same flips every time: a second draw would average the noise away
+            packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
+        return PackedBits(packed, hashing.bits)
+
+    @answers(Begin)
+    def begin(self, ask: Begin) -> FirstLetters:
+        """Hash the rows, compare them among themselves, and write the first letters."""
+        memory, me = self.memory, self.site.name
+        if not self.joining.memory.secret:
+            raise ProtocolError("the sites have no common secret yet")
+        if me in ask.partners or not set(ask.partners) <= set(self.joining.memory.order):
+            raise ProtocolError("the announced partners are not other members of the cohort")
+        self.joining.check_many_enough({*ask.partners, me})
+        self._check_hashing(ask.hashing)
+        among = fingerprint(msgspec.msgpack.encode(sorted(ask.partners.items())))
+        if memory.partners and memory.partners != among:
+            raise ProtocolError("distances among others were asked for before")
+        memory.partners = among
+        mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.comparison), {}
+        if not memory.pairs:
+            memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
+        for partner in memory.pairs:
+            letter = self._recall(partner, 0, b"").letter
+            if letter is not None:
+                letters[partner] = letter
+        own = plain_distances(mine, mine)[np.triu_indices(len(mine), 1)]
+        return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint16)))
+
+    def _check_hashing(self, hashing: Hashing) -> None:
+        """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
+        self.joining.keep_to_terms(
+            bits=hashing.bits,
+            flip=hashing.flip,
+            hamming=hashing.comparison,
+            hidden_projection=not hashing.seed,
+        )
+        asked = fingerprint(msgspec.msgpack.encode(hashing))
+        if self.memory.hashing and self.memory.hashing != asked:
+            raise ProtocolError("distances of another kind were asked for before")
+        self.memory.hashing = asked
+
+    def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
+        """Begin with a partner, or wait for its letter."""
+        if not asks_first(self.site.name, partner):
+            return Pair(theirs, None, {0: Said(b"", None, None)})
+        step = how.begin(mine, theirs)
+        letter = seal_for(self.joining, partner, PURPOSE, 1, step.letter or b"")
+        return Pair(theirs, step.state, {0: Said(b"", letter, None)})
+
+    @answers(PassOn)
+    def pass_on(self, ask: PassOn) -> PairLetters:
+        """Answer the partners' letters; shares of finished pairs go to the coordinator."""
+        memory = self.memory
+        if not memory.hashing:
+            raise ProtocolError("letters came before the site began")
+        self._check_hashing(ask.hashing)
+        mine: PackedBits | None = None
+        letters, shares = {}, {}
+        for partner, sealed in ask.letters.items():
+            if partner not in memory.pairs:
+                raise ProtocolError(f"{partner!r} is not a partner of this site")
+            heard = fingerprint(sealed)
+            if ask.number not in memory.pairs[partner].said:
+                if mine is None:
+                    mine = self.bits(ask.hashing)
+                self._turn(partner, ask, sealed, mine)
+            said = self._recall(partner, ask.number, heard)
+            if said.letter is not None:
+                letters[partner] = said.letter
+            if said.share is not None:
+                shares[partner] = said.share
+        return PairLetters(letters=letters, shares=shares)
+
+    def _recall(self, partner: str, number: int, heard: bytes) -> Said:
+        """Return what was said at a turn; another letter at the same turn is refused."""
+        said = self.memory.pairs[partner].said.get(number)
+        if said is None:
+            raise ProtocolError(f"the comparison with {partner!r} is over")
+        if said.heard != heard:
+            raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
+        return said
+
+    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
+        """Answer a partner's letter, once."""
+        memory, how = self.memory, variant(ask.hashing.comparison)
+        pair = memory.pairs[partner]
+        if not pair.said or ask.number < max(pair.said):
+            raise ProtocolError(f"no letter from {partner!r} is expected any more")
+        text = open_from(self.joining, partner, PURPOSE, ask.number, sealed)
+        if asks_first(self.site.name, partner):
+            if pair.state is None:
+                raise ProtocolError(f"no letter from {partner!r} is expected any more")
+            step = how.step_a(mine, pair.theirs, pair.state, text)
+        else:
+            step = how.step_b(mine, pair.theirs, pair.state, text)
+        letter = (
+            None if step.letter is None else seal_for(self.joining, partner, PURPOSE, ask.number + 1, step.letter)
+        )
+        said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
+        memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})
+
+    def forget(self) -> None:
+        """Forget what was said to partners, which is megabytes, once all comparisons are over."""
+        memory = self.memory
+        memory.pairs = {name: Pair(pair.theirs, None, {}) for name, pair in memory.pairs.items()}
+
+
+class _Noise:
+    """Random bytes from a key, for flips that must come out the same each time."""
+
+    def __init__(self, key: bytes):
+        self._stream = KeyStream(key)
+
+    def bytes(self, length: int, /) -> bytes:
+        """Return the next bytes."""
+        return self._stream.words(-(-length // 8)).tobytes()[:length]

@@ -1,0 +1,107 @@
+"""Labels and confidences at a site: read off its own rows of Z, kept there, and rescaled as the reference code does."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import answers
+from fedgeom.methods.xclp.core import at_site, label_numbers, setting_for
+from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
+from fedgeom.methods.xclp.scores import GRID, code_confidence, confidence_level, labels_and_confidence, one_hot
+from fedgeom.protocols.maximum import write_levels
+from fedgeom.protocols.site import Contribution, SummingPart
+
+Floats = npt.NDArray[np.float64]
+
+
+class LabelsMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of its labels."""
+
+    classes: tuple[str, ...] = ()
+    labels: Array | None = None
+    """(rows,), i8: the class of each row, -1 where no label reaches."""
+    confidences: Array | None = None
+    """(rows,), f8. With ``confidence="code"`` none until the joint numbers came: before, they are in no unit of the
+    others'."""
+    scores: Array | None = None
+    """(rows, classes), f8."""
+    reading: Reading | None = None
+    """How the labels were read."""
+    stamp: bytes = b""
+    """A hash of all that the site was told to read its labels with."""
+    counted: bool = False
+    """Whether the site's labels were counted in the joint sum."""
+
+
+class LabelReader(SummingPart[LabelsMemory]):
+    """Reads a site's labels; nothing of them leaves but, where that was agreed, counts inside a secure sum."""
+
+    name: ClassVar[str] = "labels"
+
+    def read(self, Z: Floats, classes: tuple[str, ...], reading: Reading, model: bytes = b"") -> None:
+        """Turn this site's rows of Z, (rows, classes), into its labels and confidences (lines 15 and 16)."""
+        self.joining.keep_to_terms(variant=reading.variant, prior=reading.prior)
+        counts = reading.counts.numpy()
+        if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
+            raise ProtocolError("the class counts do not fit the classes")
+        setting = setting_for(reading.variant, None, None)
+        found = at_site(Z, label_numbers(self.site.data.y, classes), setting, counts, reading.prior)
+        memory, later = self.memory, self.settings.confidence == "code"
+        codes = Array.of(found.codes)
+        again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays
+        if not (later and again):
+            memory.confidences = None if later else Array.of(found.confidence)
+        memory.labels, memory.classes = codes, classes
+        memory.scores, memory.reading = Array.of(found.scores), reading
+        memory.stamp = reading.stamp(model)
+
+    @answers(CountLabels)
+    def count_labels(self, ask: CountLabels) -> Contribution:
+        """Add how many rows got each label to the secure sum, and the level of the surest of them."""
+        self.joining.keep_to_terms(confidence="code")
+        memory = self.memory
+        if memory.scores is None or memory.stamp != ask.stamp or ask.classes != memory.classes:
+            raise ProtocolError("labels were to be counted that this site did not read, or read otherwise")
+        level, sizes = self._own_labels(memory.scores)
+        key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
+        memory.counted = True
+        return self.contribute(ask, np.concatenate([write_levels([(level, GRID)], key), sizes.astype(np.uint64)]))
+
+    @answers(Weigh)
+    def weigh(self, ask: Weigh) -> Kept:
+        """Scale this site's confidences as the reference code does."""
+        self.joining.keep_to_terms(confidence="code")
+        memory = self.memory
+        if memory.scores is None or not memory.counted:
+            raise ProtocolError("joint numbers came of labels that this site did not count")
+        (level, own), sizes = self._own_labels(memory.scores), ask.sizes.numpy()
+        fits = sizes.shape == own.shape and np.isfinite(sizes).all() and (sizes >= own).all()
+        if not fits or ask.level < level:
+            raise ProtocolError("the joint numbers of labels are smaller than this site's own, or do not fit")
+        memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes))
+        return Kept()
+
+    def _own_labels(self, scores: Array) -> tuple[int, Floats]:
+        """Return the level of this site's largest confidence, and how many of its rows got each label."""
+        labels, confidence = labels_and_confidence(scores.numpy())
+        return confidence_level(confidence), one_hot(labels, len(self.memory.classes)).sum(axis=0)
+
+    def result(self) -> dict[str, Any]:
+        """Return the site's labels and confidences, in the agreed names; "" where no label reached a row."""
+        memory = self.memory
+        if memory.labels is None or memory.scores is None:
+            return {}
+        names = [*memory.classes, ""]
+        sure = memory.confidences
+        return {  # plain lists: a site keeps its result as JSON
+            "labels": [names[code] for code in memory.labels.numpy().tolist()],
+            **({} if sure is None else {"confidences": sure.numpy().tolist()}),
+            "scores": memory.scores.numpy().tolist(),
+        }

@@ -1,0 +1,67 @@
+"""The settings of XCLP, which both halves know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import Between, ClassNames, Settings
+from fedgeom.methods.xclp.core import Setting, setting_for
+
+Comparison = Literal["bfv", "ot", "paillier", "paillier-unpacked"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class XclpSettings(Settings):
+    """How rows are compared, how labels spread and are read, and who may take part."""
+
+    graph: Literal["pairs", "anchors"] = "pairs"
+    """"pairs": all rows are compared, as published. "anchors": through shared cluster centres, which needs secure
+    sums only, discloses less, is linear in the number of rows and yields a model for new rows."""
+    anchors: Annotated[int, Between(1, 100_000)] = 300
+    """The number of anchors."""
+    rounds: Annotated[int, Between(1, 30)] = 10
+    """The steps of clustering that find the anchors."""
+    min_cell: Annotated[int, Between(1)] = 5
+    """A cluster with fewer rows is never summed."""
+    code: Annotated[int, Between(1, 100)] = 3
+    """On how many nearest anchors a row is written."""
+    bits: Annotated[int, Between(8, 65_528)] = 4096
+    """L: the length of the hashes, a multiple of 8."""
+    variant: Literal["ours", "paper", "code"] = "ours"
+    """How labels spread: "paper" is Algorithm 1 to the letter, "code" what its authors run, "ours" measured best."""
+    neighbours: Annotated[int, Between(1)] | None = None
+    """k: how many most similar rows each row is tied to. None: the variant's."""
+    alpha: Annotated[float, Between(0, 1, open_low=True, open_high=True)] | None = None
+    """α: how far labels spread. None: the variant's (the paper's 0.99 spreads too far when labels are few)."""
+    prior: Literal["em", "em-unchecked", "own", "none"] = "em"
+    """How a site estimates its own class shares, by itself: for "ours" only. "em": from its labels and scores, where
+    its labels bear that out; "em-unchecked": also at sites without labels; "own": from its labels; "none": not."""
+    confidence: Literal["entropy", "code"] = "entropy"
+    """"entropy": 1 - entropy/log C. "code": that divided by the largest over all sites (rounded up to 1/4096) and
+    weighted by n/(C·n_c) for the n_c rows that got the same label anywhere, as the reference code does for training
+    with pseudo-labels. It needs one more secure sum, which reveals the largest confidence and all n_c."""
+    hamming: Comparison = "bfv"
+    """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
+    hidden_projection: bool = True
+    """Whether the coordinator must not know the projection. False: it follows from the run's seed, so that the same
+    seed gives the same labels; a hidden one is new every time."""
+    flip: Annotated[float, Between(0, 0.5, open_high=True)] = 0.0
+    """The share of hash bits that sites turn over at random, to blur what the coordinator learns."""
+    classes: ClassNames = None
+    """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
+    hide_labelled: bool = False
+    """Whether sites hide which of their rows are labelled, at the price of as many columns as rows."""
+    min_sites: Annotated[int, Between(1)] = 2
+    """The fewest sites that make a result."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bits % 8:
+            raise InputError(f"bits={self.bits} given; wanted a multiple of 8 up to 65,528, such as 4096")
+
+    @property
+    def setting(self) -> Setting:
+        """How labels spread: the variant's setting, with what was given instead."""
+        return setting_for(self.variant, self.neighbours, self.alpha)

@@ -1,0 +1,69 @@
+"""The site's side of spreading labels over the joint graph: count, spread, read its own rows of the sum."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.site import answers
+from fedgeom.methods.xclp.comparing_site import Comparing
+from fedgeom.methods.xclp.core import label_numbers
+from fedgeom.methods.xclp.label_reader import LabelReader
+from fedgeom.methods.xclp.messages import Collect, CountClasses, Kept, Spread
+from fedgeom.methods.xclp.scores import is_labelled, one_hot
+from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.row_sums import RowSums
+from fedgeom.protocols.site import Contribution, SummingPart
+
+ATTEMPTS = 3
+"""How often the row sums may start anew because a site was lost."""
+
+
+class SpreadingMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of its contribution."""
+
+    classes: tuple[str, ...] = ()
+
+
+class Spreading(SummingPart[SpreadingMemory]):
+    """Spreads the site's labels (lines 10 to 14)."""
+
+    name: ClassVar[str] = "spreading"
+
+    @answers(CountClasses)
+    def count_classes(self, ask: CountClasses) -> Contribution:
+        """Add this site's number of labelled rows per class to the secure sum."""
+        codes = label_numbers(self.site.data.y, ask.classes)
+        return self.contribute(ask, one_hot(codes, len(ask.classes)).sum(axis=0).astype(np.uint64))
+
+    @answers(Spread)
+    def spread(self, ask: Spread) -> Contribution:
+        """Spread this site's labels over all rows, and hide what comes of it."""
+        data, columns = self.site.data, ask.columns.numpy()
+        labelled = is_labelled(data.y)
+        height = max(end for _, end in ask.layout.values())
+        begin, end = ask.layout.get(self.site.name, (0, 0))
+        has = np.flatnonzero(labelled) if columns.shape[1:] == (int(labelled.sum()),) else None
+        chosen = np.arange(len(data)) if has is None else has
+        if end - begin != len(data) or columns.shape != (height, len(chosen)):
+            raise ProtocolError("the influence columns do not fit this site's rows")
+        if not np.isfinite(columns).all():
+            raise ProtocolError("the influence columns are not all finite")
+        Y = one_hot(label_numbers(data.y, ask.classes), len(ask.classes))[chosen]
+        self.memory.classes = ask.classes
+        comparing: Comparing = self.site.comparing  # type: ignore[attr-defined]
+        comparing.forget()
+        return self.site.contribute(ask, columns.astype(np.float64) @ Y, own_rows=(begin, end))
+
+    @answers(Collect)
+    def collect(self, ask: Collect) -> Kept:
+        """Read this site's own rows of the sum."""
+        row_sums: RowSums = self.site.row_sums  # type: ignore[attr-defined]
+        reader: LabelReader = self.site.labels  # type: ignore[attr-defined]
+        block = row_sums.unmask(ask.of, ask.block.numpy())
+        scores = from_fixed(block, fraction_bits=Spread.fraction_bits)
+        reader.read(np.maximum(scores, 0.0), self.memory.classes, ask.reading)
+        return Kept()

@@ -1,0 +1,100 @@
+"""The coordinator's half of joining: invite, collect signed keys and sealed letters, see who can take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedgeom.crypto.keys import verify
+from fedgeom.crypto.neighbours import neighbours
+from fedgeom.data.checks import check_columns
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.conversation import Answers, Sites
+from fedgeom.protocols.joining.messages import (
+    Hello,
+    Letters,
+    PublicKeys,
+    Share,
+    cohort_seed,
+    hash_terms,
+    holder_numbers,
+)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The sites that joined, as the coordinator knows them."""
+
+    sites: Sites
+    keys: dict[str, PublicKeys]
+    peers: dict[str, tuple[str, ...]]
+    mail: dict[str, dict[str, bytes]]
+    """For each recipient, the sealed letters by sender."""
+    needed: dict[str, int]
+    """For each site, how many shares give a secret of it back."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that joined and sent their letters."""
+        return tuple(sorted(self.needed))
+
+    def numbers(self) -> dict[str, int]:
+        """Return each site's number as a holder of shares: its place on the ring, from 1."""
+        return holder_numbers(self.sites.run, self.keys)
+
+
+def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: int) -> Joined:
+    """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside."""
+    hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms))
+    shown = sites.ask(hello, expect=PublicKeys)
+    if sites.roster is not None:
+        _leave_out_strangers(shown, sites, hello)
+    shown.need(min_sites, "the invitation")
+    check_columns({name: keys.columns for name, keys in shown.items()})
+    peers = neighbours(sorted(shown), cohort_seed(sites.run, shown))
+    sent = sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
+    _leave_out_unrecoverable(sent, sites, peers)
+    sent.need(min_sites, "with letters to the others")
+    mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
+    for sender, answer in sent.items():
+        for recipient, letter in answer.letters.items():
+            if recipient in mail:
+                mail[recipient][sender] = letter
+    needed = {name: answer.needed for name, answer in sent.items()}
+    return Joined(sites, dict(shown), peers, mail, needed)
+
+
+def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello) -> None:
+    """Leave out sites that the others would refuse: one wrong key must not stop everybody."""
+    signed_on = hash_terms(hello.terms, hello.seed)
+    for name, keys in list(shown.items()):
+        try:
+            if sites.roster is None or name not in sites.roster:
+                raise ProtocolError(f"{name!r} is not in the roster")
+            statement = keys.statement(sites.run, name, signed_on)
+            verify(sites.roster[name], keys.signature, "keys", *statement, signer=name)
+        except ProtocolError as error:
+            reason = f"refused: {error}; was it admitted with another key?"
+            del shown.came[name]
+            shown.missing[name] = reason
+            sites.leave_out(name, reason)
+
+
+def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]]) -> None:
+    """Leave out sites of whose shares too few hold one: no sum with them in it could ever be unmasked.
+
+    Noticed later, it would be too late: once the hidden order is settled, nobody who is lost can come back.
+    """
+    while True:
+        holders = {name: len({name, *peers[name]} & set(sent)) for name in sent}
+        few = [name for name, answer in sent.items() if answer.needed > holders[name]]
+        if not few:
+            return
+        for name in few:
+            reason = f"{holders[name]} of the {sent[name].needed} holders that its shares need are left. "
+            reason += "Nothing was revealed"
+            sent.missing[name] = reason
+            sites.leave_out(name, reason)
+        for name in few:
+            del sent.came[name]

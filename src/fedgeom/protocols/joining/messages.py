@@ -1,0 +1,113 @@
+"""What travels while sites join, and what both halves compute from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from fedgeom import __version__
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
+from fedgeom.federation.messages import Key, Message, Name, Question, Signature
+
+SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
+Text = Annotated[str, msgspec.Meta(max_length=1000)]
+Scalar = bool | int | float | Text | None
+Term = Scalar | Annotated[tuple[Text, ...], msgspec.Meta(max_length=10_000)] | dict[Name, Scalar]
+"""A setting: a number, a text, nothing, several texts (class names), or a choice with settings of its own."""
+Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
+
+HERALDS = 8
+"""How many sites write to all others when not everyone does."""
+MOST_ROUNDS = 2048
+"""The most secure sums in a run: each has keys and shares of its own, made when joining."""
+
+
+class PublicKeys(Message, frozen=True, kw_only=True):
+    """A site's keys for this run, signed by its identity: one for letters, one for each planned sum."""
+
+    kind: ClassVar[str] = "join.keys"
+    reveals: ClassVar[str] = "public keys; the number of columns"
+    letters: Key
+    masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
+    seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
+    """Hashes of the self-mask seeds: a seed put together from wrong shares is noticed."""
+    columns: Annotated[int, msgspec.Meta(ge=0)]
+    signature: Signature
+
+    def statement(self, run: bytes, name: str, terms: bytes) -> tuple[bytes, ...]:
+        """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
+        counts = f"{len(self.masks)} {len(self.seals)} {self.columns}".encode()
+        return (run, name.encode(), terms, counts, self.letters, *self.masks, *self.seals)
+
+
+class Hello(Question, frozen=True, kw_only=True):
+    """Invite a site to a run with this many secure sums, on these terms."""
+
+    kind: ClassVar[str] = "join.hello"
+    answer: ClassVar[type[Message]] = PublicKeys
+    rounds: Annotated[int, msgspec.Meta(ge=0, le=MOST_ROUNDS)]
+    release: Annotated[str, msgspec.Meta(max_length=50)] = __version__
+    """The coordinator's release: sites and coordinator must compute the same."""
+    seed: int = 0
+    """The seed of learning; with the terms it says what the run computes."""
+    terms: Terms = {}
+    """The method's settings; a site looks at its data in their light before it answers."""
+
+
+class Letters(Message, frozen=True, kw_only=True):
+    """Sealed letters to other sites."""
+
+    kind: ClassVar[str] = "join.letters"
+    reveals: ClassVar[str] = "nothing: letters sealed for other sites, with shares of this run's mask keys"
+    letters: dict[Name, bytes]
+    needed: Annotated[int, msgspec.Meta(ge=1)]
+    """How many shares give a secret of this site back."""
+
+
+class Share(Question, frozen=True, kw_only=True):
+    """Show a site everybody's keys and ask for its letters to the others."""
+
+    kind: ClassVar[str] = "join.share"
+    answer: ClassVar[type[Message]] = Letters
+    cohort: dict[Name, PublicKeys]
+
+
+class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a letter says: shares of the sender's mask keys and self masks, and a herald's secret."""
+
+    mask_shares: tuple[SecretShare, ...] = ()
+    self_shares: tuple[SecretShare, ...] = ()
+    secret: bytes = b""
+
+
+def seal_of(seed: bytes) -> bytes:
+    """Commit to a self-mask seed; 256 random bits cannot be guessed from their hash."""
+    return fingerprint(b"self mask", seed)
+
+
+def hash_terms(terms: Mapping[str, Any], seed: int) -> bytes:
+    """Hash the terms of a run, which every site signs with its keys."""
+    return fingerprint(b"terms", msgspec.msgpack.encode([seed, dict(terms)], order="sorted"))
+
+
+def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:
+    """Hash everybody's keys: it fixes the neighbourhoods, and stands for the cohort in every letter."""
+    return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"))
+
+
+def holder_numbers(run: bytes, cohort: Mapping[str, PublicKeys]) -> dict[str, int]:
+    """Number the sites from 1 in ring order."""
+    return {name: at + 1 for at, name in enumerate(ring_order(sorted(cohort), cohort_seed(run, cohort)))}
+
+
+def heralds_of(order: Sequence[str]) -> Sequence[str]:
+    """Return the sites that send everyone a secret, given all in ring order.
+
+    As long as everyone writes to everyone anyway, all are heralds: then no loss that the sums survive
+    can take the secret away.
+    """
+    return order if len(order) <= COMPLETE_UP_TO else order[:HERALDS]

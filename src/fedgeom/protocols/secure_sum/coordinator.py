@@ -1,0 +1,180 @@
+"""The coordinator's half of a secure sum: collect masked vectors, have the living confirmed, unmask the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import exchange_public
+from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.rings import Ring, Vector
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.messages import Question
+from fedgeom.protocols.joining.coordinator import Joined
+from fedgeom.protocols.joining.messages import seal_of
+from fedgeom.protocols.secure_sum.messages import (
+    Confirm,
+    Confirmation,
+    MaskedVector,
+    SumQuestion,
+    Ticket,
+    Unmask,
+    UnmaskShares,
+    Witness,
+    hash_question,
+    own_key,
+    pair_key,
+)
+
+Q = TypeVar("Q", bound=SumQuestion)
+
+
+def make_out(question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...]) -> Q:
+    """Return the question with a ticket for one round over these sites, still without anybody's mail."""
+    ticket = Ticket(round=round, modulus=str(modulus), members=joined.names, participants=participants)
+    blank = msgspec.structs.replace(question, ticket=ticket)
+    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank))
+    return msgspec.structs.replace(blank, ticket=stamped)
+
+
+def with_mail(question: Q, letters: Mapping[str, bytes]) -> Q:
+    """Return the question with one site's mail in its ticket."""
+    return msgspec.structs.replace(
+        question, ticket=msgspec.structs.replace(question.ticket, letters=dict(letters))
+    )
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum and whose vectors it contains."""
+
+    vector: Vector
+    sites: tuple[str, ...]
+
+
+def secure_sum(
+    joined: Joined,
+    round: int,
+    question: SumQuestion,
+    *,
+    modulus: int,
+    length: int,
+    participants: Iterable[str],
+    min_sites: int = 2,
+) -> Total:
+    """Put a question to the participants and return the exact sum of the vectors of those that stayed.
+
+    The question's ticket is made out here. Fewer than ``min_sites`` survivors, or than the recovery of some mask
+    needs, abort the run: what the coordinator has by then is uniformly random.
+    """
+    sites, ring = joined.sites, Ring(modulus)
+    summed = tuple(sorted(participants))
+    asked = make_out(question, joined, round, modulus, summed)
+    ticket = asked.ticket
+    questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
+    masked = sites.ask(questions, expect=MaskedVector)
+    vectors = {name: _vector(answer, ring, length) for name, answer in masked.items()}
+    for name, problem in [(n, v) for n, v in vectors.items() if isinstance(v, str)]:
+        masked.missing[name] = problem
+        del masked.came[name]
+        sites.leave_out(name, problem)
+    masked.need(min_sites, "with their masked vectors")
+    alive = tuple(sorted(masked))
+    dropped = tuple(sorted(set(summed) - set(alive)))
+    witnesses = _witnesses(joined, summed, alive)
+    for name in summed:  # once sites have confirmed who is there, those who are lost cannot come back
+        _check_holders(joined, name, len({name, *joined.peers[name]} & {*alive, *witnesses}))
+
+    lists = {"alive": alive, "dropped": dropped}
+    requests: dict[str, Question] = dict.fromkeys(alive, Confirm(round=round, **lists))
+    for name in witnesses:
+        requests[name] = Witness(
+            round=round,
+            question_hash=ticket.question_hash,
+            members=ticket.members,
+            participants=summed,
+            letters=joined.mail[name],
+            **lists,
+        )
+    signed = sites.ask(requests, expect=Confirmation)
+    signed.need(min_sites, "with a signature")
+    signatures = {name: answer.signature for name, answer in signed.items()}
+    requests = {}
+    for name in signed:
+        seen = {peer: signatures[peer] for peer in (name, *joined.peers[name]) if peer in signatures}
+        requests[name] = Unmask(round=round, alive=alive, dropped=dropped, signatures=seen)
+    shares = sites.ask(requests, expect=UnmaskShares)
+
+    total = np.zeros(length, np.uint64)
+    for name in alive:
+        total = ring.add(total, vectors[name])  # type: ignore[arg-type]
+    plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
+    return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
+
+
+def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
+    """Return the sites outside the sum whose shares are needed: none where those in it hold enough."""
+    living = set(alive)
+    if all(len({name, *joined.peers[name]} & living) >= joined.needed[name] for name in participants):
+        return ()
+    holders = {peer for name in participants for peer in joined.peers[name]}
+    return tuple(sorted((holders & set(joined.names)) - set(participants)))
+
+
+def _vector(answer: MaskedVector, ring: Ring, length: int) -> Vector | str:
+    values = answer.vector.numpy()
+    if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
+        return f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
+    return values
+
+
+def _keys_to_remove(
+    joined: Joined,
+    ticket: Ticket,
+    alive: Collection[str],
+    dropped: Collection[str],
+    shares: Mapping[str, UnmaskShares],
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the mask keys to add to the masked sum, and those to take away."""
+    numbers, round = joined.numbers(), ticket.round
+    plus: list[bytes] = []
+    minus: list[bytes] = []
+    for name in alive:
+        pieces = {numbers[h]: s.self_shares[name] for h, s in shares.items() if name in s.self_shares}
+        seed = _recover(joined, name, pieces)
+        if seal_of(seed) != joined.keys[name].seals[round]:
+            raise ProtocolError(f"the shares of the own mask of {name!r} do not fit; a holder sent wrong ones")
+        minus.append(own_key(seed, ticket.question_hash))
+    living = set(alive)
+    for name in dropped:
+        pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items() if name in s.mask_shares}
+        secret = _recover(joined, name, pieces)
+        if exchange_public(secret) != joined.keys[name].masks[round]:
+            raise ProtocolError(f"the shares of the mask key of {name!r} do not fit; a holder sent wrong ones")
+        for peer in living & set(joined.peers[name]):
+            key = pair_key(
+                secret, joined.keys[peer].masks[round], joined.sites.run, ticket.question_hash, name, peer
+            )
+            (minus if peer < name else plus).append(key)  # the opposite of what the living peer did
+    return plus, minus
+
+
+def _recover(joined: Joined, name: str, pieces: Mapping[int, bytes]) -> bytes:
+    _check_holders(joined, name, len(pieces))
+    return shamir.recover(pieces, joined.needed[name])
+
+
+def _check_holders(joined: Joined, name: str, holders: int) -> None:
+    """Raise `TooFewSitesError` when too few holders of a site's shares are left."""
+    needed = joined.needed[name]
+    if holders < needed:
+        raise TooFewSitesError(
+            f"{holders} of the {needed} shares needed to unmask around {name!r} came; too many sites were "
+            f"lost ({'; '.join(f'{n}: {why}' for n, why in sorted(joined.sites.lost.items())) or 'none'}). "
+            "Nothing was revealed; run again"
+        )

@@ -1,0 +1,134 @@
+"""What travels for a secure sum, and what both halves derive from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import fingerprint, shared_key
+from fedgeom.crypto.rings import Ring
+from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
+
+Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
+
+
+class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A site's admission to one sum: which round, over whom, and the mail that came for it."""
+
+    round: Annotated[int, msgspec.Meta(ge=0)] = 0
+    modulus: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,19}$")] = "2"
+    """In decimal: 2^64 does not fit into the wire format's integers."""
+    members: Names = ()
+    """All sites whose letters went out; the hidden order is theirs."""
+    participants: Names = ()
+    """Those among them whose vectors are summed."""
+    question_hash: Key = bytes(32)
+    """A hash of the question, the same for all sites (see `hash_question`)."""
+    letters: dict[Name, bytes] = {}
+
+    @property
+    def ring(self) -> Ring:
+        """Where the sum is taken."""
+        return Ring(int(self.modulus))
+
+
+class MaskedVector(Message, frozen=True, kw_only=True):
+    """A vector that is uniformly random to all who lack the masks."""
+
+    kind: ClassVar[str] = "sum.masked"
+    reveals: ClassVar[str] = "nothing by itself: a masked vector; with all others, the sum"
+    vector: Array
+    """(length,), u8: ring elements."""
+
+
+class SumQuestion(Question, frozen=True, kw_only=True):
+    """The base of all questions whose answers are summed; the cohort makes out the ticket.
+
+    A handler answers with `SummingSite.contribute`; admission and masking are not its business.
+    """
+
+    kind: ClassVar[str] = "sum.question"
+    answer: ClassVar[type[Message]] = MaskedVector
+    fraction_bits: ClassVar[int] = 28
+    """Binary digits after the point where real numbers are summed: 28 are 4·10⁻⁹, and numbers up to 10¹⁰."""
+    ticket: Ticket = Ticket()
+
+
+def hash_question(question: SumQuestion) -> bytes:
+    """Hash all that a question says, apart from the mail in its ticket and what is each site's own.
+
+    The question is hashed as it is read, not as it was written: a receiver may find 0.0 where 0 was put.
+    """
+    blank = msgspec.structs.replace(question.ticket, question_hash=bytes(32), letters={})
+    same = msgspec.structs.replace(question, ticket=blank, **question.per_site_fields)
+    read = decode(encode(same), type(question))
+    return fingerprint(b"about", read.kind.encode(), encode(read))
+
+
+class Confirmation(Message, frozen=True, kw_only=True):
+    """A site's signature under the list of those still there."""
+
+    kind: ClassVar[str] = "sum.confirmation"
+    reveals: ClassVar[str] = "nothing: a signature"
+    signature: Signature
+
+
+class Confirm(Question, frozen=True, kw_only=True):
+    """Tell a site whose vectors arrived and ask it to sign that list."""
+
+    kind: ClassVar[str] = "sum.confirm"
+    answer: ClassVar[type[Message]] = Confirmation
+    round: int
+    alive: Names
+    dropped: Names
+
+
+class Witness(Question, frozen=True, kw_only=True):
+    """Ask a site that is not summed, but holds shares, to sign the list too.
+
+    When some of the sites are summed, the shares of the others may be needed. A witness signs one list a round like
+    everybody else, for the very question that the summed sites masked for, so it can help with no second sum.
+    """
+
+    kind: ClassVar[str] = "sum.witness"
+    answer: ClassVar[type[Message]] = Confirmation
+    round: Annotated[int, msgspec.Meta(ge=0)]
+    question_hash: Key
+    members: Names
+    participants: Names
+    alive: Names
+    dropped: Names
+    letters: dict[Name, bytes] = {}
+
+
+class UnmaskShares(Message, frozen=True, kw_only=True):
+    """Shares that remove own masks of the living and pairwise masks of the dropped."""
+
+    kind: ClassVar[str] = "sum.shares"
+    reveals: ClassVar[str] = "shares of mask seeds: with enough of them, the sum over the sites still there"
+    self_shares: Shares
+    mask_shares: Shares
+
+
+class Unmask(Question, frozen=True, kw_only=True):
+    """Show a site the others' signatures and ask for its shares."""
+
+    kind: ClassVar[str] = "sum.unmask"
+    answer: ClassVar[type[Message]] = UnmaskShares
+    round: int
+    alive: Names
+    dropped: Names
+    signatures: dict[Name, Signature]
+
+
+def own_key(seed: bytes, question_hash: bytes) -> bytes:
+    """Derive the key of a site's own mask for one question."""
+    return fingerprint(b"own mask", seed, question_hash)
+
+
+def pair_key(secret: bytes, peer_public: bytes, run: bytes, question_hash: bytes, one: str, other: str) -> bytes:
+    """Derive the mask key of two sites for one question; both get the same."""
+    first, second = sorted((one, other))
+    return shared_key(secret, peer_public, b"mask", run, question_hash, first.encode(), second.encode())

@@ -1,0 +1,213 @@
+"""The site's half of a secure sum: mask a vector, confirm who is there, give shares that unmask the sum."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.crypto.keys import fingerprint, verify
+from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.rings import Vector
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.secure_sum.messages import (
+    Confirm,
+    Confirmation,
+    MaskedVector,
+    SumQuestion,
+    Ticket,
+    Unmask,
+    UnmaskShares,
+    Witness,
+    hash_question,
+    own_key,
+    pair_key,
+)
+
+
+class SumRound(msgspec.Struct, kw_only=True):
+    """What a site remembers of one round: no mask serves twice."""
+
+    question_hash: bytes = b""
+    """The question that was admitted, or witnessed."""
+    participants: tuple[str, ...] = ()
+    """The sites that it was masked for."""
+    vector_hash: bytes = b""
+    """A keyed hash of the vector that was masked."""
+    confirmed: bytes = b""
+    """The list of the living that was signed."""
+    factors: dict[str, float] = {}
+    """The sites' weights in the sum, where they are not all alike."""
+
+
+class SumsMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of its secure sums, by round."""
+
+    rounds: dict[int, SumRound] = {}
+
+
+class Sums(Part[SumsMemory]):
+    """Takes part in secure sums, each in a round of its own."""
+
+    name: ClassVar[str] = "sums"
+
+    @property
+    def joining(self) -> Joining:
+        """The part that joined: it has the keys."""
+        found: Joining = self.site.joining  # type: ignore[attr-defined]
+        return found
+
+    def round(self, number: int) -> SumRound:
+        """Return what is remembered of a round, a blank page at first."""
+        return self.memory.rounds.setdefault(number, SumRound())
+
+    def admit(self, question: SumQuestion) -> None:
+        """Take a question's ticket: read the mail, and refuse a second, different sum in the same round."""
+        ticket, joined, me = question.ticket, self.joining.memory, self.site.name
+        if ticket.question_hash != hash_question(question):
+            raise ProtocolError("the ticket was made out for another question")
+        if not joined.cohort:
+            raise ProtocolError("a sum was asked for before the site joined")
+        if ticket.round >= len(joined.sums):
+            raise ProtocolError(f"round {ticket.round} was not announced when joining")
+        planned = joined.sums[ticket.round]
+        if planned != question.kind:
+            raise ProtocolError(f"round {ticket.round} of this run is for {planned!r}, not {question.kind!r}")
+        self.joining.open_letters(ticket.members, ticket.letters)
+        participants = set(ticket.participants)
+        if me not in participants or not participants <= set(ticket.members):
+            raise ProtocolError("the announced participants are not a part of the members with this site in it")
+        self.joining.check_many_enough(participants)
+        near = {me, *joined.peers} & participants
+        if len(near) < min(self.site.policy.min_cohort, 1 + len(joined.peers)):
+            raise ProtocolError(
+                f"only {len(near) - 1} of this site's peers are summed with it; they hide it too little"
+            )
+        page = self.round(ticket.round)
+        if page.participants and me not in page.participants:
+            raise ProtocolError(f"this site was a witness in round {ticket.round}; it is not summed there")
+        if page.question_hash and page.question_hash != ticket.question_hash:
+            raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
+        page.question_hash, page.participants = ticket.question_hash, ticket.participants
+
+    def mask(self, ticket: Ticket, vector: Vector) -> MaskedVector:
+        """Hide a vector of ring elements behind this round's masks.
+
+        The same ticket and vector give the same masked vector again, so asking twice shows nothing
+        new; a different vector under the same masks would show the difference and is refused.
+        """
+        values = ticket.ring.check(vector)
+        self.remember_vector(ticket.round, values)
+        plus, minus = self.pair_keys(ticket)
+        own = own_key(self.joining.memory.self_seeds[ticket.round], ticket.question_hash)
+        return MaskedVector(vector=Array.of(add_masks(values, ticket.ring, plus=[own, *plus], minus=minus)))
+
+    def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
+        """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
+        joined, me, participants = self.joining.memory, self.site.name, set(ticket.participants)
+        plus: list[bytes] = []
+        minus: list[bytes] = []
+        for peer in joined.peers:
+            if peer in participants:
+                public, secret = joined.cohort[peer].masks[ticket.round], joined.mask_secrets[ticket.round]
+                key = pair_key(secret, public, self.site.run, ticket.question_hash, me, peer)
+                (plus if me < peer else minus).append(key)
+        return plus, minus
+
+    def remember_vector(self, number: int, values: npt.NDArray[np.uint64]) -> None:
+        """Refuse a second, different vector in one round: under the same masks it would show the difference."""
+        seen = fingerprint(self.joining.memory.self_seeds[number], values.tobytes())
+        page = self.round(number)
+        if page.vector_hash and page.vector_hash != seen:
+            raise ProtocolError(f"the vector of round {number} has changed since it was first sent")
+        page.vector_hash = seen
+
+    @answers(Confirm)
+    def confirm(self, ask: Confirm) -> Confirmation:
+        """Sign the list of the living, once a round, if the weights of those still mix enough sites."""
+        page = self.memory.rounds.get(ask.round, SumRound())
+        if page.factors:
+            self.check_mixture({name: page.factors.get(name, 0.0) for name in ask.alive})
+        return self._sign(ask.round, ask.alive, ask.dropped)
+
+    def weigh(self, number: int, factors: dict[str, float]) -> None:
+        """Take note of a sum's weights, after a look at whether they mix enough sites."""
+        self.check_mixture(factors)
+        if set(factors.values()) != {1.0}:
+            self.round(number).factors = factors
+
+    def check_mixture(self, factors: dict[str, float]) -> None:
+        """Refuse weights under which the sum is nearly one site's own vector.
+
+        (Σf)²/Σf² is how many sites a weighted sum really mixes.
+        """
+        values = np.array([value for value in factors.values() if value > 0])
+        mixed = float(values.sum() ** 2 / max(float((values**2).sum()), 1e-300))
+        least = self.site.policy.min_cohort
+        if len(values) < least or mixed < 0.8 * least:
+            raise ProtocolError(f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}")
+
+    @answers(Witness)
+    def witness(self, ask: Witness) -> Confirmation:
+        """Sign the list of a sum that this site is not in, once a round."""
+        joined, number = self.joining.memory, ask.round
+        if not joined.cohort or number >= len(joined.mask_secrets):
+            raise ProtocolError(f"round {number} was not announced when joining")
+        self.joining.open_letters(ask.members, ask.letters)
+        if self.site.name in ask.participants or not set(ask.participants) <= set(ask.members):
+            raise ProtocolError("a witness is asked about a sum of other members, without itself")
+        page = self.round(number)
+        known = page.question_hash or ask.question_hash, page.participants or ask.participants
+        if known != (ask.question_hash, ask.participants):
+            raise ProtocolError(f"another sum was asked for in round {number} already")
+        page.question_hash, page.participants = known
+        return self._sign(number, ask.alive, ask.dropped)
+
+    def _sign(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> Confirmation:
+        self._check_lists(number, alive, dropped)
+        statement, page = self._statement(number, alive, dropped), self.round(number)
+        if page.confirmed and page.confirmed != statement:
+            raise ProtocolError(f"another list of living sites was confirmed in round {number} already")
+        page.confirmed = statement
+        return Confirmation(signature=self.site.identity.key.sign("alive", statement))
+
+    @answers(Unmask)
+    def unmask(self, ask: Unmask) -> UnmaskShares:
+        """Give the shares that reveal the sum, after enough peers confirmed the same list."""
+        joined, site = self.joining.memory, self.site
+        self._check_lists(ask.round, ask.alive, ask.dropped)
+        statement = self._statement(ask.round, ask.alive, ask.dropped)
+        if self.round(ask.round).confirmed != statement:
+            raise ProtocolError(f"this is not the list of living sites that was confirmed in round {ask.round}")
+        holders = {*joined.peers, site.name}
+        agreeing = sorted((holders & set(ask.signatures)) - set(ask.dropped))
+        for name in agreeing:
+            key = site.identity.roster.get(name, b"")
+            verify(key, ask.signatures[name], "alive", statement, signer=name)
+        needed = site.policy.holders_needed(len(holders))
+        if len(agreeing) < needed:
+            raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
+        return UnmaskShares(
+            self_shares={n: joined.opened[n].self_shares[ask.round] for n in ask.alive if n in holders},
+            mask_shares={n: joined.opened[n].mask_shares[ask.round] for n in ask.dropped if n in holders},
+        )
+
+    def _check_lists(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> None:
+        both = sorted(set(alive) & set(dropped))
+        if both:
+            raise ProtocolError(f"announced as both alive and dropped: {', '.join(both)}")
+        page = self.memory.rounds.get(number, SumRound())
+        if not page.participants or {*alive, *dropped} != set(page.participants):
+            raise ProtocolError(f"the lists of round {number} do not make up the sites it was masked for")
+        if self.site.name in dropped:
+            raise ProtocolError("a site announced as dropped does not help to unmask")
+        self.joining.check_many_enough(alive)
+
+    def _statement(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> bytes:
+        lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))
+        return fingerprint(self.site.run, str(number).encode(), self.round(number).question_hash, *lists)

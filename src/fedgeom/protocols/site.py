@@ -1,0 +1,129 @@
+"""The base of all sites that take part in secure sums."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.crypto.rings import Vector
+from fedgeom.federation.messages import Message, Question
+from fedgeom.federation.site import Memory, Part, Site
+from fedgeom.protocols.fixed_point import to_fixed
+from fedgeom.protocols.joining.site import Joining, JoiningMemory
+from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion
+from fedgeom.protocols.secure_sum.site import Sums, SumsMemory
+
+
+class SecureMemory(Memory, kw_only=True):
+    """What a site remembers of joining and of secure sums; sites with more parts add their memories."""
+
+    joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
+    sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
+
+
+Mem = TypeVar("Mem", bound=SecureMemory)
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """What a site adds to a sum: ring elements, not yet masked. It is no message, so it cannot leave by mistake."""
+
+    vector: Vector
+    own_rows: tuple[int, int] | None = None
+    """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
+
+
+class SummingSite(Site[Mem]):
+    """A site that joins and takes part in secure sums.
+
+    A handler of a `SumQuestion` returns ``self.contribute(ask, values)``. That the question was planned, is asked once
+    a round, among enough sites and of the right ones, and that what leaves is masked, is seen to here.
+    """
+
+    memory_type: ClassVar[type[Memory]] = SecureMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, Sums)
+    joining: Joining
+    sums: Sums
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for question in cls.understands().values():
+            if question.answer is MaskedVector and not issubclass(question, SumQuestion):
+                raise TypeError(f"{question.__name__} is answered with masked vectors: make it a SumQuestion")
+
+    @classmethod
+    @abstractmethod
+    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        """Return the questions whose answers are summed, one for each round, in order.
+
+        They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
+        sites, a coordinator could take the difference.
+        """
+
+    @property
+    def settings(self) -> Any:
+        """The method's settings, as the terms on which the site joined have them."""
+        return self.joining.settings
+
+    @property
+    def seed(self) -> int:
+        """The run's seed, from the terms on which the site joined."""
+        return self.joining.memory.seed
+
+    def contribute(
+        self, ask: SumQuestion, values: npt.ArrayLike, *, own_rows: tuple[int, int] | None = None
+    ) -> Contribution:
+        """Return what this site adds to a sum: real numbers (in fixed point), whole ones, or ring elements.
+
+        Unsigned 64-bit words are ring elements as they are.
+        """
+        array = np.asarray(values)
+        if array.dtype == np.uint64:
+            return Contribution(array, own_rows)
+        digits = 0 if array.dtype.kind in "iub" else ask.fraction_bits
+        shape, sites = array.shape, len(ask.ticket.participants)
+        return Contribution(to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape), own_rows)
+
+    def answer(self, question: Question) -> Message:
+        """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
+        if not isinstance(question, SumQuestion):
+            reply = super().answer(question)
+            if isinstance(reply, MaskedVector | Contribution):
+                raise TypeError(f"{question.kind!r} is no question for a sum, but was answered with a part of one")
+            return reply
+        self.sums.admit(question)
+        found: Any = super().answer(question)
+        if not isinstance(found, Contribution):
+            raise TypeError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
+        if found.own_rows is not None:
+            return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
+        return self.sums.mask(question.ticket, found.vector.ravel())
+
+
+PartMem = TypeVar("PartMem", bound=msgspec.Struct)
+
+
+class SummingPart(Part[PartMem]):
+    """A part of a `SummingSite` that is a method's own: it joins with the others and contributes to sums."""
+
+    site: SummingSite[Any]
+
+    @property
+    def joining(self) -> Joining:
+        """The part that joined: it has the terms and the common secret."""
+        return self.site.joining
+
+    @property
+    def settings(self) -> Any:
+        """The method's settings, as the terms on which the site joined have them."""
+        return self.site.settings
+
+    def contribute(self, ask: SumQuestion, values: npt.ArrayLike) -> Contribution:
+        """Return what this site adds to a sum (`SummingSite.contribute`)."""
+        return self.site.contribute(ask, values)
