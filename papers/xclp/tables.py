@@ -9,7 +9,7 @@ The paper's image sets (Fed-ISIC2019, FEMNIST) are not used; the rows here have 
 its rows for testing; of the others, the given share keeps its labels. Everything is computed by the plain twins.
 
 Columns: per-client LP is label propagation within each site, with the reference code's setting and with ours;
-FedAvg a linear softmax model on the labelled rows; XCLP (labelled) joins labelled and
+FedAvg is ``fedgeom.FedAvg`` with a linear softmax model on the labelled rows; XCLP (labelled) joins labelled and
 test rows, (labelled + unlabelled) also the unlabelled training rows, both with Algorithm 1 as printed; XCLP code
 is the reference code's variant; XCLP ours ``plain()`` as it comes; "no prior" leaves the sites' priors out,
 "unchecked prior" trusts them also at sites without labels, and "anchors" propagates through at most 300 shared
@@ -78,7 +78,7 @@ METHODS: dict[str, Method] = {
     "per-client LP ours": lambda task, shown, seed: spread(
         task, shown, task.all, lambda sites: per_client(sites, classes=task.classes)
     ),
-    "FedAvg": lambda task, shown, seed: fedavg(task, shown),
+    "FedAvg": fedavg,
     "XCLP (labelled)": lambda task, shown, seed: spread(
         task, shown, shown | task.test, _joint(variant="paper")(task.classes, seed)
     ),
