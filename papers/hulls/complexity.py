@@ -10,16 +10,17 @@ when every bin is taken is the count the number of bins, which grows like N^c. W
 N ≈ 1e8, and below it the count may grow like N^(1-c); with a = 10 the theorem's regime is within reach. Both are
 measured.
 
-    python papers/hulls/complexity.py            # about a minute; writes results/complexity.{json,png}
-    python papers/hulls/complexity.py --quick    # seconds; writes nothing unless --out is given
+    python papers/hulls/complexity.py                  # about a minute; writes results/complexity.{json,png}
+    python papers/hulls/complexity.py --only 10        # one constant a; the other in the results stays as it is
+    python papers/hulls/complexity.py --quick --json   # seconds; writes nothing unless --out is given
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,18 @@ import numpy as np
 
 from fedgeom.geometry.hyperbolic import PolarGrid, convex_hull, uniform_disc
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Results, parser, print_json
+
 RADIUS = 0.95
 RATES: tuple[float | None, ...] = (0.3, 0.5, 0.6, 0.67, 0.8, None)  # c; None leaves the points as they are
-CONSTANTS = (1.0, 10.0)  # a
+CONSTANTS = {"1": 1.0, "10": 10.0}  # a
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 QUICK_SIZES = SIZES[:4]
 SEEDS = 10
 QUICK_SEEDS = 3
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Results(Path(__file__).parent / "results")
 
 
 def bound_exponent(rate: float | None) -> float:
@@ -58,10 +63,10 @@ def fit_exponent(sizes: list[int], means: list[float]) -> float:
     return float(np.polyfit(np.log(sizes[start:]), np.log(means[start:]), 1)[0])
 
 
-def measure(sizes: tuple[int, ...], seeds: int) -> dict[str, Any]:
+def measure(sizes: Sequence[int], seeds: int, only: Sequence[str] = tuple(CONSTANTS)) -> dict[str, Any]:
     """Run every setting and return the counts with their growth exponents."""
     curves = []
-    for constant in CONSTANTS:
+    for constant in (CONSTANTS[name] for name in only):
         for rate in RATES:
             counts = [[count_vertices(n, rate, constant, seed) for seed in range(seeds)] for n in sizes]
             means = [float(np.mean(row)) for row in counts]
@@ -104,9 +109,12 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     colours = dict(zip(RATES, ["#a6192e", "#e07b39", "#c9a227", "#3a9188", "#2f6db5", "#222222"], strict=True))
     markers = dict(zip(RATES, "osD^v.", strict=True))
-    fig, axes = plt.subplots(1, len(CONSTANTS), figsize=(11, 4.8), sharey=True, layout="constrained")
+    constants = sorted({curve["a"] for curve in result["curves"]})
+    fig, (axes,) = plt.subplots(
+        1, len(constants), figsize=(5.5 * len(constants), 4.8), sharey=True, layout="constrained", squeeze=False
+    )
     sizes = np.array(result["sizes"], dtype=float)
-    for ax, constant in zip(axes, CONSTANTS, strict=True):
+    for ax, constant in zip(axes, constants, strict=True):
         for curve in (k for k in result["curves"] if k["a"] == constant):
             rate = curve["c"]
             name = "not quantized" if rate is None else f"c = {rate:g}"
@@ -133,14 +141,15 @@ def draw(result: dict[str, Any], path: Path) -> None:
             prop={"family": "monospace", "size": 8.5},
         )
         legend.get_title().set(family="monospace", size=8.5)
-    axes[0].annotate(
-        "c = 0.3: the outer ring still has empty bins;\nthe bound's regime begins near N = $10^8$",
-        (0.98, 0.06),
-        xycoords="axes fraction",
-        ha="right",
-        fontsize=8.5,
-        color=colours[0.3],
-    )
+    if constants[0] == 1:
+        axes[0].annotate(
+            "c = 0.3: the outer ring still has empty bins;\nthe bound's regime begins near N = $10^8$",
+            (0.98, 0.06),
+            xycoords="axes fraction",
+            ha="right",
+            fontsize=8.5,
+            color=colours[0.3],
+        )
     axes[0].set_ylabel("vertices of the quantized hull (mean)")
     axes[0].set_ylim(top=40_000)
     fig.suptitle(f"Hull complexity on the disc of radius {RADIUS} (Theorem 5.2), {result['seeds']} seeds")
@@ -150,23 +159,28 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
 def main() -> None:
     """Parse, run, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="sizes up to 30,000 and three seeds")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    parser.add_argument("--out", type=Path, help="folder for complexity.json and complexity.png")
-    options = parser.parse_args()
+    made = parser(__doc__, CONSTANTS)
+    made.add_argument("--out", type=Path, help="folder for complexity.json and complexity.png, also with --quick")
+    options = made.parse_args()
     start = time.perf_counter()
-    result = measure(*((QUICK_SIZES, QUICK_SEEDS) if options.quick else (SIZES, SEEDS)))
+    result = measure(*((QUICK_SIZES, QUICK_SEEDS) if options.quick else (SIZES, SEEDS)), options.only)
     result["seconds"] = round(time.perf_counter() - start, 1)
     print(table(result))
-    out = options.out or (None if options.quick else RESULTS)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "complexity.json").write_text(json.dumps(result, indent=1) + "\n")
-        draw(result, out / "complexity.png")
-        print(f"written: {out / 'complexity.json'}, {out / 'complexity.png'}")
-    if options.json:
-        print(json.dumps(result))
+    if options.out or not options.quick:
+        write(result, Results(options.out) if options.out else RESULTS)
+    print_json(options, result)
+
+
+def write(result: dict[str, Any], results: Results) -> None:
+    """Write figures and picture; curves of the same sizes that were not made again stay as they are."""
+    before = results.read("complexity")
+    again = {curve["a"] for curve in result["curves"]}
+    kept = before["curves"] if before.get("sizes") == result["sizes"] else []
+    curves = [*(curve for curve in kept if curve["a"] not in again), *result["curves"]]
+    whole = result | {"curves": sorted(curves, key=lambda curve: float(curve["a"]))}
+    results.write("complexity", whole)
+    draw(whole, results.folder / "complexity.png")
+    print(f"written: {results.folder / 'complexity.json'}, {results.folder / 'complexity.png'}")
 
 
 if __name__ == "__main__":

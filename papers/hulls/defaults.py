@@ -1,7 +1,8 @@
 """Which λ and which trimming? Candidates compared on rows held out of the *training* parts of Table 1's sets.
 
-    python papers/hulls/defaults.py            # some five minutes; writes results/defaults.{json,md}
-    python papers/hulls/defaults.py --quick    # half a minute; writes nothing
+    python papers/hulls/defaults.py                  # some five minutes; writes results/defaults.{json,md}
+    python papers/hulls/defaults.py --only hipc      # some sets; the others in the results stay as they are
+    python papers/hulls/defaults.py --quick --json   # half a minute; writes nothing
 
 A trimming rule gives a class of n points at a site the share of points that its hull leaves out: nothing up to
 ``low`` points, ``most`` from ``high`` on, in between growing with log n. A split's own test rows are not used; for
@@ -11,14 +12,13 @@ The JSON is {candidate: {data set: mean accuracy in percent on the rows held out
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-import published
-from common import RESULTS, Floats, Labels, parser, percent, write_json
 from sklearn.model_selection import train_test_split
 
 import fedgeom
@@ -36,6 +36,12 @@ from fedgeom.methods.hulls.plain import (
     name_groups,
     points_of_groups,
 )
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Floats, Labels, bold, load_data, parser, percent, print_json, table
+from papers.hulls import published
+from papers.hulls.runs import RESULTS
 
 Part = tuple[Floats, Labels]
 
@@ -79,27 +85,45 @@ class Task:
     aside: list[Part]
 
 
-def tasks(quick: bool) -> Iterator[Task]:
-    """Give the training sets, each less the rows held out."""
-    folder = published.data_folder()
-    with np.load(folder / "olsson.npz") as file:
-        X = np.vstack([file["emb8_x_train"], file["emb8_x_test"]])
-        y = np.concatenate([file["emb8_y_train"], file["emb8_y_test"]])
+def olsson(quick: bool) -> Iterator[Task]:
+    """Give Olsson's cells in many splits."""
+    X, y = published.olsson_points()
     for seed in range(2 if quick else 20):
         yield _inside("olsson, 8 classes", X, y, seed)
-    with np.load(folder / "paul15.npz") as file:
+
+
+def paul15(quick: bool) -> Iterator[Task]:
+    """Give Paul's clusters in several splits."""
+    with load_data("paul15.npz") as file:
         X, y = file["poincare"], file["y"]
     for seed in range(1 if quick else 10):
         yield _inside("paul15, 19 classes", X, y, seed)
-    with np.load(folder / "poincare2d_cifar10_fmnist.npz") as file:
-        images = {key: (file[f"{key}_x_train"], file[f"{key}_y_train"]) for key in ("fashion_mnist", "cifar10")}
+
+
+def images(quick: bool) -> Iterator[Task]:
+    """Give samples of Fashion-MNIST's and CIFAR-10's embeddings, small and large."""
+    with load_data("poincare2d_cifar10_fmnist.npz") as file:
+        parts = {key: (file[f"{key}_x_train"], file[f"{key}_y_train"]) for key in ("fashion_mnist", "cifar10")}
     for seed in range(1 if quick else 3):
-        for key, (X, y) in images.items():
+        for key, (X, y) in parts.items():
             for rows in (3_000,) if quick else (3_000, 50_000):
                 A, B, a, b = train_test_split(X, y, train_size=rows * 9 // 10, test_size=5_000, random_state=seed)
                 yield Task(f"{key}, {rows:,} rows", _dealt(A, a, 5, seed), [(B, b)])
+
+
+def hipc(quick: bool) -> Iterator[Task]:
+    """Give the five hospitals' T cells."""
     for seed in range(1 if quick else 5):
         yield _hospitals(seed)
+
+
+SETS: dict[str, Callable[[bool], Iterator[Task]]] = {
+    "olsson": olsson,
+    "paul15": paul15,
+    "images": images,
+    "hipc": hipc,
+}
+"""The training sets, each less the rows held out."""
 
 
 def _inside(name: str, X: Floats, y: Labels, seed: int) -> Task:
@@ -142,10 +166,10 @@ def score(candidate: Candidate, task: Task) -> float:
     return float(np.mean([percent(names[model.predict(X)], y) for X, y in task.aside]))
 
 
-def measure(quick: bool) -> dict[str, dict[str, float]]:
-    """Score every candidate on every task and give means."""
+def measure(quick: bool, only: Sequence[str] = tuple(SETS)) -> dict[str, dict[str, float]]:
+    """Score every candidate on every task of some sets and give means."""
     values: dict[str, dict[str, list[float]]] = {str(candidate): {} for candidate in CANDIDATES}
-    for task in tasks(quick):
+    for task in (task for name in only for task in SETS[name](quick)):
         for candidate in CANDIDATES:
             values[str(candidate)].setdefault(task.name, []).append(score(candidate, task))
     return {
@@ -164,14 +188,10 @@ def markdown(result: dict[str, dict[str, float]]) -> str:
         "images, 5 of the hospitals. A split's own test rows are unused; for Olsson, Paul and the hospitals they",
         "may be training rows of another split. λ is the `C` of `fedgeom.Hulls`; the paper has no such table.",
         "",
-        "| trimming of a class at a site | " + " | ".join(titles) + " |",
-        "|---" * (len(titles) + 1) + "|",
     ]
     best = {title: max(row[title] for row in result.values()) for title in titles}
-    for name, row in result.items():
-        cells = [f"**{row[t]:.2f}**" if row[t] == best[t] else f"{row[t]:.2f}" for t in titles]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", NOTES.strip(), ""])
+    rows = [[name, *(bold(f"{row[t]:.2f}", row[t] == best[t]) for t in titles)] for name, row in result.items()]
+    return "\n".join([*lines, *table(["trimming of a class at a site", *titles], rows), "", NOTES.strip(), ""])
 
 
 NOTES = """
@@ -183,15 +203,13 @@ points on Paul and loses nothing that the other sets could show: that is the def
 
 def main() -> None:
     """Parse, run, print, write."""
-    options = parser(__doc__).parse_args()
-    result = measure(options.quick)
-    text = markdown(result)
-    print(text)
+    options = parser(__doc__, SETS).parse_args()
+    result = measure(options.quick, options.only)
+    print(markdown(result))
     if not options.quick:
-        write_json("defaults.json", result)
-        (RESULTS / "defaults.md").write_text(text, encoding="utf-8")
-    if options.json:
-        print(json.dumps(result, ensure_ascii=False))
+        before = RESULTS.read("defaults")
+        RESULTS.write("defaults", {name: before.get(name, {}) | row for name, row in result.items()}, markdown)
+    print_json(options, result)
 
 
 if __name__ == "__main__":

@@ -3,19 +3,22 @@
 What differs from fedgeom's defaults is here and nowhere else: the split, the seeds, groups that are named by
 the true labels of their hulls, and the details of the reference code that the digits depend on.
 
-Run it to see the row:  python papers/hulls/published.py
+    python papers/hulls/published.py                   # the row, trial by trial
+    python papers/hulls/published.py --only FLP FLE    # some of its columns
+    python papers/hulls/published.py --quick --json    # two trials
+
+It writes no file: table1.py puts the row into results/table1.json.
 """
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
@@ -23,27 +26,30 @@ from fedgeom.geometry.hyperbolic.reference import extreme_points, with_start_twi
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.plain import fit_groups, group_hulls, local_hulls
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Floats, Ints, confidence, figure, load_data, parser, percent, print_json
+
 Sites = list[tuple[Floats, Ints]]
 
 C = 0.1  # the paper's λ for biological data
 N_SITES = 3
 TRIALS = 10
+QUICK_TRIALS = 2
+PAPER = {"CP": 79.17, "CE": 68.75, "CH-CP": 83.33, "CH-CE": 77.08, "FLP": 86.04, "FLE": 75.0}
+PAPER_CI = {"FLP": 1.41, "FLE": 3.51}
 
 
-def data_folder() -> Path:
-    """Give the folder of the data sets: FEDGEOM_DATA, or shared/data beside the repository."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return Path(os.environ.get("FEDGEOM_DATA", beside))
-
-
-def olsson_split(folder: Path | None = None) -> tuple[Floats, Floats, Ints, Ints]:
-    """Give X_train, X_test, y_train, y_test: 271 and 48 points of 8 classes, the same in all trials."""
-    with np.load((folder or data_folder()) / "olsson.npz") as file:
+def olsson_points() -> tuple[Floats, Ints]:
+    """Give all 319 points of 8 classes."""
+    with load_data("olsson.npz") as file:
         X = np.vstack([file["emb8_x_train"], file["emb8_x_test"]])
-        y = np.concatenate([file["emb8_y_train"], file["emb8_y_test"]]).astype(np.int64)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.15, random_state=3)
+        return X, np.concatenate([file["emb8_y_train"], file["emb8_y_test"]]).astype(np.int64)
+
+
+def olsson_split() -> tuple[Floats, Floats, Ints, Ints]:
+    """Give X_train, X_test, y_train, y_test: 271 and 48 points, the same in all trials."""
+    X_train, X_test, y_train, y_test = train_test_split(*olsson_points(), test_size=0.15, random_state=3)
     return X_train, X_test, y_train, y_test
 
 
@@ -112,39 +118,39 @@ def federated_trial(
     return poincare, euclidean
 
 
-def confidence(values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
-    """Give the mean and the half width t·s/√n of its confidence interval, s being the sample deviation (n - 1)."""
-    x = np.asarray(values, dtype=np.float64)
-    t = stats.t.ppf((1 + level) / 2, len(x) - 1)
-    return float(x.mean()), float(t * x.std(ddof=1) / np.sqrt(len(x)))
-
-
-def percent_correct(model: Any, X: Floats, y: Ints) -> float:
-    """Give the accuracy in percent."""
-    return 100.0 * float(np.mean(model.predict(X) == y))
-
-
-def row(*, epsilon: float = 0.01, shuffle: int | None = None) -> dict[str, list[float]]:
+def row(
+    *,
+    epsilon: float = 0.01,
+    shuffle: int | None = None,
+    trials: int = TRIALS,
+    only: Sequence[str] = tuple(PAPER),
+) -> dict[str, list[float]]:
     """Give the accuracies of the published row: one value per centralised column, ten per federated one."""
     X, X_test, y, y_test = olsson_split()
     columns: dict[str, list[float]] = {}
 
     def add(names: Sequence[str], models: tuple[PoincareSVC, EuclideanSVC]) -> None:
         for name, model in zip(names, models, strict=True):
-            columns.setdefault(name, []).append(percent_correct(model, X_test, y_test))
+            if name in only:
+                columns.setdefault(name, []).append(percent(model.predict(X_test), y_test))
 
-    add(["CP", "CE"], centralised(X, y))
-    add(["CH-CP", "CH-CE"], centralised(X, y, hulls_only=True))
-    for trial in range(TRIALS):
+    if {"CP", "CE"} & set(only):
+        add(["CP", "CE"], centralised(X, y))
+    if {"CH-CP", "CH-CE"} & set(only):
+        add(["CH-CP", "CH-CE"], centralised(X, y, hulls_only=True))
+    for trial in range(trials if {"FLP", "FLE"} & set(only) else 0):
         add(["FLP", "FLE"], federated_trial(X, y, trial, epsilon=epsilon, shuffle=shuffle))
     return columns
 
 
 def main() -> None:
     """Print the row."""
-    for name, values in row().items():
-        mean, half = confidence(values) if len(values) > 1 else (values[0], 0.0)
+    options = parser(__doc__, PAPER).parse_args()
+    columns = row(trials=QUICK_TRIALS if options.quick else TRIALS, only=options.only)
+    for name, values in columns.items():
+        mean, half = confidence(values)
         print(f"{name:6} {mean:6.2f} ± {half:.2f}   {' '.join(f'{value:.2f}' for value in values)}")
+    print_json(options, {name: figure(values, PAPER[name]) for name, values in columns.items()})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Figure 5 of the hulls paper: two classes on either side of a geodesic, three sweeps.
 
-    python papers/hulls/synthetic.py            # some ten minutes; writes results/synthetic.{json,md,png}
-    python papers/hulls/synthetic.py --quick    # seconds: 2 trials of 2,000 points; writes nothing
+    python papers/hulls/synthetic.py                  # some ten minutes; writes results/synthetic.{json,md,png}
+    python papers/hulls/synthetic.py --only margin    # some sweeps; the others in the results stay as they are
+    python papers/hulls/synthetic.py --quick --json   # seconds: 2 trials of 2,000 points; writes nothing
 
 Section 6.2 and Appendix I: N points uniform on the disc of radius R = 0.95, L = 10 sites, λ = 20,000, 90 % to
 train, 10 trials. The sweeps are over the place of the geodesic (‖p‖ = μR with γ = 0.01, ε = 0.1), the margin γ
@@ -15,30 +16,24 @@ in a bin than 63-bit labels can tell apart (the coarsest grids) this cannot be; 
 
 from __future__ import annotations
 
-import json
+import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import (
-    RESULTS,
-    Floats,
-    Labels,
-    check_twin,
-    figure,
-    parser,
-    percent,
-    plain_twin,
-    require,
-    write_json,
-)
 
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.plain import PlainModel, fit_groups, points_of_groups
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Floats, Labels, figure, parser, percent, plus_minus, print_json, table
+from papers.hulls.runs import RESULTS, check_twin, plain_twin, require
 
 RADIUS, N_SITES, C = 0.95, 10, 20_000.0
 METHODS = ("CP", "CE", "FLP", "FLE")
@@ -123,13 +118,13 @@ def most_meeting(model: PlainModel) -> int:
     return int(np.unique(np.concatenate(model.hulls), return_counts=True)[1].max())
 
 
-def measure(sizes: tuple[int, ...], trials: int) -> dict[str, Any]:
-    """Run all sweeps."""
+def measure(sizes: tuple[int, ...], trials: int, only: Sequence[str] = tuple(SWEEPS)) -> dict[str, Any]:
+    """Run sweeps."""
     sweeps: dict[str, list[dict[str, Any]]] = {}
-    for name, settings in SWEEPS.items():
+    for name in only:
         sweeps[name] = []
         for n in sizes:
-            for setting in settings:
+            for setting in SWEEPS[name]:
                 sweeps[name].append(_point(n, setting, trials))
                 print(_line(name, sweeps[name][-1]), flush=True)
     return {
@@ -178,19 +173,33 @@ def markdown(result: dict[str, Any]) -> str:
         "other random sets. The last column tells whether the first trial went through the secure protocol with",
         "the same result, bit for bit, or how many hulls meet in one bin where these are too many to tell apart.",
         "",
-        "| sweep | N | ‖p‖ | γ | ε | " + " | ".join(METHODS) + " | secure |",
-        "|---" * (len(METHODS) + 6) + "|",
     ]
+    rows = []
     for sweep, points in result["sweeps"].items():
         for point in points:
-            place = f"{point['norm_p']:g} | {point['gamma']:g} | {point['epsilon']:g}"
-            cells = [f"{point[name]['mean']:.2f} ± {point[name]['ci95']:.2f}" for name in METHODS]
+            place = [f"{point['N']:,}", *(f"{point[key]:g}" for key in ("norm_p", "gamma", "epsilon"))]
             secure = point["secure"].split(" meet", 1)[0]
-            lines.append(f"| {sweep} | {point['N']:,} | {place} | " + " | ".join(cells) + f" | {secure} |")
+            rows.append([sweep, *place, *(plus_minus(point[name]) for name in METHODS), secure])
             if "authors" in point:
                 theirs = [f"{point['authors'][name]:.2f}" if name in point["authors"] else "–" for name in METHODS]
-                lines.append(f"| authors' code | {point['N']:,} | {place} | " + " | ".join(theirs) + " | – |")
-    return "\n".join([*lines, ""])
+                rows.append(["authors' code", *place, *theirs, "–"])
+    return "\n".join([*lines, *table(["sweep", "N", "‖p‖", "γ", "ε", *METHODS, "secure"], rows), ""])
+
+
+# Okabe and Ito's colours; federated curves are dashed with open markers, so that equal curves both show.
+LOOKS: dict[str, dict[str, Any]] = {
+    "CP": {"color": "#0072B2", "marker": "o", "linestyle": "-", "markersize": 3},
+    "CE": {"color": "#D55E00", "marker": "s", "linestyle": "-", "markersize": 6, "linewidth": 2.4},
+    "FLP": {"color": "#56B4E9", "marker": "o", "linestyle": "--", "mfc": "white", "markersize": 9},
+    "FLE": {"color": "#E69F00", "marker": "s", "linestyle": "--", "mfc": "white", "markersize": 9},
+}
+LEGEND = {
+    "CP": "CP: Poincaré SVM, pooled",
+    "CE": "CE: Euclidean SVM, pooled",
+    "FLP": "FLP: Poincaré SVM on federated hulls",
+    "FLE": "FLE: Euclidean SVM on federated hulls",
+}
+FIELDS = {"reference": "norm_p", "margin": "gamma", "epsilon": "epsilon"}
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -200,48 +209,20 @@ def draw(result: dict[str, Any], path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Okabe and Ito's colours; federated curves are dashed with open markers, so that equal curves both show.
-    looks: dict[str, dict[str, Any]] = {
-        "CP": {"color": "#0072B2", "marker": "o", "linestyle": "-", "markersize": 3},
-        "CE": {"color": "#D55E00", "marker": "s", "linestyle": "-", "markersize": 6, "linewidth": 2.4},
-        "FLP": {"color": "#56B4E9", "marker": "o", "linestyle": "--", "mfc": "white", "markersize": 9},
-        "FLE": {"color": "#E69F00", "marker": "s", "linestyle": "--", "mfc": "white", "markersize": 9},
-    }
-    names = {
-        "CP": "CP: Poincaré SVM, pooled",
-        "CE": "CE: Euclidean SVM, pooled",
-        "FLP": "FLP: Poincaré SVM on federated hulls",
-        "FLE": "FLE: Euclidean SVM on federated hulls",
-    }
-    fields = {"reference": "norm_p", "margin": "gamma", "epsilon": "epsilon"}
-    sizes = sorted({point["N"] for point in result["sweeps"]["reference"]})
+    sweeps = result["sweeps"]
+    sizes = sorted({point["N"] for points in sweeps.values() for point in points})
+    size = (1.5 + 3.3 * len(sizes), 0.5 + 2.9 * len(sweeps))
     fig, axes = plt.subplots(
-        3, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 9.2), sharey="row", layout="constrained", squeeze=False
+        len(sweeps), len(sizes), figsize=size, sharey="row", layout="constrained", squeeze=False
     )
-    for row, (sweep, points) in enumerate(result["sweeps"].items()):
-        for ax, n in zip(axes[row], sizes, strict=True):
-            here = [point for point in points if point["N"] == n]
-            x = [point[fields[sweep]] for point in here]
-            for name in ("FLP", "FLE", "CE", "CP"):
-                mean = np.array([point[name]["mean"] for point in here])
-                half = np.array([point[name]["ci95"] for point in here])
-                look: dict[str, Any] = {"linewidth": 1.4} | looks[name]
-                ax.plot(x, mean, label=names[name], **look)
-                ax.fill_between(
-                    x, mean - half, np.minimum(mean + half, 100), color=looks[name]["color"], alpha=0.15, lw=0
-                )
-            if sweep == "reference":
-                ax.set_xticks(x)
-            else:
-                ax.set_xscale("log")
-            ax.set_xlabel(AXES[sweep])
-            ax.grid(alpha=0.25, lw=0.6)
-            ax.spines[["top", "right"]].set_visible(False)
-            if row == 0:
-                ax.set_title(f"N = {n:,}")
-        axes[row][0].set_ylabel("accuracy (%)")
+    for row, (sweep, points) in zip(axes, sweeps.items(), strict=True):
+        for ax, n in zip(row, sizes, strict=True):
+            _panel(ax, sweep, [point for point in points if point["N"] == n])
+        row[0].set_ylabel("accuracy (%)")
+    for ax, n in zip(axes[0], sizes, strict=True):
+        ax.set_title(f"N = {n:,}")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    order = [labels.index(names[name]) for name in METHODS]
+    order = [labels.index(LEGEND[name]) for name in METHODS]
     fig.legend(
         [handles[i] for i in order],
         [labels[i] for i in order],
@@ -254,17 +235,35 @@ def draw(result: dict[str, Any], path: Path) -> None:
     plt.close(fig)
 
 
+def _panel(ax: Any, sweep: str, points: list[dict[str, Any]]) -> None:
+    """Plot one sweep at one N."""
+    x = [point[FIELDS[sweep]] for point in points]
+    for name in ("FLP", "FLE", "CE", "CP"):
+        mean = np.array([point[name]["mean"] for point in points])
+        half = np.array([point[name]["ci95"] for point in points])
+        look: dict[str, Any] = {"linewidth": 1.4} | LOOKS[name]
+        ax.plot(x, mean, label=LEGEND[name], **look)
+        ax.fill_between(x, mean - half, np.minimum(mean + half, 100), color=look["color"], alpha=0.15, lw=0)
+    if sweep == "reference":
+        ax.set_xticks(x)
+    else:
+        ax.set_xscale("log")
+    ax.set_xlabel(AXES[sweep])
+    ax.grid(alpha=0.25, lw=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
 def main() -> None:
     """Parse, run, print, write."""
-    options = parser(__doc__).parse_args()
+    options = parser(__doc__, SWEEPS).parse_args()
     sizes, trials = ((2_000,), 2) if options.quick else ((20_000, 40_000, 60_000, 80_000), 10)
-    result = measure(sizes, trials)
+    result = measure(sizes, trials, options.only)
     if not options.quick:
-        write_json("synthetic.json", result)
-        (RESULTS / "synthetic.md").write_text(markdown(result), encoding="utf-8")
-        draw(result, RESULTS / "synthetic.png")
-    if options.json:
-        print(json.dumps(result, ensure_ascii=False))
+        sweeps = RESULTS.read("synthetic").get("sweeps", {}) | result["sweeps"]
+        whole = result | {"sweeps": {name: sweeps[name] for name in SWEEPS if name in sweeps}}
+        RESULTS.write("synthetic", whole, markdown)
+        draw(whole, RESULTS.folder / "synthetic.png")
+    print_json(options, result)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Table 1 of the hulls paper, and rows that the paper does not have.
 
     python papers/hulls/table1.py                   # all rows, some ten minutes; writes results/table1.{json,md}
-    python papers/hulls/table1.py --only olsson     # one row; the others in the results stay as they are
+    python papers/hulls/table1.py --only olsson     # some rows; the others in the results stay as they are
     python papers/hulls/table1.py --quick --json    # seconds to a minute; writes nothing
 
 Every federated figure comes from a run with the full protocol (keys, masks, power-sum codes, Sidon labels), and
@@ -15,27 +15,12 @@ same without trimming. The settings are the same in all rows, and defaults.py co
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import published
-from common import (
-    RESULTS,
-    Federated,
-    Figure,
-    Floats,
-    Labels,
-    Row,
-    figure,
-    parser,
-    percent,
-    require,
-    run_hulls,
-    run_moments,
-    write_json,
-)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
@@ -45,9 +30,26 @@ from fedgeom.evaluation import baselines
 from fedgeom.methods.hulls.embedding import column_scales
 from fedgeom.methods.hulls.plain import covering_radius
 
-PAPER = {"CP": 79.17, "CE": 68.75, "FLP": 86.04, "FLE": 75.0, "CH-CP": 83.33, "CH-CE": 77.08}
-PAPER_CI = {"FLP": 1.41, "FLE": 3.51}
-PUBLISHED_C = published.C
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import (
+    Figure,
+    Floats,
+    Labels,
+    Row,
+    bold,
+    figure,
+    load_data,
+    parser,
+    percent,
+    plus_minus,
+    print_json,
+    print_rows,
+    table,
+)
+from papers.hulls import published
+from papers.hulls.runs import RESULTS, Federated, require, run_hulls, run_moments
+
 OUR_C = fedgeom.Hulls().C
 
 Columns = dict[str, list[float]]
@@ -76,28 +78,19 @@ def olsson(quick: bool) -> dict[str, Row]:
         require(all(same), f"trial {trial}: the secure run predicts something else than the published code path")
         _add(columns, "FLP", percent(found, y_test))
         _add(columns, "FLE", percent(flat, y_test))
-    return {"olsson": {name: figure(values, PAPER.get(name)) for name, values in columns.items()}}
+    return {"olsson": {name: figure(values, published.PAPER.get(name)) for name, values in columns.items()}}
 
 
 def olsson_100(quick: bool) -> dict[str, Row]:
-    """The same cells in 100 random splits, 85 % to train, dealt to three sites."""
-    X, y = _olsson_points()
-    columns: Columns = {}
-    for seed in range(4 if quick else 100):
-        A, B, a, b = train_test_split(X, y, test_size=0.15, random_state=seed)
-        _disc_trial(columns, (A, a, B, b), n_sites=3, seed=seed, pooled=True)
-    return {"olsson-100": _figures(columns)}
+    """The same cells in 100 random splits."""
+    return {"olsson-100": _random_splits(*published.olsson_points(), 4 if quick else 100)}
 
 
 def paul15(quick: bool) -> dict[str, Row]:
-    """Paul's 19 clusters in a Poincaré map; ten random splits, 85 % to train, dealt to three sites."""
-    with np.load(published.data_folder() / "paul15.npz") as file:
+    """Paul's 19 clusters in a Poincaré map, in ten random splits."""
+    with load_data("paul15.npz") as file:
         X, y = file["poincare"], file["class_names"][file["y"]]
-    columns: Columns = {}
-    for seed in range(2 if quick else 10):
-        A, B, a, b = train_test_split(X, y, test_size=0.15, random_state=seed)
-        _disc_trial(columns, (A, a, B, b), n_sites=3, seed=seed, pooled=True)
-    return {"paul15": _figures(columns)}
+    return {"paul15": _random_splits(X, y, 2 if quick else 10)}
 
 
 def fashion_mnist(quick: bool) -> dict[str, Row]:
@@ -149,6 +142,15 @@ ROWS: dict[str, Callable[[bool], dict[str, Row]]] = {
 }
 
 
+def _random_splits(X: Floats, y: Labels, splits: int) -> Row:
+    """Take 85 % to train, dealt to three sites, in each of several random splits."""
+    columns: Columns = {}
+    for seed in range(splits):
+        A, B, a, b = train_test_split(X, y, test_size=0.15, random_state=seed)
+        _disc_trial(columns, (A, a, B, b), n_sites=3, seed=seed, pooled=True)
+    return _figures(columns)
+
+
 def _disc_trial(columns: Columns, task: Task, *, n_sites: int, seed: int, pooled: bool) -> None:
     """Fit every method on one split of points in the disc and note the accuracies."""
     A, a, B, b = task
@@ -174,19 +176,19 @@ def _pooled(columns: Columns, task: Task) -> None:
     """Fit what needs all rows in one place."""
     A, a, B, b = task
     for name, model in (
-        ("CP", fedgeom.PoincareSVC.published(PUBLISHED_C)),
-        ("CE", fedgeom.EuclideanSVC(PUBLISHED_C)),
+        ("CP", fedgeom.PoincareSVC.published(published.C)),
+        ("CE", fedgeom.EuclideanSVC(published.C)),
         (f"CP λ={OUR_C:g}", fedgeom.PoincareSVC(OUR_C)),
     ):
         _add(columns, name, percent(model.fit(A, a).predict(B), b))
     codes, counts = np.unique(a, return_inverse=True, return_counts=True)[1:]
     weights = len(a) / (len(counts) * counts[codes])
-    balanced = fedgeom.PoincareSVC.published(PUBLISHED_C).fit(A, a, weights)
+    balanced = fedgeom.PoincareSVC.published(published.C).fit(A, a, weights)
     _add(columns, "CP balanced", percent(balanced.predict(B), b))
 
 
 def _images(title: str, key: str, quick: bool) -> dict[str, Row]:
-    with np.load(published.data_folder() / "poincare2d_cifar10_fmnist.npz") as file:
+    with load_data("poincare2d_cifar10_fmnist.npz") as file:
         A, a, B, b = (file[f"{key}_{part}"] for part in ("x_train", "y_train", "x_test", "y_test"))
         shipped = file[f"{key}_ref_points"]
     if quick:
@@ -203,14 +205,6 @@ def _images(title: str, key: str, quick: bool) -> dict[str, Row]:
             _disc_trial(columns, (A, a, B, b), n_sites=n_sites, seed=seed, pooled=False)
         rows[f"{title} L={n_sites}"] = _figures(columns)
     return rows
-
-
-def _olsson_points() -> tuple[Floats, Labels]:
-    with np.load(published.data_folder() / "olsson.npz") as file:
-        return (
-            np.vstack([file["emb8_x_train"], file["emb8_x_test"]]),
-            np.concatenate([file["emb8_y_train"], file["emb8_y_test"]]).astype(np.int64),
-        )
 
 
 def _site_predictor(federated: Federated) -> Callable[[fedgeom.SiteData, Floats], Labels]:
@@ -269,37 +263,35 @@ def markdown(results: dict[str, Row]) -> str:
         "a row is bold. Every federated figure comes from runs with the full secure protocol; in every trial the",
         "plain twin gave the same model, bit for bit (moments: up to rounding to fixed point).",
         "",
-        "| data set | " + " | ".join(MAIN) + " |",
-        "|---" * (len(MAIN) + 1) + "|",
     ]
+    first, further = [], []
     for title, row in results.items():
         present = {name: row[name]["mean"] for name in FEDERATED if name in row}
         best = max(present, key=present.__getitem__)
-        cells = [_cell(row.get(name), bold=name == best) for name in MAIN]
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+        first.append([title, *(_cell(row.get(name), best=name == best) for name in MAIN)])
         if any(entry["paper"] is not None for entry in row.values()):
-            lines.append(f"| {title}, paper | " + " | ".join(_paper_cell(row, name) for name in MAIN) + " |")
-    lines += ["", "| data set | further | ours | paper |", "|---|---|---|---|"]
-    for title, row in results.items():
-        for name in row:
-            if name not in MAIN:
-                lines.append(f"| {title} | {name} | {_cell(row[name])} | {_paper_cell(row, name)} |")
+            first.append([f"{title}, paper", *(_paper_cell(row, name) for name in MAIN)])
+        others = [name for name in row if name not in MAIN]
+        further += [(title, name, _cell(row[name]), _paper_cell(row, name)) for name in others]
+    lines += [*table(["data set", *MAIN], first), ""]
+    lines += table(["data set", "further", "ours", "paper"], further)
     lines += ["", "Settings and seeds:", ""]
     lines += [f"- **{name}**: {text}." for name, text in SETTINGS.items()]
     return "\n".join([*lines, "", NOTES.strip(), ""])
 
 
-def _cell(entry: Figure | None, *, bold: bool = False) -> str:
+def _cell(entry: Figure | None, *, best: bool = False) -> str:
+    """Write a figure, the mean of the best one bold."""
     if entry is None:
         return "–"
-    half = f" ± {entry['ci95']:.2f}" if entry["n"] > 1 else ""
-    return f"**{entry['mean']:.2f}**{half}" if bold else f"{entry['mean']:.2f}{half}"
+    mean, sign, half = plus_minus(entry).partition(" ± ")
+    return f"{bold(mean, best)}{sign}{half}"
 
 
 def _paper_cell(row: Row, name: str) -> str:
     if name not in row or row[name]["paper"] is None:
         return "–"
-    return f"{row[name]['paper']:.2f} ± {PAPER_CI.get(name, 0.0):.2f}"
+    return f"{row[name]['paper']:.2f} ± {published.PAPER_CI.get(name, 0.0):.2f}"
 
 
 NOTES = """
@@ -328,39 +320,17 @@ matters, not how much other data would. Random splits of one set overlap, so the
 """
 
 
-def in_order(results: dict[str, Row]) -> dict[str, Row]:
-    """Sort the rows of a table that was made piece by piece."""
-    order = list(ROWS)
-    return dict(sorted(results.items(), key=lambda item: order.index(item[0].split(" ")[0])))
-
-
 def main() -> None:
     """Parse, run, print, write."""
-    options = parser(__doc__)
-    options.add_argument("--only", choices=list(ROWS), help="compute one row")
-    chosen = options.parse_args()
+    options = parser(__doc__, ROWS).parse_args()
     made: dict[str, Row] = {}
-    for name in [chosen.only] if chosen.only else ROWS:
-        rows = ROWS[name](chosen.quick)
-        for title, row in rows.items():
-            print(title)
-            for method, entry in row.items():
-                beside = "" if entry["paper"] is None else f"   paper {entry['paper']:.2f}"
-                print(f"  {method:22} {entry['mean']:6.2f} ± {entry['ci95']:5.2f}  n={entry['n']}{beside}")
+    for name in options.only:
+        rows = ROWS[name](options.quick)
+        print_rows(rows)
         made |= rows
-        if not chosen.quick:
-            _keep(rows)
-    if chosen.json:
-        print(json.dumps(made, ensure_ascii=False))
-
-
-def _keep(rows: dict[str, Row]) -> None:
-    """Put rows among the committed results."""
-    path = RESULTS / "table1.json"
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    results = in_order(old | rows)
-    write_json("table1.json", results)
-    (RESULTS / "table1.md").write_text(markdown(results), encoding="utf-8")
+        if not options.quick:
+            RESULTS.keep("table1", rows, ROWS, markdown)
+    print_json(options, made)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,30 @@
 """The ablation of Figure 7: pTopoFL with one part switched off at a time, on Scenario A.
 
-    python papers/ptopofl/ablation.py
-
-Results go to papers/ptopofl/results/ablation.json and ablation.md.
+python papers/ptopofl/ablation.py                   # 20 seeds, about two minutes; writes results/ablation.{json,md}
+python papers/ptopofl/ablation.py --only trust      # some parts; the others in the results stay as they are
+python papers/ptopofl/ablation.py --quick --json    # 2 seeds; writes nothing
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import difference, models, score
-from scenarios import scenario_a
 
 import fedgeom
 
-RESULTS = Path(__file__).parent / "results"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import difference, parser, print_json, table, with_interval
+from papers.ptopofl.scenarios import scenario_a
+from papers.ptopofl.scoring import RESULTS, models, score
+
+FIRST_SEED, SEEDS, QUICK_SEEDS = 1000, 20, 2
 FULL = "all parts"
-PARTS: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, dict[str, Any]] = {
     FULL: {},
     "one cluster (M = 1)": {"clusters": 1},
     "no blending (β = 0)": {"beta": 0.0},
@@ -30,40 +34,56 @@ PARTS: dict[str, dict[str, Any]] = {
     "size-free descriptors": {"size_free": True},
     "diagrams by Wasserstein distance": {"cluster_by": "diagrams"},
 }
+NAMES = ("clusters", "blending", "closeness", "trust", "columns", "size", "diagrams")
+PARTS = dict(zip(NAMES, list(CHANGES)[1:], strict=True))
+"""What can be computed alone, each beside all parts."""
 PAPER = {FULL: 0.841, "one cluster (M = 1)": 0.790, "no blending (β = 0)": 0.838}
+
+
+def measure(settings: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
+    """Return each setting's mean AUC and, paired over seeds, how far it is behind all parts."""
+    scores: dict[str, list[float]] = {name: [] for name in settings}
+    for seed in seeds:
+        scenario = scenario_a(seed)
+        for name in settings:
+            row = fedgeom.PTopoFL.published(**({"rounds": 2} | CHANGES[name]))
+            scores[name].append(score(models(row, scenario, seed), scenario)["auc"])
+    return {
+        name: {"auc": round(float(np.mean(values)), 4), "less than all parts": difference(scores[FULL], values)}
+        for name, values in scores.items()
+    }
+
+
+def page(results: dict[str, Any], seeds: int = SEEDS) -> str:
+    """Return the table as Markdown."""
+    rows = []
+    for name, entry in results.items():
+        gap = "–" if name == FULL else with_interval(entry["less than all parts"])
+        rows.append((name, f"{entry['auc']:.4f}", gap, PAPER.get(name, "–")))
+    lines = [
+        f"# Ablation on Scenario A, {seeds} seeds",
+        "",
+        "Made by `python papers/ptopofl/ablation.py` (seeds 1000, 1001, …). The paper's figures are one seed.",
+        "",
+        *table(["setting", "AUC", "all parts − setting", "the paper's"], rows),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Measure, write and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20)
-    seeds = range(1000, 1000 + parser.parse_args().seeds)
-    scores: dict[str, list[float]] = {name: [] for name in PARTS}
-    for seed in seeds:
-        scenario = scenario_a(seed)
-        for name, changes in PARTS.items():
-            row = fedgeom.PTopoFL.published(**({"rounds": 2} | changes))
-            scores[name].append(score(models(row, scenario, seed), scenario)["auc"])
-    results = {
-        name: {"auc": round(float(np.mean(values)), 4), "less than all parts": difference(scores[FULL], values)}
-        for name, values in scores.items()
-    }
-    lines = [
-        f"# Ablation on Scenario A, {len(seeds)} seeds",
-        "",
-        "Made by `python papers/ptopofl/ablation.py` (seeds 1000, 1001, …). The paper's figures are one seed.",
-        "",
-        "| setting | AUC | all parts − setting | the paper's |",
-        "|---|---|---|---|",
-    ]
-    for name, entry in results.items():
-        gap = entry["less than all parts"]
-        shown = "–" if name == FULL else f"{gap['mean']:+.4f} [{gap['ci95'][0]:+.4f}, {gap['ci95'][1]:+.4f}]"
-        lines.append(f"| {name} | {entry['auc']:.4f} | {shown} | {PAPER.get(name, '–')} |")
-    text = "\n".join(lines) + "\n"
-    (RESULTS / "ablation.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    (RESULTS / "ablation.md").write_text(text)
-    print(text)
+    made = parser(__doc__, PARTS)
+    made.add_argument("--seeds", type=int, help=f"how many; else {SEEDS}")
+    options = made.parse_args()
+    if options.seeds and len(options.only) < len(PARTS) and not options.quick:
+        made.error(f"--only keeps the other rows, which have {SEEDS} seeds: leave --seeds out, or add --quick")
+    seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
+    settings = [FULL, *(PARTS[name] for name in options.only)]
+    results = measure(settings, range(FIRST_SEED, FIRST_SEED + seeds))
+    print(page(results, seeds))
+    if not options.quick:
+        RESULTS.keep("ablation", results, CHANGES, lambda whole: page(whole, seeds))
+    print_json(options, results)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,22 @@
 """Privacy: the paper's reconstruction risk, and what real attacks rebuild from what is really sent.
 
-    python papers/ptopofl/privacy.py              # about ten minutes on one core
-    python papers/ptopofl/privacy.py --quick
+    python papers/ptopofl/privacy.py                  # about ten minutes on one core; writes results/privacy.{json,md}
+    python papers/ptopofl/privacy.py --only formula   # some parts; the others in the results stay as they are
+    python papers/ptopofl/privacy.py --quick --json   # seconds; writes nothing
 
 pTopoFL sends the descriptor *and* the model (Algorithm 1). So three attacks are run on both parts: rebuild rows from
-the model, rebuild rows from the descriptor, and tell whether a given row was at the site. Results go to
-papers/ptopofl/results/privacy.json and privacy.md.
+the model, rebuild rows from the descriptor, and tell whether a given row was at the site.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import score
 from numpy.typing import NDArray
-from scenarios import scenario_a
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import expit
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
@@ -30,8 +28,12 @@ from fedgeom.methods import iterative as training
 from fedgeom.methods.shrunk.plain import plain
 from fedgeom.privacy.descriptors import private_descriptor
 
-Floats = NDArray[np.float64]
-RESULTS = Path(__file__).parent / "results"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Floats, parser, print_json, table
+from papers.ptopofl.scenarios import scenario_a
+from papers.ptopofl.scoring import RESULTS, score
+
 PARAMETERS, NUMBERS, COMPRESSION = 21, 48, 0.1
 
 
@@ -260,97 +262,120 @@ def cost_of_privacy(seeds: int) -> dict[str, dict[str, float]]:
     return {name: {key: round(float(np.mean(v)), 3) for key, v in cell.items()} for name, cell in found.items()}
 
 
+PARTS: dict[str, Callable[[bool], Any]] = {
+    "formula": lambda quick: formula(2 if quick else 20),
+    "rows_from_model": lambda quick: rebuild_from_model(2 if quick else 10),
+    "rows_from_descriptor": lambda quick: rebuild_from_descriptor(*((1, 300) if quick else (5, 6000))),
+    "members_in_models": lambda quick: membership_in_models(1 if quick else 10),
+    "members_in_descriptors": lambda quick: membership_in_descriptors(5 if quick else 100),
+    "cost_of_privacy": lambda quick: cost_of_privacy(1 if quick else 10),
+}
+
+
+# The page.
+
+
 def page(results: dict[str, Any]) -> str:
     """Return the findings as Markdown."""
-    risk, model, shape = results["formula"], results["rows_from_model"], results["rows_from_descriptor"]
     lines = [
         "# What is given away",
         "",
         "Made by `python papers/ptopofl/privacy.py`; seeds 0, 1, …; figures in `privacy.json`.",
         "",
+    ]
+    sections = (_formula_lines, _rebuilding_lines, _membership_lines, _cost_lines)
+    return (
+        "\n".join([*lines, *(line for section in sections for line in section(results)), CONCLUSION.strip()])
+        + "\n"
+    )
+
+
+def _formula_lines(results: dict[str, Any]) -> list[str]:
+    risk = results["formula"]
+    return [
         "## The paper's formula (Eqs. 10, 11), mean over the hospitals of Scenario A",
         "",
-        "| what is sent | ρ |",
-        "|---|---|",
-        *(f"| {name} | {value} |" for name, value in risk.items()),
+        *table(["what is sent", "ρ"], risk.items()),
         "",
         f"The paper has .0107 for gradients and .0024 for descriptors, {risk['model']:.4f} and "
         f"{risk['descriptor, α_c = 0.1 as assumed']:.4f} here. The advantage is the factor α_c = 0.1, which is",
         "assumed, not measured. Without it the 48 numbers are more than the 21 of the model, and both are sent.",
         "",
+    ]
+
+
+def _rebuilding_lines(results: dict[str, Any]) -> list[str]:
+    model, shape = results["rows_from_model"], results["rows_from_descriptor"]
+    rows = [(n, cell["rebuilt"], cell["chance"]) for n, cell in model.items()]
+    errors = [shape[f"descriptor error {where}"] for where in ("of a random cloud", "after the search")]
+    distances = [shape[f"distance {where}"] for where in ("of a random cloud", "after the search")]
+    return [
         "## Rebuilding rows from one gradient step (attacker knows labels and start)",
         "",
-        "| rows in the step | cosine of rebuilt to true rows | rows drawn at random |",
-        "|---|---|---|",
-        *(f"| {n} | {cell['rebuilt']} | {cell['chance']} |" for n, cell in model.items()),
+        *table(["rows in the step", "cosine of rebuilt to true rows", "rows drawn at random"], rows),
         "",
         "## Rebuilding a cloud from its descriptor (30 points in 3 columns, rotation and order granted)",
         "",
-        "| | random cloud | after the search |",
-        "|---|---|---|",
-        f"| error of the descriptor | {shape['descriptor error of a random cloud']} "
-        f"| {shape['descriptor error after the search']} |",
-        f"| distance to the true points | {shape['distance of a random cloud']} "
-        f"| {shape['distance after the search']} |",
+        *table(
+            ["", "random cloud", "after the search"],
+            [("error of the descriptor", *errors), ("distance to the true points", *distances)],
+        ),
         "",
+    ]
+
+
+def _membership_lines(results: dict[str, Any]) -> list[str]:
+    in_models, in_descriptors = results["members_in_models"], results["members_in_descriptors"]
+    rows = [(f"{name}: low loss means member", value) for name, value in in_models.items()]
+    rows += [(f"{name}: all rows but one known", value) for name, value in in_descriptors.items()]
+    return [
         "## Telling who was in it",
         "",
-        "| what the attacker sees | success (½ is guessing) |",
-        "|---|---|",
-        *(f"| {name}: low loss means member | {value} |" for name, value in results["members_in_models"].items()),
-        *(
-            f"| {name}: all rows but one known | {value} |"
-            for name, value in results["members_in_descriptors"].items()
-        ),
+        *table(["what the attacker sees", "success (½ is guessing)"], rows),
         "",
         "Without noise the descriptors with either candidate merely have to differ for the attacker to be right, and",
         "they do.",
         "",
+    ]
+
+
+def _cost_lines(results: dict[str, Any]) -> list[str]:
+    rows = [(name, cell["auc"], cell["agreement"]) for name, cell in results["cost_of_privacy"].items()]
+    return [
         "## What private descriptors cost (Scenario A, two clusters by topology, δ = 1e-5)",
         "",
-        "| descriptors | AUC | agreement with the clusters without noise (adjusted Rand index) |",
-        "|---|---|---|",
-        *(
-            f"| {name} | {cell['auc']} | {cell['agreement']} |"
-            for name, cell in results["cost_of_privacy"].items()
-        ),
+        *table(["descriptors", "AUC", "agreement with the clusters without noise (adjusted Rand index)"], rows),
         "",
         "Sites of 60 to 250 rows have too few blocks: the clusters under noise are chance. The AUC hardly notices,",
         "because clusters by the shape of X do little in the first place.",
         "",
-        "## Conclusion",
-        "",
-        "A descriptor does not give rows back, by this search at least: clouds with nearly the same descriptor lie",
-        "hardly nearer to the true points than random ones. But it is no protection either: it is a deterministic",
-        "function of the rows, so whoever knows all but one can tell which of two candidates was there. The model",
-        "that is sent with it gives away single rows when few make a step. What helps is what hides single sites and",
-        "rows: secure sums (only the sum over sites is seen), many rows per step, and noise with a proof, at a price.",
-        "",
-        "These are simple attacks: one step is inverted, though steps of several rounds add up, and members are told",
-        "by their loss alone, though an attacker with models of similar rows does better. What withstands them is not",
-        "proven safe.",
     ]
-    return "\n".join(lines) + "\n"
+
+
+CONCLUSION = """
+## Conclusion
+
+A descriptor does not give rows back, by this search at least: clouds with nearly the same descriptor lie
+hardly nearer to the true points than random ones. But it is no protection either: it is a deterministic
+function of the rows, so whoever knows all but one can tell which of two candidates was there. The model
+that is sent with it gives away single rows when few make a step. What helps is what hides single sites and
+rows: secure sums (only the sum over sites is seen), many rows per step, and noise with a proof, at a price.
+
+These are simple attacks: one step is inverted, though steps of several rounds add up, and members are told
+by their loss alone, though an attacker with models of similar rows does better. What withstands them is not
+proven safe.
+"""
 
 
 def main() -> None:
     """Measure, write and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few seeds, and nothing is written")
-    quick = parser.parse_args().quick
-    results = {
-        "formula": formula(2 if quick else 20),
-        "rows_from_model": rebuild_from_model(2 if quick else 10),
-        "rows_from_descriptor": rebuild_from_descriptor(1 if quick else 5, 300 if quick else 6000),
-        "members_in_models": membership_in_models(1 if quick else 10),
-        "members_in_descriptors": membership_in_descriptors(5 if quick else 100),
-        "cost_of_privacy": cost_of_privacy(1 if quick else 10),
-    }
-    if not quick:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "privacy.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        (RESULTS / "privacy.md").write_text(page(results))
-    print(page(results))
+    options = parser(__doc__, PARTS).parse_args()
+    results = {name: PARTS[name](options.quick) for name in options.only}
+    if not options.quick:
+        RESULTS.keep("privacy", results, PARTS, page)
+    if len(results) == len(PARTS):
+        print(page(results))
+    print_json(options, results)
 
 
 if __name__ == "__main__":

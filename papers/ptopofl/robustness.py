@@ -1,23 +1,21 @@
 """Label flips (Figure 4): what poisoned hospitals do to the honest ones, and which signals find them.
 
-    python papers/ptopofl/robustness.py              # 10 seeds
-    python papers/ptopofl/robustness.py --seeds 3
+    python papers/ptopofl/robustness.py                    # 10 seeds; writes results/robustness.{json,md}
+    python papers/ptopofl/robustness.py --only detection   # one of the two tables; the other stays as it is
+    python papers/ptopofl/robustness.py --quick --json     # 1 seed, half a minute; writes nothing
 
-Scenario A with 0 to 4 of its 8 hospitals poisoned (0–50 %), who flip 30 % or all of their labels. Two tables go to
-papers/ptopofl/results/robustness.json and robustness.md: the AUC over the honest hospitals, and how well each signal
-ranks poisoned above honest hospitals (area under the ROC, with the ROC's points in the JSON).
+Scenario A with 0 to 4 of its 8 hospitals poisoned (0–50 %), who flip 30 % or all of their labels. There are two tables:
+the AUC over the honest hospitals, and how well each signal ranks poisoned above honest hospitals (area under the ROC,
+with the ROC's points in the JSON).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import STEADY, models, score
-from scenarios import Scenario, scenario_a
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score, roc_curve
 
@@ -28,7 +26,15 @@ from fedgeom.geometry.topology.label_geometry import mixed_merge_share, neighbou
 from fedgeom.methods import iterative as training
 from fedgeom.methods.iterative.algorithm import Row
 
-RESULTS = Path(__file__).parent / "results"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import bold, parser, print_json, table
+from papers.ptopofl.scenarios import Scenario, scenario_a
+from papers.ptopofl.scoring import RESULTS, STEADY, models, score
+
+SEEDS, QUICK_SEEDS = 10, 1
+DETECTION_SEEDS = 20
+"""Signals are quick to compute, so that more seeds cost little."""
 POISONED = (0, 1, 2, 3, 4)
 FLIPS = (0.3, 1.0)
 DETECTION_FLIPS = (0.3, 0.5, 1.0)
@@ -123,40 +129,39 @@ def page(results: dict[str, Any]) -> str:
         "Made by `python papers/ptopofl/robustness.py`. The paper (Figure 4) reports .771 for pTopoFL with half of the",
         "hospitals poisoned, and that it finds them by topology; its stored detection rates are 0 throughout.",
     ]
-    for flip, table in results["auc_over_honest_sites"].items():
+    for flip, rows in results.get("auc_over_honest_sites", {}).items():
         lines += ["", f"## AUC over honest hospitals, poisoned ones flip {float(flip):.0%} of their labels", ""]
-        lines += ["| row | " + " | ".join(f"{p} of 8" for p in POISONED) + " |", "|---|" + "---|" * len(POISONED)]
-        best = [max(values[at] for values in table.values()) for at in range(len(POISONED))]
-        for name, values in table.items():
-            cells = [f"**{v:.3f}**" if v == b else f"{v:.3f}" for v, b in zip(values, best, strict=True)]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", "## Finding 2 poisoned hospitals of 8: area under the ROC", ""]
-    flips = list(results["detection"])
-    lines += [
-        "| signal | " + " | ".join(f"{float(f):.0%} flips" for f in flips) + " |",
-        "|---|" + "---|" * len(flips),
-    ]
-    for name in results["detection"][flips[0]]:
-        cells = [f"{results['detection'][flip][name]['auc']:.2f}" for flip in flips]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        best = [max(values[at] for values in rows.values()) for at in range(len(POISONED))]
+        cells = [
+            [name, *(bold(f"{v:.3f}", v == b) for v, b in zip(values, best, strict=True))]
+            for name, values in rows.items()
+        ]
+        lines += table(["row", *(f"{p} of 8" for p in POISONED)], cells)
+    if found := results.get("detection"):
+        lines += ["", "## Finding 2 poisoned hospitals of 8: area under the ROC", ""]
+        names = next(iter(found.values()))
+        cells = [[name, *(f"{found[flip][name]['auc']:.2f}" for flip in found)] for name in names]
+        lines += table(["signal", *(f"{float(flip):.0%} flips" for flip in found)], cells)
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Measure, write and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
-    seeds = parser.parse_args().seeds
-    results = {
-        "seeds": seeds,
-        "poisoned": POISONED,
-        "auc_over_honest_sites": robustness(seeds),
-        "detection": detection(max(seeds, 20)),
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "robustness.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    (RESULTS / "robustness.md").write_text(page(results))
+    made = parser(__doc__, ("auc", "detection"))
+    made.add_argument("--seeds", type=int, help=f"how many; else {SEEDS} (detection: at least {DETECTION_SEEDS})")
+    options = made.parse_args()
+    seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
+    results: dict[str, Any] = {"seeds": seeds, "poisoned": POISONED}
+    if "auc" in options.only:
+        results["auc_over_honest_sites"] = robustness(seeds)
+    if "detection" in options.only:
+        results["detection"] = detection(seeds if options.quick else max(seeds, DETECTION_SEEDS))
     print(page(results))
+    if not options.quick:
+        # "seeds" is the AUC's number of seeds, which does not change with detection alone.
+        made_anew = results if "auc" in options.only else {"detection": results["detection"]}
+        RESULTS.write("robustness", (RESULTS.read("robustness") or results) | made_anew, page)
+    print_json(options, results)
 
 
 if __name__ == "__main__":

@@ -28,13 +28,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedgeom import SiteData
-from fedgeom.data.sets import data_folder
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from papers.common import Floats, Ints, load_data
 
 TEST_SHARE = 0.3
 COLUMNS = 20
@@ -173,13 +169,6 @@ def two_concepts(seed: int) -> Scenario:
     return _scenario("two concepts", sites, seed, groups=groups)
 
 
-def _table(file: str) -> Any:
-    folder = data_folder()
-    if folder is None or not (folder / file).is_file():
-        raise SystemExit(f"{file} is not here; put it into a folder and set FEDGEOM_DATA to that")
-    return np.load(folder / file)
-
-
 def _hospitals(name: str, X: Floats, y: Ints, owner: Ints, titles: list[str], seed: int) -> Scenario:
     """Make a scenario of real rows; each site fills gaps and scales columns by its own training rows.
 
@@ -211,7 +200,7 @@ def _prepared(train: SiteData, test: SiteData) -> tuple[SiteData, SiteData]:
 
 def heart(seed: int) -> Scenario:
     """Heart disease yes or no at four hospitals (Cleveland, Budapest, Switzerland, Long Beach)."""
-    z = _table("heart_disease_4hospitals.npz")
+    z = load_data("heart_disease_4hospitals.npz")
     X, y = z["X"].astype(np.float64), (z["y"] > 0).astype(np.int64)
     return _hospitals("heart", X, y, z["site"].astype(np.int64), z["site_names"].tolist(), seed)
 
@@ -222,7 +211,7 @@ def eicu(seed: int) -> Scenario:
     Single hospitals of the demo have at most 40 stays with a handful of deaths. One stay per patient, so that
     no patient is on both sides of a split. The last three columns are APACHE's own scores and are left out.
     """
-    z = _table("eicu_demo_186hospitals.npz")
+    z = load_data("eicu_demo_186hospitals.npz")
     first = np.zeros(len(z["y_hosp_mort"]), bool)
     known = np.flatnonzero(z["y_hosp_mort"] >= 0)
     first[known[np.unique(z["patient"][known], return_index=True)[1]]] = True
@@ -233,7 +222,7 @@ def eicu(seed: int) -> Scenario:
 
 def tcga(seed: int) -> Scenario:
     """Death during follow-up of breast cancer patients; the sites are six regions."""
-    z = _table("tcga_brca_6regions.npz")
+    z = load_data("tcga_brca_6regions.npz")
     X, y = z["X"].astype(np.float64), z["event"].astype(np.int64)
     return _hospitals("tcga", X, y, z["site"].astype(np.int64), z["site_names"].tolist(), seed)
 

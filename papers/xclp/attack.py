@@ -25,31 +25,23 @@ compare numbers under encryption.
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import (
-    RESULTS,
-    SEEDS,
-    Floats,
-    MissingFile,
-    Task,
-    digits,
-    keep,
-    mnist_writers,
-    parser,
-    percent,
-    show_labels,
-    spread,
-)
 from scipy.sparse.linalg import eigsh
 
 from fedgeom.geometry.graphs.anchors import fit_anchors, unit_rows
 from fedgeom.geometry.graphs.knn import knn_graph, normalise
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias, flip_bits, hamming, hash_bits
 from fedgeom.methods.xclp.plain import plain
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Floats, MissingFile, parser, percent, print_json, table
+from papers.xclp.tasks import RESULTS, SEEDS, Task, digits, mnist_writers, show_labels, spread
 
 LENGTHS = (256, 1024, 4096, 16384)
 NOISE = ((1024, 0.1), (1024, 0.2), (4096, 0.1), (4096, 0.2), (4096, 0.3))
@@ -113,7 +105,7 @@ def one(task: Task, seed: int) -> dict[str, dict[str, float]]:
         labels = spread(
             task, shown, task.all, lambda s: plain(s, classes=task.classes, seed=seed, **options).sites
         )
-        return percent(labels, task, task.test) / 100
+        return percent(labels[task.test], task.y[task.test]) / 100
 
     found = {"nearest known": {"rebuilt": float((U[hidden] @ U[known].T).max(axis=1).mean())}}
     for L in LENGTHS:
@@ -181,44 +173,38 @@ def markdown(results: dict[str, Any]) -> str:
         f"attacker knows {KNOWN} rows. The paper calls the matrix of distances a rather benign object and measures",
         "nothing of this kind.",
     ]
+    head = ["the coordinator sees", "option of `XCLP`", "rebuilt", "class", "purity", "accuracy at 10 % labels"]
     for name, views in results.items():
-        text += [
-            "",
-            f"## {name}",
-            "",
-            "| the coordinator sees | option of `XCLP` | rebuilt | class | purity | accuracy at 10 % labels |",
-        ]
-        text += ["|---|---|---|---|---|---|"]
-        for view, keys in views.items():
-            shown = [f"{keys[k]:.3f}" if k in keys else "–" for k in ("rebuilt", "class", "purity", "accuracy")]
-            option = OPTIONS.get(view, "–")
-            if "anchors" in keys:
-                share = keys["anchors that are a row"]
-                view = f"{view} ({keys['anchors']:.0f} anchors, {share:.0%} of them a row)"
-            text.append(f"| {view} | {option} | " + " | ".join(shown) + " |")
+        text += ["", f"## {name}", "", *table(head, [_cells(view, keys) for view, keys in views.items()])]
     return "\n".join([*text, ""])
+
+
+def _cells(view: str, keys: dict[str, float]) -> list[str]:
+    """Write one view down."""
+    title = view
+    if "anchors" in keys:
+        share = keys["anchors that are a row"]
+        title = f"{view} ({keys['anchors']:.0f} anchors, {share:.0%} of them a row)"
+    figures = [f"{keys[k]:.3f}" if k in keys else "–" for k in ("rebuilt", "class", "purity", "accuracy")]
+    return [title, OPTIONS.get(view, "–"), *figures]
 
 
 def main() -> None:
     """Parse, run, print, write."""
-    options = parser(__doc__)
-    options.add_argument("--only", choices=NAMES, help="one data set")
-    chosen = options.parse_args()
+    options = parser(__doc__, NAMES).parse_args()
     made = {}
-    for name in [chosen.only] if chosen.only else NAMES:
+    for name in options.only:
         try:
-            made[name] = run(name, chosen.quick)
+            made[name] = run(name, options.quick)
         except MissingFile as reason:
             print(f"{name} is left out: {reason}")
             continue
         print(name)
         for view, keys in made[name].items():
             print(f"  {view:36} " + "  ".join(f"{key} {value:.3f}" for key, value in keys.items()), flush=True)
-    if not chosen.quick:
-        merged = keep("attack.json", made, NAMES)
-        (RESULTS / "attack.md").write_text(markdown(merged), encoding="utf-8")
-    if chosen.json:
-        print(json.dumps(made, ensure_ascii=False))
+    if not options.quick:
+        RESULTS.keep("attack", made, NAMES, markdown)
+    print_json(options, made)
 
 
 if __name__ == "__main__":

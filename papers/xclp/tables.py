@@ -1,51 +1,62 @@
 """Tables 1, 2, 3 and 6 of the XCLP paper on other data: labels for test rows from few labelled training rows.
 
     python papers/xclp/tables.py                  # all rows, about half an hour; writes results/tables.{json,md}
-    python papers/xclp/tables.py --only digits    # one group of rows; the others in the results stay as they are
+    python papers/xclp/tables.py --only digits    # some groups of rows; the others in the results stay as they are
+    python papers/xclp/tables.py --column FedAvg  # one column of all rows, as above; FedAvg takes some minutes
     python papers/xclp/tables.py --quick --json   # one seed, fewer rows of data; writes nothing
 
 The paper's image sets (Fed-ISIC2019, FEMNIST) are not used; the rows here have the same form. Every site keeps 30 % of
 its rows for testing; of the others, the given share keeps its labels. Everything is computed by the plain twins.
 
-Columns: per-client LP is label propagation within each site, with the reference code's setting and with ours; FedAvg a
-linear softmax model on the labelled rows; XCLP (labelled) joins labelled and test rows, (labelled + unlabelled) also
-the unlabelled training rows, both with Algorithm 1 as printed; XCLP code is the reference code's variant; XCLP ours
-``plain()`` as it comes; "no prior" leaves the sites' priors out, "unchecked prior" trusts them also at sites without
-labels, and "anchors" propagates through at most 300 shared anchors with at least 5 points in a cell. All XCLP columns
-but the first use the unlabelled training rows too. Rows called centred have each site's own means subtracted from its
-cells before the principal components are taken.
+Columns: per-client LP is label propagation within each site, with the reference code's setting and with ours;
+FedAvg is ``fedgeom.FedAvg`` with a linear softmax model on the labelled rows; XCLP (labelled) joins labelled and
+test rows, (labelled + unlabelled) also the unlabelled training rows, both with Algorithm 1 as printed; XCLP code
+is the reference code's variant; XCLP ours ``plain()`` as it comes; "no prior" leaves the sites' priors out,
+"unchecked prior" trusts them also at sites without labels, and "anchors" propagates through at most 300 shared
+anchors with at least 5 points in a cell. All XCLP columns but the first use the unlabelled training rows too. Rows
+called centred have each site's own means subtracted from its cells before the principal components are taken.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from common import (
-    RESULTS,
-    SEEDS,
+from fedgeom.methods.xclp.plain import Labelled, per_client, plain
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import (
     Floats,
     Ints,
     MissingFile,
     Row,
+    bold,
+    figure,
+    parser,
+    percent,
+    plus_minus,
+    print_json,
+    print_rows,
+    table,
+)
+from papers.xclp.tasks import (
+    RESULTS,
+    SEEDS,
     Task,
     cells,
     digits,
     fashion,
     fedavg,
-    figure,
     hipc,
-    keep,
     mnist_writers,
-    parser,
-    percent,
     remember_distances,
     show_labels,
     spread,
 )
-
-from fedgeom.methods.xclp.plain import Labelled, per_client, plain
 
 Sites = list[tuple[Floats, Ints]]
 Method = Callable[[Task, Any, int], Ints]
@@ -67,7 +78,7 @@ METHODS: dict[str, Method] = {
     "per-client LP ours": lambda task, shown, seed: spread(
         task, shown, task.all, lambda sites: per_client(sites, classes=task.classes)
     ),
-    "FedAvg": lambda task, shown, seed: fedavg(task, shown),
+    "FedAvg": fedavg,
     "XCLP (labelled)": lambda task, shown, seed: spread(
         task, shown, shown | task.test, _joint(variant="paper")(task.classes, seed)
     ),
@@ -89,115 +100,135 @@ FEMNIST = {
 }
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How much to compute."""
+
+    quick: bool = False
+    """One seed, one share of labels, two sites to leave out, less data."""
+    column: str | None = None
+    """The only column to compute; None: all."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds to use."""
+        return SEEDS[:1] if self.quick else SEEDS
+
+    def methods(self, names: Iterable[str]) -> dict[str, Method]:
+        """Return those of the methods that are to be computed."""
+        return {name: (METHODS | UNCHECKED)[name] for name in names if self.column in (None, name)}
+
+
 def shares_table(
     title: str,
     make: Callable[[int], Task],
     shares: Sequence[float],
-    quick: bool,
+    plan: Plan,
     *,
     balanced: bool = False,
     paper: dict[float, dict[str, float]] | None = None,
 ) -> dict[str, Row]:
     """Compute all methods at several shares of labels."""
     found: dict[str, dict[str, list[float]]] = {}
-    for seed in SEEDS[:1] if quick else SEEDS:
+    for seed in plan.seeds:
         task = make(seed)
-        for share in shares[:1] if quick else shares:
+        truth = task.y[task.test]
+        for share in shares[:1] if plan.quick else shares:
             shown = show_labels(task, share, seed)
-            for name, method in METHODS.items():
-                labels = method(task, shown, seed)
+            for name, method in plan.methods(METHODS).items():
+                labels = method(task, shown, seed)[task.test]
                 row = f"{title} {100 * share:g} %"
-                found.setdefault(row, {}).setdefault(name, []).append(percent(labels, task, task.test))
+                found.setdefault(row, {}).setdefault(name, []).append(percent(labels, truth))
                 if balanced:
-                    value = percent(labels, task, task.test, balanced=True)
+                    value = percent(labels, truth, balanced=True)
                     found.setdefault(f"{row}, balanced", {}).setdefault(name, []).append(value)
     by_row = {f"{title} {100 * share:g} %": values for share, values in (paper or {}).items()}
     return {
-        row: {name: figure(v, by_row.get(row, {}).get(name)) for name, v in columns.items()}
+        row: {name: figure(v, by_row.get(row, {}).get(name), spread="sd") for name, v in columns.items()}
         for row, columns in found.items()
     }
 
 
-def leave_one_out(title: str, make: Callable[[int], Task], names: Sequence[str], quick: bool) -> dict[str, Row]:
+def leave_one_out(title: str, make: Callable[[int], Task], names: Sequence[str], plan: Plan) -> dict[str, Row]:
     """Leave the labels of one site out, show all others, and label all rows of that site (Table 2)."""
     found: dict[str, dict[str, list[float]]] = {}
-    for seed in SEEDS[:1] if quick else SEEDS:
+    for seed in plan.seeds:
         task = make(seed)
-        for site, name in enumerate(names[:2] if quick else names):
+        for site, name in enumerate(names[:2] if plan.quick else names):
             rows = task.owner == site
-            for method in LOO:
-                labels = (METHODS | UNCHECKED)[method](task, ~rows, seed)
-                found.setdefault(f"{title} without {name}", {}).setdefault(method, []).append(
-                    percent(labels, task, rows)
+            for column, method in plan.methods(LOO).items():
+                labels = method(task, ~rows, seed)
+                found.setdefault(f"{title} without {name}", {}).setdefault(column, []).append(
+                    percent(labels[rows], task.y[rows])
                 )
-    return {row: {name: figure(v) for name, v in columns.items()} for row, columns in found.items()}
+    return {row: {name: figure(v, spread="sd") for name, v in columns.items()} for row, columns in found.items()}
 
 
-def _digits(quick: bool) -> dict[str, Row]:
+def _digits(plan: Plan) -> dict[str, Row]:
     made: dict[str, Row] = {}
     for how in ("iid", "dirichlet"):
-        made |= shares_table(f"digits {how} 20 sites", lambda s, h=how: digits(s, h, 20), (0.01, 0.03, 0.1), quick)
+        made |= shares_table(f"digits {how} 20 sites", lambda s, h=how: digits(s, h, 20), (0.01, 0.03, 0.1), plan)
     return made
 
 
-def _fashion(quick: bool) -> dict[str, Row]:
+def _fashion(plan: Plan) -> dict[str, Row]:
     made: dict[str, Row] = {}
-    rows = 800 if quick else 3000
+    rows = 800 if plan.quick else 3000
     for kind in ("pixels", "gradients"):
         for how in ("iid", "dirichlet"):
             title = f"fashion {kind} {how} 10 sites"
-            made |= shares_table(title, lambda s, k=kind, h=how: fashion(s, k, h, rows), (0.03, 0.1), quick)
+            made |= shares_table(title, lambda s, k=kind, h=how: fashion(s, k, h, rows), (0.03, 0.1), plan)
     return made
 
 
-def _mnist(quick: bool) -> dict[str, Row]:
+def _mnist(plan: Plan) -> dict[str, Row]:
     made: dict[str, Row] = {}
     for kind in ("pixels", "gradients"):
         made |= shares_table(
             f"mnist by writer {kind}",
-            lambda s, k=kind: mnist_writers(s, k, 8 if quick else 25),
+            lambda s, k=kind: mnist_writers(s, k, 8 if plan.quick else 25),
             (0.02, 0.1, 0.2, 0.5, 1.0) if kind == "pixels" else (0.02, 0.1, 0.5),
-            quick,
+            plan,
             paper=FEMNIST if kind == "pixels" else None,
         )
     return made
 
 
-def _cells(name: str, title: str, rows: int, sites: Sequence[str], quick: bool) -> dict[str, Row]:
+def _cells(name: str, title: str, rows: int, sites: Sequence[str], plan: Plan) -> dict[str, Row]:
     made: dict[str, Row] = {}
     for centred, how in ((False, ""), (True, " centred")):
         made |= shares_table(
             f"{title}{how}",
             lambda s, c=centred: cells(name, s, rows, centred=c),
             (0.03, 0.1),
-            quick,
+            plan,
             balanced=True,
         )
     for centred, how in ((False, ""), (True, " centred")):
-        made |= leave_one_out(f"{title}{how}", lambda s, c=centred: cells(name, s, rows, centred=c), sites, quick)
+        made |= leave_one_out(f"{title}{how}", lambda s, c=centred: cells(name, s, rows, centred=c), sites, plan)
     return made
 
 
-def _kang(quick: bool) -> dict[str, Row]:
-    return _cells("kang", "kang by donor", 800 if quick else 2400, [f"donor {i}" for i in range(1, 9)], quick)
+def _kang(plan: Plan) -> dict[str, Row]:
+    return _cells("kang", "kang by donor", 800 if plan.quick else 2400, [f"donor {i}" for i in range(1, 9)], plan)
 
 
-def _lung(quick: bool) -> dict[str, Row]:
-    return _cells("lung", "lung by donor", 800 if quick else 2000, [f"donor {i}" for i in range(1, 7)], quick)
+def _lung(plan: Plan) -> dict[str, Row]:
+    return _cells("lung", "lung by donor", 800 if plan.quick else 2000, [f"donor {i}" for i in range(1, 7)], plan)
 
 
-def _pbmc3(quick: bool) -> dict[str, Row]:
-    return _cells("pbmc3", "pbmc by technology", 1200, ["3′ v1", "3′ v2", "5′"], quick)
+def _pbmc3(plan: Plan) -> dict[str, Row]:
+    return _cells("pbmc3", "pbmc by technology", 1200, ["3′ v1", "3′ v2", "5′"], plan)
 
 
-def _hipc(quick: bool) -> dict[str, Row]:
-    rows = 200 if quick else 600
-    made = shares_table("hipc by hospital", lambda s: hipc(s, rows), (0.01, 0.03, 0.1), quick)
+def _hipc(plan: Plan) -> dict[str, Row]:
+    rows = 200 if plan.quick else 600
+    made = shares_table("hipc by hospital", lambda s: hipc(s, rows), (0.01, 0.03, 0.1), plan)
     names = ["Stanford", "Yale", "UCLA", "Miami", "NHLBI"]
-    return made | leave_one_out("hipc", lambda s: hipc(s, rows), names, quick)
+    return made | leave_one_out("hipc", lambda s: hipc(s, rows), names, plan)
 
 
-GROUPS: dict[str, Callable[[bool], dict[str, Row]]] = {
+GROUPS: dict[str, Callable[[Plan], dict[str, Row]]] = {
     "digits": _digits,
     "mnist": _mnist,
     "fashion": _fashion,
@@ -234,11 +265,12 @@ def markdown(results: dict[str, Row]) -> str:
         "The paper's Table 6 has the same form on FEMNIST (62 classes, raw pixels; MNIST by writer has 10",
         "classes, so that only the order of the columns can be compared):",
         "",
-        "| labelled | per-client LP | XCLP | FedAvg |",
-        "|---|---|---|---|",
-        *(
-            f"| {100 * share:g} % | {v['per-client LP code']} | {v['XCLP (labelled + unlabelled)']} | {v['FedAvg']} |"
-            for share, v in FEMNIST.items()
+        *table(
+            ["labelled", "per-client LP", "XCLP", "FedAvg"],
+            [
+                (f"{100 * share:g} %", v["per-client LP code"], v["XCLP (labelled + unlabelled)"], v["FedAvg"])
+                for share, v in FEMNIST.items()
+            ],
         ),
         "",
         "## One site without labels (as in Table 2)",
@@ -254,41 +286,32 @@ def markdown(results: dict[str, Row]) -> str:
 
 
 def _table(rows: dict[str, Row], columns: list[str]) -> list[str]:
-    lines = ["| data | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    lines = []
     for title, row in rows.items():
         best = max(entry["mean"] for entry in row.values())
-        entries = []
-        for name in columns:
-            shown = f"{row[name]['mean']:.1f} ± {row[name]['sd']:.1f}"
-            entries.append(f"**{shown}**" if row[name]["mean"] == best else shown)
-        lines.append(f"| {title} | " + " | ".join(entries) + " |")
-    return lines
+        lines.append([title, *(bold(plus_minus(row[name], 1), row[name]["mean"] == best) for name in columns)])
+    return table(["data", *columns], lines)
 
 
 def main() -> None:
     """Parse, run, print, write."""
-    options = parser(__doc__)
-    options.add_argument("--only", choices=list(GROUPS), help="compute one group of rows")
-    chosen = options.parse_args()
+    made = parser(__doc__, GROUPS)
+    made.add_argument("--column", choices=list(METHODS | UNCHECKED), help="compute one column of the rows")
+    options = made.parse_args()
     remember_distances()
-    made: dict[str, Row] = {}
-    for name in [chosen.only] if chosen.only else GROUPS:
+    found: dict[str, Row] = {}
+    for name in options.only:
         try:
-            made |= (rows := GROUPS[name](chosen.quick))
+            rows = GROUPS[name](Plan(options.quick, options.column))
         except MissingFile as reason:
             print(f"{name} is left out: {reason}")
             continue
-        for title, row in rows.items():
-            print(title)
-            for method, entry in row.items():
-                beside = "" if entry["paper"] is None else f"   FEMNIST in the paper {entry['paper']:.2f}"
-                shown = f"{entry['mean']:6.2f} ± {entry['sd']:5.2f}  n={entry['n']}"
-                print(f"  {method:30} {shown}{beside}", flush=True)
-        if not chosen.quick:
-            merged = keep("tables.json", rows, list(GROUPS))
-            (RESULTS / "tables.md").write_text(markdown(merged), encoding="utf-8")
-    if chosen.json:
-        print(json.dumps(made, ensure_ascii=False))
+        found |= rows
+        print_rows(rows, "FEMNIST in the paper")
+        if not options.quick:
+            before = RESULTS.read("tables") if options.column else {}
+            RESULTS.keep("tables", {t: before.get(t, {}) | row for t, row in rows.items()}, GROUPS, markdown)
+    print_json(options, found)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HULLS = ROOT / "papers" / "hulls"
+PAPERS = ROOT / "papers"
+HULLS = PAPERS / "hulls"
 RESULTS = HULLS / "results"
 DATA = Path(os.environ.get("FEDGEOM_DATA", ROOT.parent / "shared" / "data"))
 
@@ -21,13 +23,12 @@ needs_olsson = pytest.mark.skipif(
 )
 
 
-def run(*command: str, given: str = "") -> list[str]:
+def run(*command: str) -> list[str]:
     """Run Python in the scripts' folder and return the lines it prints."""
     finished = subprocess.run(
         [sys.executable, *command],
         cwd=HULLS,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
-        input=given,
         capture_output=True,
         encoding="utf-8",
         timeout=120,
@@ -37,8 +38,8 @@ def run(*command: str, given: str = "") -> list[str]:
     return finished.stdout.splitlines()
 
 
-def written() -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
+def written() -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in PAPERS.glob("*/results/*")}
 
 
 @needs_olsson
@@ -78,12 +79,55 @@ def test_synthetic_sweeps_have_the_shape_of_figure_5() -> None:
     assert written() == before
 
 
-def test_committed_tables_say_what_the_committed_figures_say() -> None:
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("hulls/complexity.py --only 10", {"curves", "sizes", "seeds"}),
+        ("ptopofl/ablation.py --only trust --seeds 1", {"all parts", "no trust (Eq. 8)"}),
+        ("ptopofl/privacy.py --only formula", {"formula"}),
+        ("ptopofl/robustness.py --only detection", {"detection", "seeds"}),
+        ("ptopofl/table1.py --only A --seeds 2", {"A"}),
+    ],
+)
+def test_a_part_is_made_quickly_and_nothing_is_written(command: str, keys: set[str]) -> None:
+    before = written()
+    script, *options = command.split()
+    made = json.loads(run(str(PAPERS / script), *options, "--quick", "--json")[-1])
+    assert keys <= set(made)
+    assert written() == before
+
+
+def test_parts_made_one_by_one_are_put_together(tmp_path: Path) -> None:
+    for constant in ("10", "1"):
+        run("complexity.py", "--quick", "--only", constant, "--out", str(tmp_path))
+    curves = json.loads((tmp_path / "complexity.json").read_text(encoding="utf-8"))["curves"]
+    assert [curve["a"] for curve in curves] == [1.0] * 6 + [10.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("script", "write"),
+    [
+        ("hulls.table1", "markdown"),
+        ("hulls.synthetic", "markdown"),
+        ("hulls.defaults", "markdown"),
+        ("xclp.tables", "markdown"),
+        ("xclp.attack", "markdown"),
+        ("ptopofl.table1", "page"),
+        ("ptopofl.ablation", "page"),
+        ("ptopofl.robustness", "page"),
+        ("ptopofl.privacy", "page"),
+    ],
+)
+def test_committed_tables_say_what_the_committed_figures_say(script: str, write: str) -> None:
+    module = importlib.import_module(f"papers.{script}")
+    name = script.split(".")[1]
+    page = (module.RESULTS.folder / f"{name}.md").read_text(encoding="utf-8")
+    assert getattr(module, write)(module.RESULTS.read(name)) == page
+
+
+def test_committed_figures_of_table_1() -> None:
     table = json.loads((RESULTS / "table1.json").read_text(encoding="utf-8"))
     for row in table.values():
         for entry in row.values():
             assert set(entry) == {"mean", "ci95", "n", "paper"}
-    script = "import json, table1; print(json.dumps(table1.markdown(json.loads(input()))))"
-    text = json.loads(run("-c", script, given=json.dumps(table))[-1])
-    assert text == (RESULTS / "table1.md").read_text(encoding="utf-8")
     assert table["olsson"]["FLP"]["mean"] == 86.04

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from fedgeom.data.sets import data_folder
-
-FILE = Path(__file__).resolve().parents[2] / "papers" / "ptopofl" / "scenarios.py"
-SPEC = importlib.util.spec_from_file_location("ptopofl_scenarios", FILE)
-assert SPEC is not None
-assert SPEC.loader is not None
-scenarios = sys.modules["ptopofl_scenarios"] = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(scenarios)
+from papers.common import data_folder
+from papers.ptopofl import scenarios
 
 REAL = {
     "heart": "heart_disease_4hospitals.npz",
@@ -27,8 +17,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", list(scenarios.SCENARIOS))
 def test_a_seed_makes_the_same_finite_sites_with_both_classes_in_both_parts(name: str) -> None:
-    folder = data_folder()
-    if name in REAL and (folder is None or not (folder / REAL[name]).is_file()):
+    if name in REAL and not (data_folder() / REAL[name]).is_file():
         pytest.skip(f"{REAL[name]} is not here; FEDGEOM_DATA says where to look")
     first, again, other = (scenarios.SCENARIOS[name](seed) for seed in (3, 3, 4))
     for train, test, twin in zip(first.train, first.test, again.train, strict=True):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,18 +22,10 @@ from fedgeom.methods.hulls.plain import (
     plain,
     points_of_groups,
 )
+from papers.common import confidence, data_folder
+from papers.hulls import published
 
 Floats = NDArray[np.float64]
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def load_published() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("published", ROOT / "papers" / "hulls" / "published.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def make_sites(L: int = 4, J: int = 3, n: int = 40, seed: int = 0) -> list[tuple[Floats, NDArray[Any]]]:
@@ -174,9 +163,8 @@ def test_refuses(sites: Any, words: str) -> None:
 
 # --- the published row --------------------------------------------------------------------------------------
 
-published = load_published()
 needs_olsson = pytest.mark.skipif(
-    not (published.data_folder() / "olsson.npz").is_file(),
+    not (data_folder() / "olsson.npz").is_file(),
     reason="olsson.npz is absent: set FEDGEOM_DATA to the folder of the data sets",
 )
 FLP = [85.42, 87.50, 87.50, 85.42, 85.42, 85.42, 81.25, 87.50, 87.50, 87.50]
@@ -198,7 +186,7 @@ def test_partition_is_complete_and_even() -> None:
 
 
 def test_confidence_is_students() -> None:
-    mean, half = published.confidence([1.0, 2.0, 3.0])
+    mean, half = confidence([1.0, 2.0, 3.0])
     assert mean == 2.0
     assert half == pytest.approx(4.302653 / np.sqrt(3), rel=1e-6)
 
@@ -209,8 +197,8 @@ def test_the_published_row_digit_for_digit(shuffle: int | None) -> None:
     """Also with the sites and their rows in another order, as an anonymous coordinator sees them."""
     row = published.row(shuffle=shuffle)
     assert two_digits(row["FLP"]) == FLP
-    assert two_digits(published.confidence(row["FLP"])) == [86.04, 1.41]
-    assert two_digits(published.confidence(row["FLE"])) == [75.0, 3.51]
+    assert two_digits(confidence(row["FLP"])) == [86.04, 1.41]
+    assert two_digits(confidence(row["FLE"])) == [75.0, 3.51]
     assert two_digits(row["CP"] + row["CE"]) == [79.17, 68.75]
     assert two_digits(row["CH-CP"] + row["CH-CE"]) == [83.33, 77.08]
 

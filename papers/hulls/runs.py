@@ -1,50 +1,21 @@
-"""What the scripts of this folder share: a secure run checked against its plain twin, figures, and files."""
+"""Secure runs of the hulls and moments, each checked against its plain twin."""
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from published import confidence
 
 import fedgeom
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.plain import Classifier, PlainModel, fit_groups, plain
 from fedgeom.methods.moments.method import plain as plain_moments
+from papers.common import Floats, Labels, Results
 
-Floats = NDArray[np.float64]
-Labels = NDArray[Any]
-
-RESULTS = Path(__file__).parent / "results"
-
-
-class Figure(TypedDict):
-    """A mean in percent, the half width of its 95 % interval, the number of trials, and the paper's mean."""
-
-    mean: float
-    ci95: float
-    n: int
-    paper: float | None
-
-
-Row = dict[str, Figure]
-
-
-def figure(values: Sequence[float], paper: float | None = None) -> Figure:
-    """Sum trials up. A single one stands for a method without randomness; its half width is 0, as in the paper."""
-    mean, half = confidence(values) if len(values) > 1 else (values[0], 0.0)
-    return {"mean": round(mean, 2), "ci95": round(half, 2), "n": len(values), "paper": paper}
-
-
-def percent(found: Labels, wanted: Labels) -> float:
-    """Give the share of right answers in percent; labels are compared as text."""
-    return 100.0 * float(np.mean(np.asarray(found).astype(str) == np.asarray(wanted).astype(str)))
+RESULTS = Results(Path(__file__).parent / "results")
 
 
 def require(condition: bool, claim: str) -> None:
@@ -149,19 +120,3 @@ def _disc(run: fedgeom.Run, site: fedgeom.SiteData) -> Floats:
     """Give the site's rows as points of the disc."""
     points: Floats = run.model.named(run.local[site.name]["names"], site.X).to_disc(site.X)
     return points
-
-
-def parser(doc: str | None) -> argparse.ArgumentParser:
-    """Make the command line that all scripts of this folder have."""
-    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--quick", action="store_true", help="a small version in seconds; writes no file")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    return made
-
-
-def write_json(name: str, content: Mapping[str, Any]) -> Path:
-    """Write a results file."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / name
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path

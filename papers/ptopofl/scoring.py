@@ -1,23 +1,25 @@
-"""What the pTopoFL tables share: the rows that are compared, how they are scored, and paired differences."""
+"""What the pTopoFL tables share: the rows that are compared, and how they are scored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scenarios import Scenario
-from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import fedgeom
 from fedgeom.methods import iterative as training
 from fedgeom.methods.iterative.algorithm import Row
 from fedgeom.methods.shrunk.plain import plain
+from papers.common import Results
+from papers.ptopofl.scenarios import Scenario
+
+RESULTS = Results(Path(__file__).parent / "results")
 
 Score = dict[str, float]
 """Mean over sites: "auc" and "accuracy" over all scored sites, "honest" the AUC over those that flip nothing."""
-
 
 STEADY: dict[str, Any] = {"rounds": 30, "steps": 10, "batch": None, "rate": 0.5}
 """Whole-batch steps, small enough to descend and many enough to arrive: no row loses for want of training."""
@@ -70,13 +72,3 @@ def measure(
         whole = training.pooled(training.LocalOnly(solver="exact"), scenario.train, seed)
         found["pooled"].append(score({site.name: whole for site in scenario.test}, scenario))
     return found
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
-    """Return the mean paired difference and its 95 % confidence interval (Student's t over the seeds)."""
-    gaps = np.asarray(ours) - np.asarray(theirs)
-    half = (
-        float(stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
-    )
-    mean = float(gaps.mean())
-    return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}
