@@ -1,0 +1,127 @@
+"""Files that survive a crash, files that only their owner may read, and locks: one way to do each.
+
+A file is written beside its place and then moved there, so that whoever reads it, and whoever comes after a crash,
+finds the old content or the new one, never half of either.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedgeom.errors import InputError
+
+if sys.platform != "win32":  # there, nothing keeps two processes apart
+    import fcntl
+
+PRIVATE_FOLDER, PRIVATE_FILE, USUAL_FILE = 0o700, 0o600, 0o666
+DRAFT = ".part"
+"""What the name of a file ends in while it is being written."""
+
+
+def write_file(path: str | Path, data: bytes, *, private: bool = False, durable: bool = False) -> Path:
+    """Write a file so that a crash leaves the old one or the new one; return its path.
+
+    A ``private`` file is readable by its owner only and never exists with wider permissions, whatever stood there
+    before. A ``durable`` one is on the disk, not only on its way there, when this returns.
+    """
+    target = Path(path)
+    draft = target.with_name(target.name + DRAFT)
+    draft.unlink(missing_ok=True)  # left by a crash, or a link that somebody put there
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(draft, flags, PRIVATE_FILE if private else USUAL_FILE)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(target)
+    return target
+
+
+def write_text(path: str | Path, text: str, *, private: bool = False) -> Path:
+    """Write a text file in UTF-8, as `write_file` does."""
+    return write_file(path, text.encode(), private=private)
+
+
+def write_json(path: str | Path, content: Any, *, private: bool = False) -> Path:
+    """Write JSON for people and programs, as `write_file` does; numpy's numbers and arrays are welcome."""
+    return write_file(path, to_json(content), private=private)
+
+
+def to_json(content: Any) -> bytes:
+    """Return indented JSON; dictionaries keep a fixed order."""
+    return msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic")) + b"\n"
+
+
+def as_plain(value: Any) -> Any:
+    """Turn numpy scalars and arrays into what JSON knows."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)
+
+
+def make_private_folder(path: str | Path) -> Path:
+    """Make a folder that only its owner may enter; one that is there already is closed to others."""
+    folder = Path(path)
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    folder.chmod(PRIVATE_FOLDER)
+    return folder
+
+
+class Lock:
+    """A lock file, which the system releases when the process that holds it dies."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._file: Any = None
+
+    def acquire(self, busy: str = "") -> None:
+        """Take the lock; with ``busy`` do not wait for it, but raise `InputError` with that text."""
+        if self._file is not None:
+            return
+        file = self.path.open("ab")
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            except BlockingIOError as error:
+                file.close()
+                raise InputError(busy) from error
+        self._file = file
+
+    def release(self) -> None:
+        """Let another process have it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+@contextmanager
+def locked(path: str | Path, busy: str = "") -> Iterator[None]:
+    """Hold a lock file for a while; with ``busy``, raise `InputError` instead of waiting."""
+    lock = Lock(path)
+    lock.acquire(busy)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_locked(path: str | Path) -> bool:
+    """Say whether a living process holds a lock file."""
+    if not Path(path).exists():
+        return False
+    try:
+        with locked(path, "held"):
+            return False
+    except InputError:
+        return True
