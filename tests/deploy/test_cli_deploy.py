@@ -15,12 +15,12 @@ from fedgeom.deploy import coordinator_loop as serving
 from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
 from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
-from fedgeom.deploy.journal import held
 from fedgeom.engines.flower.calls import register_nodes
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import RunRecord
+from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
 
 runner = CliRunner()
@@ -126,7 +126,7 @@ def flower(monkeypatch, made):
     monkeypatch.setattr(submit, "start_flower_run", start_run)
     monkeypatch.setattr(submit, "flower_call", lambda folder, command: "")
     monkeypatch.setattr(submit, "flower_status", lambda folder, number: "finished:failed")
-    with held(made.path / COORDINATOR_LOCK, "busy"):
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
         yield end
 
 
@@ -229,7 +229,7 @@ def test_one_node_that_cannot_be_registered_costs_no_other_its_number(made, node
 
 def test_listing_who_is_connected(made, nodes):
     register_nodes(made, lambda text: None)
-    with held(made.path / COORDINATOR_LOCK, "busy"):
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
         shown = call("coordinator", "list", "--folder", "c")
     for piece in ("anna connected", "bert not connected", "running at 127.0.0.1:8000"):
         assert piece in shown
@@ -258,5 +258,5 @@ def test_starting_refuses_what_cannot_work(here, made):
     assert "ask the coordinator for ca.pem" in call("site", "start", "--folder", "anna", code=2)
     shutil.copy(here / "bert" / "identity.key", here / "anna")
     assert "does not hold 'anna' with this site's identity" in call("site", "start", "--folder", "anna", code=2)
-    with held(made.path / COORDINATOR_LOCK, "busy"):
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
         assert "running already" in call("coordinator", "start", "--folder", "c", code=2)

@@ -10,9 +10,9 @@ from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
 from fedgeom.deploy.federation_file import read_federation
 from fedgeom.deploy.jobs import create_job, load_job
-from fedgeom.deploy.journal import held
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
+from fedgeom.storage import locked
 from tests.deploy.making import NAMES, make_coordinator, make_sites
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_submitted_without_a_coordinator(tmp_path, coordinator, job):
         submit.new_job(coordinator, federation(tmp_path))
     with pytest.raises(InputError, match="fedgeom coordinator start"):
         submit.job_to_resume(coordinator, job.name)
-    with held(coordinator.path / COORDINATOR_LOCK, "busy"):
+    with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         assert submit.job_to_resume(coordinator, str(job.run_folder)) == job
         submit.write_status(job.run_folder, "finished", "")
         with pytest.raises(InputError, match="finished already"):
@@ -172,7 +172,7 @@ def test_a_run_to_its_end(coordinator, job, flower):
 def test_flower_ends_a_run_that_says_nothing(coordinator, job, flower):
     submit.start(coordinator, job)
     flower.status = "finished:failed"
-    with held(coordinator.path / COORDINATOR_LOCK, "busy"):
+    with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         status = follow(coordinator, job)
     assert (status.state, status.detail) == ("failed", "Flower ended the run (finished:failed)")
     assert submit.read_status(job.run_folder).state == "failed"
@@ -209,7 +209,7 @@ def test_a_run_that_ends_just_when_it_should_be_stopped(coordinator, job, flower
 
 def test_resuming_joins_a_run_that_goes_on(coordinator, job, flower):
     submit.start(coordinator, job)
-    with held(job.run_folder / "lock", "busy"):
+    with locked(job.run_folder / "lock", "busy"):
         assert submit.start(coordinator, job) == "1"
     assert flower.started == [job.name]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.deploy.certificates import write_private
 from fedgeom.deploy.coordinator_app import LeftOut
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.transcript import Transcript
+from fedgeom.storage import write_file
 from tests.deploy.making import make_coordinator, make_sites
 from tests.deploy.test_site_app import METHOD, RUN, FolderEngine
 
@@ -41,10 +41,10 @@ def test_a_wrong_key_that_was_set_right(sites, coordinator, tmp_path):
     """The wrong key's answer is in the transcript, and must not be taken from there again."""
     path, carl = tmp_path / "t.bin", sites["carl"]
     right = carl.identity()
-    write_private(carl.identity_file, Identity.generate().secret)
+    write_file(carl.identity_file, Identity.generate().secret, private=True)
     with pytest.raises(TooFewSitesError):
         conduct(FolderEngine(sites), coordinator.roster(), path)
-    write_private(carl.identity_file, right.secret)
+    write_file(carl.identity_file, right.secret, private=True)
     model, told = conduct(FolderEngine(sites), coordinator.roster(), path)
     assert told == []
     assert model.to_bytes() == conduct(FolderEngine(sites), coordinator.roster(), path)[0].to_bytes()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job, load_job
-from fedgeom.deploy.journal import held
 from fedgeom.engines.flower.engine import FlowerEngine, Place
 from fedgeom.engines.flower.introduction import ask_names
 from fedgeom.engines.flower.programs import poll_seconds
@@ -19,6 +18,7 @@ from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.conversation import Event, Sites
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.transcript import Transcript
+from fedgeom.storage import locked, make_private_folder
 
 if TYPE_CHECKING:
     from flwr.app import Context
@@ -31,8 +31,8 @@ FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
 
 def conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
     """Hold a job's conversation; everything that comes of it is in the run's folder."""
-    job.run_folder.mkdir(parents=True, exist_ok=True)
-    with held(job.run_folder / "lock", f"run {job.name!r} is being conducted by another process"):
+    make_private_folder(job.run_folder)
+    with locked(job.run_folder / "lock", f"run {job.name!r} is being conducted by another process"):
         _conduct(folder, job, grid)
 
 

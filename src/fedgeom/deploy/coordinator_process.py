@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.journal import held, is_held
 from fedgeom.engines.flower import programs as flower
 from fedgeom.engines.flower.calls import coordinator_environment, register_nodes
 from fedgeom.engines.flower.processes import Say, check_port, running, wait_for_port
+from fedgeom.storage import is_locked, locked
 
 COORDINATOR_LOCK = "coordinator.lock"
 
@@ -20,7 +20,7 @@ def coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iter
     flower.need_flower()
     config, address = folder.config(), folder.address()
     certificate = None if config.insecure else folder.path / "ca.pem"
-    with held(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
+    with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
         check_port(address)
         flower.write_connection(folder.path / "flower", address=address, certificate=certificate)
         command = flower.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
@@ -33,4 +33,4 @@ def coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iter
 
 def is_running(folder: CoordinatorFolder) -> bool:
     """Say whether the coordinator runs on this machine."""
-    return is_held(folder.path / COORDINATOR_LOCK)
+    return is_locked(folder.path / COORDINATOR_LOCK)

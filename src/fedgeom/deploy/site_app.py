@@ -21,9 +21,9 @@ from fedgeom.engines.flower.engine import QUESTION, answer_message
 from fedgeom.engines.flower.introduction import INTRODUCE, introduce_message
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation.messages import Refusal, pack, unpack
-from fedgeom.federation.record import as_plain
 from fedgeom.federation.site import Badge, Host
 from fedgeom.methods import METHODS, method_class
+from fedgeom.storage import make_private_folder, write_file, write_json
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -44,7 +44,7 @@ class TurnedAwayError(ProtocolError):
 def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
     journal = Journal(folder.path)
-    with journal.alone():
+    with journal.exclusive():
         return _answer(folder, journal, request, carried)
 
 
@@ -93,7 +93,7 @@ def _let_in(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> No
     if method not in METHODS or (allowed and method not in allowed):
         raise TurnedAwayError(f"site {config.name!r} does not take part in method {method!r}")
     try:
-        journal.check_often(run, config.policy.runs_per_day)
+        journal.check_rate_limit(run, config.policy.runs_per_day)
     except ProtocolError as error:
         raise TurnedAwayError(str(error)) from error
 
@@ -150,12 +150,12 @@ def keep_result(folder: SiteFolder, host: Host, run: bytes, memory: bytes) -> No
         if not result and not model:
             return
         target = folder.path / "results" / run.hex()[:16]
-        (target / "sites").mkdir(parents=True, exist_ok=True, mode=0o700)
+        for inner in (folder.path / "results", target, target / "sites"):
+            make_private_folder(inner)
         content = {"site": host.badge.name, **result}
-        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic"))
-        (target / "sites" / f"{host.badge.name}.json").write_bytes(text + b"\n")
+        write_json(target / "sites" / f"{host.badge.name}.json", content, private=True)
         if model:
-            (target / "model.safetensors").write_bytes(model)
+            write_file(target / "model.safetensors", model, private=True)
     except Exception:  # the answer is ready and must not be lost with this
         log.exception("the result of run %s could not be written", run.hex()[:8])
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from fedgeom.deploy.journal import Journal, held
+from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.log_hints import Signs, describe, explain
 from fedgeom.deploy.site_checks import check_site
 from fedgeom.deploy.site_folder import SiteFolder
@@ -15,20 +15,21 @@ from fedgeom.engines.flower import programs as flower
 from fedgeom.engines.flower.flower_patches import write_guards
 from fedgeom.engines.flower.processes import Say, ending_politely, free_port, running
 from fedgeom.federation.messages import VERSION
+from fedgeom.storage import locked, make_private_folder
 
 
 def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience: float = 5.0) -> None:
     """Run a site until it is stopped; when the connection breaks it is built again."""
     flower.need_flower()
     check_site(folder, say)
-    with held(folder.path / "site.lock", f"the site in {folder.path} is running already"):
+    with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
         _run_site(folder, say, port, patience)
 
 
 def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -> None:
     config, last = folder.config(), ""
     home = folder.path / "flower"
-    home.mkdir(exist_ok=True)
+    make_private_folder(home)
     guards = write_guards(home / "guards")
     say(f"connecting to {config.coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:

@@ -14,11 +14,11 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.coordinator_process import is_running
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
-from fedgeom.deploy.journal import is_held
 from fedgeom.engines.flower import programs as flower
 from fedgeom.engines.flower.calls import flower_call, flower_status, start_flower_run
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
+from fedgeom.storage import is_locked, write_file
 
 POLL_SECONDS = 0.3
 ASK_FLOWER_SECONDS = 20.0
@@ -146,13 +146,13 @@ def start(folder: CoordinatorFolder, job: Job) -> str:
     write_status(job.run_folder, "submitted", "")
     (job.run_folder / "events.jsonl").unlink(missing_ok=True)
     number = start_flower_run(folder, job.name)
-    numbers.write_bytes(msgspec.json.encode([*known, number]))
+    write_file(numbers, msgspec.json.encode([*known, number]))
     return number
 
 
 def is_conducted(job: Job) -> bool:
     """Say whether some process holds the run's conversation now."""
-    return is_held(job.run_folder / "lock")
+    return is_locked(job.run_folder / "lock")
 
 
 def follow(

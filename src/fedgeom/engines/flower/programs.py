@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedgeom.errors import InputError
+from fedgeom.storage import make_private_folder, write_text
 
 CONNECTION = "fedgeom"
 """The name of the coordinator in Flower's own configuration."""
@@ -94,12 +95,12 @@ def supernode(
 
 def write_connection(home: Path, *, address: str, certificate: Path | None) -> None:
     """Tell Flower's own command line where the coordinator is."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_private_folder(home)
     security = "insecure = true" if certificate is None else f'root-certificates = "{certificate}"'
     text = (
         f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\naddress = "{address}"\n{security}\n'
     )
-    (home / "config.toml").write_text(text, encoding="utf-8")
+    write_text(home / "config.toml", text)
 
 
 def register(public_key: Path, name: str) -> list[str]:

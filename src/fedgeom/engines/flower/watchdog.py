@@ -18,6 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from fedgeom.storage import write_text
+
 MARKER = "answerer"
 """The file, in Flower's home, with the number of the process that answers."""
 GONE_SECONDS = 3.0
@@ -40,9 +42,7 @@ def write_down(process: int) -> None:
     """Say which process answers now."""
     file = marker()
     if file is not None:
-        draft = file.with_suffix(".part")
-        draft.write_text(str(process), encoding="utf-8")
-        draft.replace(file)
+        write_text(file, str(process))
 
 
 class Vigil:
