@@ -168,3 +168,11 @@ def test_processes_take_turns(tmp_path):
     for process in processes:
         process.join()
     assert Journal(tmp_path).newest(RUN).count == 40
+
+
+def test_entries_of_older_ledgers_are_read(tmp_path):
+    old = {"time": 1.0, "run": "00", "method": "hulls", "question": "q", "answer": "a", "received": 1, "sent": 2}
+    (tmp_path / "ledger.jsonl").write_bytes(msgspec.json.encode(old | {"reveals": ""}) + b"\n")
+    (entry,) = Journal(tmp_path).entries()
+    assert entry.counts
+    assert entry.note == ""

@@ -16,6 +16,9 @@ from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
 from fedgeom.storage import make_private_folder, write_json, write_text
 
+FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
+"""The environment variable that tells programs where the coordinator's folder is."""
+
 
 class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What coordinator.toml says."""
@@ -127,7 +130,7 @@ class CoordinatorFolder:
                 f"the node key in {file} was shut out when {lines.name!r} was removed, and Flower takes no key "
                 f"twice; the site can make a new one: fedgeom site init --name {lines.name} --new-node-key"
             )
-        write_text(self.path / "nodes" / f"{lines.name}.pub", lines.node + "\n")
+        write_text(self.node_key_file(lines.name), lines.node + "\n")
         Roster(roster | {lines.name: bytes.fromhex(lines.identity)}).save(self.roster_file)
         return lines
 
@@ -137,7 +140,7 @@ class CoordinatorFolder:
         if roster.pop(name, None) is None:
             raise InputError(f"{name!r} is not in the roster; there are: {', '.join(roster) or 'none'}")
         Roster(roster).save(self.roster_file)
-        (self.path / "nodes" / f"{name}.pub").unlink(missing_ok=True)
+        self.node_key_file(name).unlink(missing_ok=True)
 
     def registered(self) -> Registered:
         """Read which node keys Flower was told of."""
@@ -147,6 +150,10 @@ class CoordinatorFolder:
     def save_registered(self, registered: Registered) -> None:
         """Write down which node keys Flower was told of."""
         write_json(self.path / "flower" / "registered.json", registered)
+
+    def node_key_file(self, name: str) -> Path:
+        """Return where an admitted site's node key is."""
+        return self.path / "nodes" / f"{name}.pub"
 
     def node_keys(self) -> dict[str, str]:
         """Return the node keys of the admitted sites, by name."""

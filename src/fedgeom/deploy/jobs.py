@@ -74,7 +74,7 @@ def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
 
 def load_job(folder: CoordinatorFolder, name: str) -> Job:
     """Read a job of the coordinator's folder; a name that is no plain name is refused."""
-    if not NAME.match(name):
+    if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is not the name of a job")
     path = folder.path / "jobs" / name
     if not (path / "job.json").is_file():

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.answering import read_data, reveals
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation
-from fedgeom.deploy.site_app import read_data, reveals
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError

@@ -1,17 +1,25 @@
-"""Resuming a run that ended for want of sites: whoever was lost or left out is asked again, and nobody else."""
+"""Conducting a job: once at a time, and resumable: whoever was lost or left out is asked again, and nobody else.
+
+A whole job over Flower's messages is in test_every_method.py.
+"""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.deploy.coordinator_app import LeftOut
-from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.deploy import conducting
+from fedgeom.deploy.conducting import LeftOut
+from fedgeom.deploy.jobs import create_job
+from fedgeom.errors import InputError, TooFewSitesError
+from fedgeom.federation.conversation import Event, Lost, Sites
+from fedgeom.federation.record import read_folder
 from fedgeom.federation.transcript import Transcript
-from fedgeom.storage import write_file
+from fedgeom.storage import locked, write_file
 from tests.deploy.making import make_coordinator, make_sites
-from tests.deploy.test_site_app import METHOD, RUN, FolderEngine
+from tests.deploy.test_answering import METHOD, RUN, FolderEngine
 
 
 @pytest.fixture
@@ -70,3 +78,45 @@ def test_refusals_that_follow_from_a_loss_are_not_what_is_gone_back_to(sites, co
     model, told = conduct(FolderEngine(sites), coordinator.roster(), path)
     assert told == []
     assert model.tensors()
+
+
+@pytest.fixture
+def job(sites, coordinator, tmp_path):
+    (tmp_path / "study.toml").write_text("least = 2\nwait = 0\n")
+    return create_job(coordinator, tmp_path / "study.toml")
+
+
+class EmptyGrid:
+    """A coordinator to whom nobody is connected."""
+
+    def get_nodes(self):
+        return []
+
+
+def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
+    with pytest.raises(TooFewSitesError, match="0 of the 2 sites needed"):
+        conducting.conduct(coordinator, job, EmptyGrid())
+    record = read_folder(job.run_folder)
+    assert record["status"]["state"] == "failed"
+    assert "missing: anna, bert, carl" in record["status"]["detail"]
+    assert (job.run_folder / "events.jsonl").read_text().count('"lost"') == 3
+
+
+def test_a_run_is_conducted_by_one_process_at_a_time(coordinator, job):
+    job.run_folder.mkdir()
+    with locked(job.run_folder / "lock", "busy"), pytest.raises(InputError, match="by another process"):
+        conducting.conduct(coordinator, job, EmptyGrid())
+    assert not (job.run_folder / "status.json").exists()
+
+
+def test_who_answered_of_no_use_is_told_as_lost_once_and_who_was_lost_is_not_told_again():
+    told = []
+    talk = SimpleNamespace(lost={})
+    left_out = LeftOut(talk, told.append)
+    talk.lost["bert"] = "did not answer"
+    left_out(Event(1, "k", "bert", "lost", "did not answer"))
+    talk.lost["carl"] = "another key"
+    left_out(Event(1, "k", "anna", "answered"))
+    left_out(Event(2, "k", "anna", "asked"))
+    assert told == [Event(1, "k", "carl", "lost", "another key")]
+    assert left_out.names == {"carl"}
