@@ -140,6 +140,20 @@ def test_private_files_are_never_wider_whatever_stood_there(tmp_path, monkeypatc
     assert (outside.read_bytes(), mode(outside)) == (b"another's", 0o666)
 
 
+def test_a_link_that_is_put_there_in_the_last_moment_is_not_written_through(tmp_path, monkeypatch):
+    outside, remove = tmp_path / "outside", Path.unlink
+    outside.write_bytes(b"another's")
+
+    def remove_and_lose_the_race(self, missing_ok=False):
+        remove(self, missing_ok)
+        self.symlink_to(outside)
+
+    monkeypatch.setattr(Path, "unlink", remove_and_lose_the_race)
+    with pytest.raises(FileExistsError):
+        storage.write_file(tmp_path / "a", b"secret", private=True)
+    assert outside.read_bytes() == b"another's"
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 def test_other_files_follow_the_umask(tmp_path, writer):
     os.umask(0o022)
