@@ -14,6 +14,7 @@ from fedgeom.deploy.addresses import check_address, check_loopback, check_name
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
+from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
 
 class SitePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -103,8 +104,8 @@ class SiteFolder:
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        certificates.write_private(folder.identity_file, Identity.generate().secret)
+        make_private_folder(path)
+        write_file(folder.identity_file, Identity.generate().secret, private=True)
         if not folder.config_file.exists():
             text = SITE_TOML.format(
                 name=quote(name),
@@ -113,7 +114,7 @@ class SiteFolder:
                 coordinator=quote(coordinator),
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
             )
-            folder.config_file.write_text(text, encoding="utf-8")
+            write_text(folder.config_file, text)
         folder.new_node_key(name)
         return folder
 
@@ -122,7 +123,7 @@ class SiteFolder:
         identity = self.identity().public.hex()
         node = certificates.make_node_key(self.path)
         lines = PublicLines(name=name, identity=identity, node=node)
-        self.public_file(name).write_bytes(msgspec.json.format(msgspec.json.encode(lines)) + b"\n")
+        write_json(self.public_file(name), lines)
 
     def public_file(self, name: str) -> Path:
         """Return where the lines are that go to the coordinator."""

@@ -1,4 +1,8 @@
-"""The ClientApp: one question from Flower, answered by the site in its folder."""
+"""A question, answered by the site in its folder: policy first, memory and ledger before the answer leaves.
+
+Every question may find a new process, so all that a site knows is in its folder and in what the engine carried. What is
+wrong with the data or the folder stays at the site: the coordinator learns that, not what.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +12,32 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedgeom import __version__
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.engine import QUESTION, answer_message
-from fedgeom.engines.flower.introduction import INTRODUCE, introduce_message
+from fedgeom.engines.flower.introduction import sign_introduction
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation.messages import Refusal, pack, unpack
-from fedgeom.federation.record import as_plain
 from fedgeom.federation.site import Badge, Host
 from fedgeom.methods import METHODS, method_class
-
-if TYPE_CHECKING:
-    from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
+from fedgeom.storage import make_private_folder, write_file, write_json
 
 log = logging.getLogger(__name__)
 
 NOT_READY = "the site is not ready to answer; its own log says why"
-REFUSED = 2
-"""Flower's error code for an app that refused or failed."""
-FAILED = "the site failed while it was answering; its own log says why"
 
 
-class TurnedAwayError(ProtocolError):
+class NotAdmittedError(ProtocolError):
     """The site's policy does not let this run begin."""
 
 
 def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
     journal = Journal(folder.path)
-    with journal.alone():
+    with journal.exclusive():
         return _answer(folder, journal, request, carried)
 
 
@@ -58,11 +51,11 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         raise
     enter = functools.partial(_entry, frame.run.hex(), frame.method, frame.kind)
     try:
-        _let_in(folder, journal, frame.run, frame.method)
+        _check_admission(folder, journal, frame.run, frame.method)
         kept = journal.newest(frame.run, carried, folder.identity() if carried else None)
     except ProtocolError as error:  # nothing is remembered of it
         reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
-        counts = not isinstance(error, TurnedAwayError)
+        counts = not isinstance(error, NotAdmittedError)
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
         return reply, away
     host: Host | None = None
@@ -86,16 +79,16 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
 
 
-def _let_in(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:
+def _check_admission(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:
     """Ask the site's policy whether it takes part in a run at all."""
     config = folder.config()
     allowed = config.policy.methods
     if method not in METHODS or (allowed and method not in allowed):
-        raise TurnedAwayError(f"site {config.name!r} does not take part in method {method!r}")
+        raise NotAdmittedError(f"site {config.name!r} does not take part in method {method!r}")
     try:
-        journal.check_often(run, config.policy.runs_per_day)
+        journal.check_rate_limit(run, config.policy.runs_per_day)
     except ProtocolError as error:
-        raise TurnedAwayError(str(error)) from error
+        raise NotAdmittedError(str(error)) from error
 
 
 def _entry(
@@ -150,12 +143,12 @@ def keep_result(folder: SiteFolder, host: Host, run: bytes, memory: bytes) -> No
         if not result and not model:
             return
         target = folder.path / "results" / run.hex()[:16]
-        (target / "sites").mkdir(parents=True, exist_ok=True, mode=0o700)
+        for inner in (folder.path / "results", target, target / "sites"):
+            make_private_folder(inner)
         content = {"site": host.badge.name, **result}
-        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic"))
-        (target / "sites" / f"{host.badge.name}.json").write_bytes(text + b"\n")
+        write_json(target / "sites" / f"{host.badge.name}.json", content, private=True)
         if model:
-            (target / "model.safetensors").write_bytes(model)
+            write_file(target / "model.safetensors", model, private=True)
     except Exception:  # the answer is ready and must not be lost with this
         log.exception("the result of run %s could not be written", run.hex()[:8])
 
@@ -182,38 +175,9 @@ def read_data(folder: SiteFolder) -> SiteData:
     )
 
 
-def make_app() -> ClientApp:
-    """Return the ClientApp; the site's folder comes from the node's own configuration."""
-    from flwr.clientapp import ClientApp
-
-    app = ClientApp()
-
-    @app.query(QUESTION.split(".", 1)[1])
-    def query(message: Message, context: Context) -> Message:
-        folder = SiteFolder(Path(str(context.node_config["site"])))
-        try:
-            return answer_message(message, context, lambda request, kept: answer(folder, request, kept))
-        except DecodeError as error:
-            return refuse_message(message, f"refused: {error} (the site runs fedgeom {__version__})")
-        except Exception:  # its text may quote the data, and Flower would send it
-            log.exception("the question could not be answered")
-            return refuse_message(message, FAILED)
-
-    @app.query(INTRODUCE.split(".", 1)[1])
-    def introduce(message: Message, context: Context) -> Message:
-        folder = SiteFolder(Path(str(context.node_config["site"])))
-        try:
-            return introduce_message(message, folder)
-        except Exception:
-            log.exception("the site could not introduce itself")
-            return refuse_message(message, FAILED)
-
-    return app
-
-
-def refuse_message(message: Message, reason: str) -> Message:
-    """Return Flower's kind of answer for a question that could not even be read."""
-    from flwr.app import Error
-    from flwr.app import Message as FlowerMessage
-
-    return FlowerMessage(Error(REFUSED, reason), reply_to=message)
+def introduce(folder: SiteFolder, number: bytes) -> tuple[str, bytes]:
+    """Return the site's name and its signature under a number; only a site in an insecure federation gives them."""
+    config = folder.config()
+    if not config.insecure:
+        raise ProtocolError("in a secure federation the node's key says who the site is")
+    return config.name, sign_introduction(folder.identity(), config.name, number)
