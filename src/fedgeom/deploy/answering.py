@@ -6,6 +6,7 @@ wrong with the data or the folder stays at the site: the coordinator learns that
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import sys
@@ -21,9 +22,11 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation.messages import Refusal, pack, unpack
-from fedgeom.federation.site import Badge, Host
-from fedgeom.methods import METHODS, method_class
-from fedgeom.storage import make_private_folder, write_file, write_json
+from fedgeom.federation.method import METHODS
+from fedgeom.federation.record import SiteResult, write_site_result
+from fedgeom.federation.site import SiteIdentity, SiteRunner
+from fedgeom.methods.catalogue import method_class
+from fedgeom.storage import make_private_folder, write_file, write_text
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +46,9 @@ def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[b
 
 def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     config = folder.config()
-    policy = config.policy.policy()
+    policy = config.policy
     try:
-        frame = unpack(request, limit=policy.largest_message)
+        frame = unpack(request, limit=policy.max_message_bytes)
     except DecodeError as error:
         journal.enter(_entry("", "", "unreadable", "none", len(request), 0, note=str(error), counts=False))
         raise
@@ -58,13 +61,13 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         counts = not isinstance(error, NotAdmittedError)
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
         return reply, away
-    host: Host | None = None
+    runner: SiteRunner | None = None
     with _notes() as notes:
         try:
-            badge = Badge(config.name, folder.identity(), folder.roster(), policy)
-            load = functools.cache(lambda: read_data(folder))
-            host = Host(method_class(frame.method).site, frame.method, badge, load)
-            reply, memory = host.answer(request, kept.memory or None)
+            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy)
+            load, method = functools.cache(lambda: read_data(folder)), method_class(frame.method)
+            runner = SiteRunner(method.site, method, identity, load)
+            reply, memory = runner.answer(request, kept.memory or None)
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
@@ -74,8 +77,10 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
     journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
-    if host is not None:
-        keep_result(folder, host, frame.run, memory)
+    if runner is not None:
+        note = keep_result(folder, runner, frame.run, memory)
+        if note:
+            journal.enter(enter("none", 0, 0, note=note))
     return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
 
 
@@ -134,23 +139,31 @@ def _notes() -> Iterator[list[str]]:
         ours.removeHandler(handler)
 
 
-def keep_result(folder: SiteFolder, host: Host, run: bytes, memory: bytes) -> None:
-    """Write down what the site itself learnt, once there is something: `fedgeom predict` can use a model's folder."""
+def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: bytes) -> str:
+    """Write down what the site itself has, once there is something, and return what went wrong, if anything.
+
+    `fedgeom predict` can use the folder. The answer is ready and must not be lost with a result that cannot be
+    written, so the fault is not raised here: it is in the site's log, in its ledger, and in results/RUN/error.txt.
+    """
+    target = folder.path / "results" / run.hex()[:16]
     try:
-        site = host.wake(run, memory or None)
-        result = site.result()
-        model: bytes = getattr(site.memory, "model", b"")
-        if not result and not model:
-            return
-        target = folder.path / "results" / run.hex()[:16]
+        site = runner.restore(run, memory or None)
+        result = SiteResult(site.name, site.result(), site.model_file())
+        if not result.found and not result.model:
+            return ""
         for inner in (folder.path / "results", target, target / "sites"):
             make_private_folder(inner)
-        content = {"site": host.badge.name, **result}
-        write_json(target / "sites" / f"{host.badge.name}.json", content, private=True)
-        if model:
-            write_file(target / "model.safetensors", model, private=True)
-    except Exception:  # the answer is ready and must not be lost with this
+        write_site_result(target, result, private=True)
+        if result.model:
+            write_file(target / "model.safetensors", result.model, private=True)
+        (target / "error.txt").unlink(missing_ok=True)
+        return ""
+    except Exception as error:
         log.exception("the result of run %s could not be written", run.hex()[:8])
+        words = f"the site's own result could not be written: {type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):  # a full disk: the log has it
+            write_text(make_private_folder(target) / "error.txt", words + "\n", private=True)
+        return words
 
 
 def reveals(method: str, question: str, answered: str) -> str:

@@ -1,7 +1,6 @@
 """Conducting a job: a method's conversation with the sites, over Flower, and its run record.
 
-A run may end for want of sites and be resumed when they are back. So what was answered is kept, and who was lost is
-told apart from who gave an answer that could not be used.
+A run may end for want of sites and be resumed when they are back. So what was answered is kept beside the record.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ from fedgeom.deploy.jobs import Job
 from fedgeom.engines.flower.commands import poll_seconds
 from fedgeom.engines.flower.engine import FlowerEngine, Grid
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
-from fedgeom.engines.run import converse
-from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Event, Sites
+from fedgeom.federation.conversation import Event
 from fedgeom.federation.record import RunRecord
-from fedgeom.federation.transcript import Transcript
+from fedgeom.federation.session import Session
 from fedgeom.storage import locked, make_private_folder
 
 
@@ -34,7 +31,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
         job.run_folder,
         {
             "method": method.name,
-            "parameters": method.parameters(),
+            "parameters": method.terms(),
             "seed": job.file.seed,
             "engine": "flower",
             "sites": {name: {} for name in job.names},
@@ -42,28 +39,22 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
         },
         resume=True,
     )
+    transcript = job.run_folder / "transcript.bin"
+    session = Session(method, job.run, job.file.seed, folder.roster(), record, transcript)
     try:
         engine = reach_sites(folder, job, grid, record.event)
-        transcript = Transcript(engine, job.run_folder / "transcript.bin")
-    except Exception as error:
-        record.finish("failed", str(error))
+    except BaseException as error:
+        session.break_off(error)
         raise
-    sites = Sites(transcript, run=job.run, method=method.name, seed=job.file.seed, roster=folder.roster())
-    left_out = LeftOut(sites, record.event)
-    sites.listeners.append(left_out)
-    try:
-        converse(method, sites, record)
-    except TooFewSitesError:
-        transcript.forgive(left_out.names)  # whoever resumes the run does so because the lost sites are back
-        raise
-    record.finish()
+    session.hold(engine)
+    session.close()
 
 
 def reach_sites(folder: CoordinatorFolder, job: Job, grid: Grid, watch: Callable[[Event], None]) -> FlowerEngine:
     """Wait for the job's sites and return the engine that carries questions to them."""
     insecure = folder.config().insecure
     names_of = Introductions(grid, folder.roster()) if insecure else names_by_key(folder.node_keys())
-    nodes = gather(grid, names_of, job.names, wait=job.file.wait, min_sites=job.file.least, watch=watch)
+    nodes = gather(grid, names_of, job.names, wait=job.file.wait, min_sites=job.file.min_sites, watch=watch)
     return FlowerEngine(
         grid,
         nodes,
@@ -72,25 +63,3 @@ def reach_sites(folder: CoordinatorFolder, job: Job, grid: Grid, watch: Callable
         look=lambda: connected(grid, names_of),
         poll=poll_seconds(len(nodes)),
     )
-
-
-class LeftOut:
-    """Listens for sites which answered, but whose answer a method could not use, and reports them as lost."""
-
-    def __init__(self, sites: Sites, tell: Callable[[Event], None]):
-        self._sites, self._tell = sites, tell
-        self._gone: set[str] = set()
-        self._told: set[str] = set()
-
-    @property
-    def names(self) -> set[str]:
-        """The sites that were left out; those that gave no answer, or refused, are not among them."""
-        return set(self._sites.lost) - self._gone
-
-    def __call__(self, event: Event) -> None:
-        """Take note of an event."""
-        if event.state == "lost" and event.site not in self._told:
-            self._gone.add(event.site)
-        for name in self.names - self._told:
-            self._told.add(name)
-            self._tell(Event(event.step, event.kind, name, "lost", self._sites.lost[name]))

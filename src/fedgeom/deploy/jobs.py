@@ -61,10 +61,10 @@ def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
         )
     if len(set(names)) < len(names):
         raise InputError(f"{federation}: a site is named twice under [[sites]]: {', '.join(sorted(names))}")
-    if len(names) < max(file.least, 2):
+    if len(names) < max(file.min_sites, 2):
         raise InputError(
             f"{federation}: {len(names)} sites may take part ({', '.join(names) or 'none'}), but "
-            f"{max(file.least, 2)} are needed; admit more (fedgeom coordinator admit NAME.pub) or lower `least`"
+            f"{max(file.min_sites, 2)} are needed; admit more (fedgeom coordinator admit NAME.pub) or lower `min_sites`"
         )
     path = _new_folder(folder, federation.stem)
     write_file(path / "federation.toml", federation.read_bytes())

@@ -3,24 +3,17 @@
 The real method runs in this process, with the site's own rows and some *phantom* sites whose rows are the
 site's own, a little shaken: so sizes are realistic. Nothing is sent and nothing is written.
 
-Some methods show single rows to others, such as the corners of hulls. Only the method knows which. So its package may
-have a module ``preview`` with a function ``corners(site, question)``, which gets the site's data and each question that
-the rehearsal put to it, and returns a `ShownRows` for each class, or nothing for questions that show no row. It is
-found by its place, beside the module of the method's class, whoever wrote the method.
+Some methods show single rows to others, such as the corners of hulls: these say so (`Method.rows_shown`).
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data, reveals
@@ -28,9 +21,11 @@ from fedgeom.deploy.federation_file import FederationFile, build_method, read_fe
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.conversation import Lost, Sites
-from fedgeom.federation.messages import Question, decode, unpack
+from fedgeom.federation.conversation import Lost
+from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.method import Method
+from fedgeom.federation.session import Session
+from fedgeom.federation.shown_rows import ShownRows
 
 SHAKE = 0.05
 """Phantom rows differ from the site's own by about this share of each column's spread."""
@@ -47,34 +42,6 @@ class OutgoingMessage:
     reveals: str
 
 
-class ShownRows(Protocol):
-    """How many rows of a class others would learn: what the function ``corners`` of a method returns."""
-
-    @property
-    def label(self) -> str:
-        """The class, in the site's own words."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows the class has."""
-
-    @property
-    def corners(self) -> int:
-        """How many of them others learn."""
-
-    @property
-    def share(self) -> float:
-        """The share of the class's rows."""
-
-    @property
-    def points(self) -> npt.NDArray[np.float64]:
-        """All rows of the class, in the plane, (rows, 2)."""
-
-    @property
-    def sent(self) -> npt.NDArray[np.float64]:
-        """What the coordinator learns of them, (corners, 2)."""
-
-
 @dataclass(frozen=True)
 class Preview:
     """What a rehearsal showed."""
@@ -84,7 +51,7 @@ class Preview:
     phantoms: int
     messages: list[OutgoingMessage]
     corners: list[ShownRows]
-    """The rows that others would learn, where the method can tell (see the module)."""
+    """The rows that others would learn, where the method shows any."""
     refusals: list[str]
     """Why the site would refuse."""
     broke_off: str = ""
@@ -94,12 +61,12 @@ class Preview:
 def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, seed: int = 0) -> Preview:
     """Rehearse a federation file at a site; ``sites`` is how many sites are assumed in all."""
     config, plan = folder.config(), read_federation(federation)
-    method, policy = build_method(federation, plan), config.policy.policy()
+    method, policy = build_method(federation, plan), config.policy
     refusals = _refusals(folder, plan)
     count = sites if sites is not None else _usual_number(folder, plan)
-    if count < max(policy.smallest_cohort, 2):
+    if count < max(policy.min_cohort, 2):
         raise InputError(
-            f"{count} sites were assumed, but the site's policy asks for at least {policy.smallest_cohort}; give "
+            f"{count} sites were assumed, but the site's policy asks for at least {policy.min_cohort}; give "
             "--sites with a larger number"
         )
     own = read_data(folder)
@@ -108,10 +75,10 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     policy = msgspec.structs.replace(policy, methods=())  # show also what it would refuse
     engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=policy), own.name)
     run = b"preview " * 4
-    engine.inner.check(run, method.parameters())
+    engine.inner.check(run)
     broke_off = ""
     try:
-        method.conduct(Sites(engine, run=run, method=method.name, seed=plan.seed, roster=engine.inner.roster))
+        Session(method, run, plan.seed, engine.inner.roster).hold(engine)
     except FedgeomError as error:
         broke_off = str(error)
     return Preview(
@@ -143,7 +110,7 @@ def _usual_number(folder: SiteFolder, plan: FederationFile) -> int:
     """Guess how many sites there will be: those of the file, else those of the roster."""
     config = folder.config()
     pinned = len(folder.roster()) if (folder.path / config.roster).is_file() else 0
-    return max(len(plan.sites) or pinned, config.policy.smallest_cohort, 2)
+    return max(len(plan.sites) or pinned, config.policy.min_cohort, 2)
 
 
 def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
@@ -180,24 +147,10 @@ def _outgoing(request: bytes, reply: bytes) -> OutgoingMessage:
 
 
 def rows_shown(method: Method, own: SiteData, heard: list[tuple[bytes, bytes]]) -> list[ShownRows]:
-    """Return what the last question that shows rows would show of the site's own, if the method can tell."""
-    tell = _hook(method)
-    if tell is None:
-        return []
+    """Return what the last question that shows rows would show of the site's own."""
     shown: list[ShownRows] = []
     known = method.site.understands()
     for request, _ in heard:
         frame = unpack(request)
-        shown = tell(own, decode(frame.body, known[frame.kind])) or shown
+        shown = method.rows_shown(own, decode(frame.body, known[frame.kind])) or shown
     return shown
-
-
-def _hook(method: Method) -> Callable[[SiteData, Question], list[ShownRows]] | None:
-    """Find the function ``corners`` in the module ``preview`` of the method's package, if there is one."""
-    package = type(method).__module__.rpartition(".")[0]
-    if not package or importlib.util.find_spec(f"{package}.preview") is None:
-        return None
-    found: Callable[[SiteData, Question], list[ShownRows]] | None = getattr(
-        importlib.import_module(f"{package}.preview"), "corners", None
-    )
-    return found

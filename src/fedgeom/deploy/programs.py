@@ -22,8 +22,8 @@ BUNDLE = Path(__file__).with_name("flower_app")
 
 AHEAD = (
     "fedgeom.deploy.answering",
-    "fedgeom.data.files",
-    "fedgeom.methods.hulls.plain",  # scikit-learn: 2.5 s
+    "fedgeom.data.readers",
+    "fedgeom.methods.hulls.fitting",  # scikit-learn: 2.5 s
 )
 """What answers import late."""
 
@@ -65,7 +65,8 @@ def conduct_job(name: str, grid: Grid) -> None:
 
 def import_ahead() -> None:
     """Import what every answer needs, once, before processes are forked."""
-    from fedgeom.methods import METHODS, method_class
+    from fedgeom.federation.method import METHODS
+    from fedgeom.methods.catalogue import method_class
 
     for name in AHEAD:
         importlib.import_module(name)

@@ -17,25 +17,6 @@ from fedgeom.federation.policy import Policy
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
 
-class SitePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The ``[policy]`` block of site.toml."""
-
-    smallest_cohort: int = 3
-    threshold: float = 2 / 3
-    largest_message: int = 64 * 2**20
-    methods: list[str] = []
-    runs_per_day: Annotated[int, msgspec.Meta(ge=0)] = 20
-
-    def policy(self) -> Policy:
-        """Return what a site checks at each question."""
-        return Policy(
-            smallest_cohort=self.smallest_cohort,
-            threshold=self.threshold,
-            largest_message=self.largest_message,
-            methods=tuple(self.methods),
-        )
-
-
 class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What site.toml says."""
 
@@ -48,7 +29,7 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
-    policy: SitePolicy = SitePolicy()
+    policy: Policy = Policy()
 
 
 class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,12 +52,29 @@ certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
 
 [policy]                       # what this site insists on; the coordinator cannot loosen it
-smallest_cohort = 3            # take part only in sums over at least so many sites
-threshold = 0.667              # so large a share of the sites must agree before anything is unmasked
-largest_message = 67108864     # bytes
-methods = []                   # the methods to answer, such as ["hulls"]; empty: all
-runs_per_day = 20
-"""
+{policy}"""
+
+
+POLICY_NOTES = {
+    "min_cohort": "take part only in sums over at least so many sites",
+    "threshold": "so large a share of the sites must agree before anything is unmasked",
+    "max_message_bytes": "the largest message to read or write",
+    "methods": 'the methods to answer, such as ["hulls"]; empty: all',
+    "runs_per_day": "in how many runs to take part in 24 hours",
+}
+"""What site.toml says beside each setting of the policy."""
+
+
+def policy_lines(policy: Policy) -> str:
+    """Write a policy as the lines of a TOML table, each with a note."""
+    lines = []
+    for name in Policy.__struct_fields__:
+        value = getattr(policy, name)
+        text = (
+            f"{name} = {quote(value) if isinstance(value, str) else list(value) if name == 'methods' else value}"
+        )
+        lines.append(f"{text:<30} # {POLICY_NOTES[name]}\n")
+    return "".join(lines)
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,7 @@ class SiteFolder:
                 label=quote(label),
                 coordinator=quote(coordinator),
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
+                policy=policy_lines(Policy()),
             )
             write_text(folder.config_file, text)
         folder.new_node_key(name)

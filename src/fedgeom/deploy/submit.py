@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
+from fedgeom.federation.record import Status, read_status, write_status
 from fedgeom.storage import is_locked, write_file
 
 POLL_SECONDS = 0.3
@@ -77,30 +77,6 @@ class Follower:
         whole = data[: data.rfind(b"\n") + 1]
         self._at += len(whole)
         return anew, [msgspec.json.decode(line, type=Event) for line in whole.splitlines()]
-
-
-class Status(msgspec.Struct, frozen=True):
-    """What status.json says."""
-
-    state: str = "submitted"
-    detail: str = ""
-    time: str = ""
-
-
-def read_status(run_folder: Path) -> Status:
-    """Read how a run stands; a file that is just being written counts as not there."""
-    try:
-        return msgspec.json.decode((run_folder / "status.json").read_bytes(), type=Status)
-    except (OSError, msgspec.DecodeError):
-        return Status()
-
-
-def write_status(run_folder: Path, state: str, detail: str) -> None:
-    """Say how a run stands on behalf of a process that can no longer do so."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    run_folder.mkdir(parents=True, exist_ok=True)
-    text = msgspec.json.format(msgspec.json.encode(Status(state, detail, now)))
-    (run_folder / "status.json").write_bytes(text + b"\n")
 
 
 def ignored_keys(file: FederationFile) -> list[str]:
