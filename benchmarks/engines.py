@@ -143,7 +143,7 @@ class Watch:
 
 def embedded(n: int, columns: int) -> tuple[dict[str, float], bytes]:
     """Measure the embedded engine: the best of three runs, and the model."""
-    policy = fedgeom.Policy(smallest_cohort=2)
+    policy = fedgeom.Policy(min_cohort=2)
     best: dict[str, float] = {}
     for _ in range(3):
         watch = Watch()
@@ -173,7 +173,7 @@ def federation(n: int, pace: Pace) -> Iterator[Federation]:
             with Federation(Path(folder), make_sites(n, 2)) as there:
                 for site in there.sites.values():
                     text = site.config_file.read_text(encoding="utf-8")
-                    site.config_file.write_text(text.replace("smallest_cohort = 3", "smallest_cohort = 2"))
+                    site.config_file.write_text(text.replace("min_cohort = 3", "min_cohort = 2"))
                 there.start_coordinator(seconds=600)
                 try:
                     connect(there, nodes)

@@ -113,7 +113,7 @@ def test_another_protocol_version(anna, monkeypatch):
 
 
 def test_too_large_a_question(anna):
-    edit(anna, "largest_message = 67108864", "largest_message = 100")
+    edit(anna, "max_message_bytes = 67108864", "max_message_bytes = 100")
     with pytest.raises(DecodeError, match="the limit is 100"):
         answer(anna, hello(), None)
 
