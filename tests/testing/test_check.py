@@ -90,11 +90,15 @@ class TalkativeSite(MomentsSite):
 
 
 class CarelessSite(MomentsSite):
-    """Fails at a model file that is none."""
+    """Fails at a model that it does not expect."""
+
+    expected: ClassVar[dict[bytes, int]] = {}
 
     def answer(self, question: Any) -> Any:
         if isinstance(question, TakeModel):
-            question.model.index(b"fedgeom-model/1")
+            if not self.expected:
+                self.expected[question.model] = 1
+            self.expected[question.model] += 1
         return super().answer(question)
 
 
