@@ -165,7 +165,9 @@ def test_fewer_sites_than_the_method_needs_are_named() -> None:
         hidden_sum(cohort)
 
 
-@pytest.mark.parametrize("vector", [np.zeros(5, np.uint64), np.zeros(3 * ROWS * COLUMNS), np.zeros((2, 9), np.uint64)])
+@pytest.mark.parametrize(
+    "vector", [np.zeros(5, np.uint64), np.zeros(3 * ROWS * COLUMNS), np.zeros((2, 9), np.uint64)]
+)
 def test_a_site_that_sends_no_fitting_matrix_is_left_out(vector: np.ndarray) -> None:
     cohort, engine = start(4)
     deliver, count = engine.deliver, itertools.count()

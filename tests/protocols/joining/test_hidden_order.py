@@ -77,7 +77,9 @@ def memories(recorder: Recorder) -> tuple[JoiningMemory, ...]:
 
 def true_order(recorder: Recorder, run: bytes) -> tuple[str, ...]:
     engine = recorder.engine
-    blocks = {name: engine.runners[name].restore(run, engine.memories[name]).joining.block for name in engine.names}
+    blocks = {
+        name: engine.runners[name].restore(run, engine.memories[name]).joining.block for name in engine.names
+    }
     return tuple(sorted(blocks, key=blocks.__getitem__))
 
 

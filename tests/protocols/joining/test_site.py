@@ -12,7 +12,15 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import Hello, Letter, Letters, PublicKeys, Share, cohort_seed, holder_numbers
+from fedgeom.protocols.joining.messages import (
+    Hello,
+    Letter,
+    Letters,
+    PublicKeys,
+    Share,
+    cohort_seed,
+    holder_numbers,
+)
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.protocols.lying import ME, Lying, own_mask, replace
 from tests.protocols.summing import ColumnSum, make_sites
@@ -338,4 +346,3 @@ def test_the_order_is_not_told_before_it_is_settled() -> None:
     lie = Lying().hello().share()
     with pytest.raises(ProtocolError, match="not settled yet"):
         _ = lie.as_site(ME).joining.block
-

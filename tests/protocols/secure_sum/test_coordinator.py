@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 
-from fedgeom.crypto.keys import exchange_public, new_exchange_secret
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
+from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.coordinator import Joined
@@ -315,9 +314,7 @@ def with_answers(cohort: Joined, change: Callable[[str, object], object], kind: 
 
 
 def total_of(cohort: Joined) -> Total:
-    return secure_sum(
-        cohort, 0, SumColumn(), modulus=2**61 - 1, length=7, participants=cohort.names, min_sites=2
-    )
+    return secure_sum(cohort, 0, SumColumn(), modulus=2**61 - 1, length=7, participants=cohort.names, min_sites=2)
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,9 @@ def test_requests_that_are_no_questions_are_refused() -> None:
     runner, memory = lie.engine.runners[ME], lie.memories[ME]
     good: dict[str, Any] = {"rounds": 2, "terms": lie.method.terms()}
     hello = msgspec.msgpack.encode(good)
-    assert unpack(runner.answer(pack_body(lie.run, "column-sum", "join.hello", hello), memory)[0]).kind == "join.keys"
+    assert (
+        unpack(runner.answer(pack_body(lie.run, "column-sum", "join.hello", hello), memory)[0]).kind == "join.keys"
+    )
     for method, kind, body in [
         ("column-sum", "join.unknown", b"\x80"),
         ("column-sum", "join.hello", msgspec.msgpack.encode(good | {"more": 1})),
@@ -263,7 +265,11 @@ def test_requests_that_are_no_questions_are_refused() -> None:
         ("column-sum", "join.hello", msgspec.msgpack.encode(good | {"seed": 0.5})),
         ("column-sum", "join.hello", msgspec.msgpack.encode(good | {"terms": good["terms"] | {"epsilon": [1]}})),
         ("column-sum", "join.hello", msgspec.msgpack.encode(good | {"terms": {"a": {"b": {"c": 1}}}})),
-        ("column-sum", "join.hello", msgspec.msgpack.encode(good | {"terms": dict.fromkeys(map(str, range(101)))})),
+        (
+            "column-sum",
+            "join.hello",
+            msgspec.msgpack.encode(good | {"terms": dict.fromkeys(map(str, range(101)))}),
+        ),
         ("hulls", "join.hello", hello),
     ]:
         reply, kept = runner.answer(pack_body(lie.run, method, kind, body), memory)
@@ -308,5 +314,3 @@ def test_every_question_at_every_moment_is_answered_or_refused() -> None:
                 if isinstance(answer, MaskedVector):
                     vectors.add(answer.vector.data)
     assert len(vectors) == 1
-
-

@@ -36,7 +36,9 @@ def test_sums_over_different_parts_follow_each_other() -> None:
     cohort = joined(sites, rounds=3).joined
     columns = {site.name: site.X[:, 0].astype(np.uint64) for site in data}
     for round, participants in enumerate([cohort.names[:4], cohort.names[4:], cohort.names[2:6]]):
-        assert np.array_equal(partial(cohort, participants, round).vector, sum(columns[name] for name in participants))
+        assert np.array_equal(
+            partial(cohort, participants, round).vector, sum(columns[name] for name in participants)
+        )
 
 
 def test_a_summed_site_and_a_witness_may_be_lost() -> None:
