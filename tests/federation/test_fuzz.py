@@ -64,7 +64,7 @@ def kinds_of_questions() -> set[str]:
 
 
 FREE = {
-    "join.hello", "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.take", "xclp.weigh",
+    "join.hello", "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.read-model", "xclp.weigh",
     "train.begin", "train.open", "train.finish", "shrunk.settle",
 }  # fmt: skip
 """What a coordinator may say as it likes: the terms of a run, the models it sends, what sites receive in the end."""

@@ -16,7 +16,7 @@ from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.handing_out import HandedMemory, HandedModel, hand_out
+from fedgeom.protocols.handing_out import hand_out
 from fedgeom.protocols.names import LabelNames, NamesMemory, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import SecureMemory, SummingSite
@@ -25,23 +25,19 @@ from tests.unlisted import unlisted
 
 class NamingMemory(SecureMemory, kw_only=True):
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
-    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
 
 
 class NamingSite(SummingSite[NamingMemory]):
     memory_type: ClassVar[type[Memory]] = NamingMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, HandedModel)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
 
     @classmethod
     def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return ()
 
     def result(self) -> dict[str, Any]:
-        model = self.handed.model  # type: ignore[attr-defined]
+        model = self.handed.model
         return {} if model is None else {"names": list(model.names)}
-
-    def model_file(self) -> bytes:
-        return bytes(self.memory.handed.model)
 
 
 @dataclass(frozen=True, repr=False)

@@ -53,8 +53,8 @@ def naming_run() -> Lying:
     return lie.hello().share()
 
 
-def with_weights(weights: np.ndarray, names: object = ("no", "yes"), method: str = "naming") -> bytes:
-    return model_file.to_bytes(method, {"weights": weights}, {"names": names})
+def with_weights(weights: np.ndarray, names: object = ("no", "yes")) -> bytes:
+    return model_file.to_bytes("naming", {"weights": weights}, {"names": names})
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,6 @@ def with_weights(weights: np.ndarray, names: object = ("no", "yes"), method: str
         b"",
         b"no model",
         MODEL.to_bytes()[:-1],
-        with_weights(np.eye(2), method="moments"),
         model_file.to_bytes("naming", {}, {"names": ["no"]}),
         model_file.to_bytes("naming", {"weights": np.eye(2)}, {}),
         with_weights(np.eye(3)),  # of three columns

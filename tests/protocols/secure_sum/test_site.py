@@ -22,11 +22,12 @@ from tests.protocols.summing import make_sites
 # --- tickets ---------------------------------------------------------------------------------------------------
 
 
-def test_a_sum_before_joining_is_refused() -> None:
+def test_whatever_comes_before_joining_is_refused() -> None:
     lie = Lying()
-    lie.refused(ME, lie.column(ME), "before the site joined")
+    lie.refused(ME, lie.column(ME), "asked before it joined")
     lie.hello()
-    lie.refused(ME, lie.column(ME), "before the site joined")
+    for early in (lie.column(ME), Confirm(round=0, alive=lie.names, dropped=()), lie.unmask({})):
+        lie.refused(ME, early, "asked before it joined")
 
 
 @pytest.mark.parametrize("round", [2, 63, 2**40])
