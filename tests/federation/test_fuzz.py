@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedgeom
+import fedgeom.methods
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError, FedgeomError, TooFewSitesError
 from fedgeom.federation.conversation import Lost, Sites

@@ -99,7 +99,10 @@ def test_what_fits_is_kept_as_its_type_says(given_: dict[str, Any], kept: Any) -
         ({"rate": False}, "rate=False given; wanted a number"),
         ({"rule": "three"}, "rule='three' given; wanted one of 'one', 'two'"),
         ({"rule": 1}, "rule=1 given; wanted one of 'one', 'two'"),
-        ({"classes": ("a",)}, "wanted a list of texts that are one line each and all different, 2 of them or more or None"),
+        (
+            {"classes": ("a",)},
+            "wanted a list of texts that are one line each and all different, 2 of them or more or None",
+        ),
         ({"classes": ("a", "a")}, "all different"),
         ({"classes": ("a", "")}, "one line each"),
         ({"classes": ("a", "b\nc")}, "one line each"),
