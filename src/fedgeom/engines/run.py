@@ -76,9 +76,13 @@ def run(
     finally:
         if store is not None:
             store.release()
-    results = carrier.results(number, models=log is not None)
-    if log is not None:
-        log.sites(results)
+    try:
+        results = carrier.results(number, models=log is not None)
+        if log is not None:
+            log.sites(results)
+    except BaseException as error:
+        session.break_off(error)
+        raise
     session.close()
     if store is not None:
         store.forget()

@@ -52,6 +52,8 @@ class Registry(Mapping[str, Any]):
         return {point.name: point for point in entry_points(group=self.group)}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
         return self.find(name)
 
     def __iter__(self) -> Iterator[str]:

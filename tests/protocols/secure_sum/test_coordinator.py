@@ -12,17 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 
-from fedgeom.crypto.keys import exchange_public, new_exchange_secret
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
+from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.cohort import Cohort, Hello, PublicKeys, SecureMemory, join, threshold
-from fedgeom.protocols.secure_sum import MaskedVector, UnmaskShares, own_key, pair_key, secure_sum
+from fedgeom.protocols.joining.coordinator import Joined
+from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
+from fedgeom.protocols.secure_sum.messages import MaskedVector, UnmaskShares
+from fedgeom.protocols.site import SecureMemory
 from tests.protocols.summing import (
     ColumnSum,
-    GiveColumn,
+    SumColumn,
     column_sum,
+    joined,
+    killer,
     make_sites,
     plain_sum,
     record,
@@ -31,7 +35,7 @@ from tests.protocols.summing import (
 )
 
 MODULI = [2**10, 1009, 2**32, 2**61 - 1, 2**62 + 2**61 + 3, 2**63 - 25, 2**63, 2**64]
-PAIR = Policy(smallest_cohort=2)
+PAIR = Policy(min_cohort=2)
 STEPS = [
     ("join.hello", 1),
     ("join.share", 1),
@@ -42,25 +46,6 @@ STEPS = [
     ("sum.confirm", 2),
     ("sum.unmask", 2),
 ]
-
-
-def killer(plan: dict[str, tuple[str, int]], *, for_good: bool = True) -> Callable[[str, bytes], str | None]:
-    """Lose each named site at the n-th question of a kind, and from then on (or for that question only)."""
-    counts: dict[tuple[str, str], int] = defaultdict(int)
-    dead: set[str] = set()
-
-    def interfere(name: str, request: bytes) -> str | None:
-        kind = unpack(request).kind
-        counts[name, kind] += 1
-        if name in dead:
-            return "still gone"
-        if name in plan and plan[name] == (kind, counts[name, kind]):
-            if for_good:
-                dead.add(name)
-            return f"killed at {kind}"
-        return None
-
-    return interfere
 
 
 @pytest.mark.parametrize("n", range(2, 13))
@@ -103,14 +88,14 @@ def test_sixty_sites_on_a_ring_lattice_sum_exactly_though_some_vanish() -> None:
     (total,) = column_sum(sites, modulus=2**61 - 1)
     assert set(total.sites) == {site.name for site in data} - {data[3].name, data[20].name}
     assert (total.vector == plain_sum(data, total.sites, 2**61 - 1)).all()
-    assert len(remembered(engine, data[0].name).peers) == 48
+    assert len(remembered(engine, data[0].name).joining.peers) == 48
 
 
 def test_sites_and_coordinator_agree_on_the_neighbours() -> None:
     sites, engine = start(make_sites(60))
-    cohort = join(sites, rounds=1)
+    cohort = joined(sites)
     for name in cohort.names:
-        assert remembered(engine, name).peers == cohort.peers[name]
+        assert remembered(engine, name).joining.peers == cohort.joined.peers[name]
 
 
 @pytest.mark.parametrize(("kind", "time"), STEPS)
@@ -168,13 +153,13 @@ def test_below_the_threshold_the_run_aborts_and_no_mask_can_be_removed(kind: str
     assert all(name in str(caught.value) for name in lost)
     assert "Nothing was revealed" in str(caught.value)
     for holders in shares_by_secret(recorder.answers(UnmaskShares)).values():
-        assert len(holders) < threshold(5)
+        assert len(holders) < Policy().holders_needed(5)
 
 
-def test_below_the_policys_smallest_cohort_nobody_helps() -> None:
+def test_below_the_policys_min_cohort_nobody_helps() -> None:
     data = make_sites(5)
     lost = {data[0].name: ("test.column", 1)}
-    sites, recorder = record(data, policy=Policy(smallest_cohort=5), interfere=killer(lost))
+    sites, recorder = record(data, policy=Policy(min_cohort=5), interfere=killer(lost))
     with pytest.raises(TooFewSitesError, match="asks for at least 5"):
         column_sum(sites, modulus=1009)
     assert not recorder.answers(UnmaskShares)
@@ -190,11 +175,9 @@ def test_a_cohort_below_the_policy_never_starts() -> None:
 def test_fewer_survivors_than_the_method_needs_abort_before_unmasking() -> None:
     data = make_sites(4)
     sites, recorder = record(data, interfere=killer({data[0].name: ("test.column", 1)}))
-    cohort = join(sites, rounds=1)
+    cohort = joined(sites, min_sites=4)
     with pytest.raises(TooFewSitesError, match="with their masked vectors, 4 are needed"):
-        secure_sum(
-            cohort, 0, lambda t: GiveColumn(ticket=t), modulus=1009, length=7, among=cohort.names, smallest=4
-        )
+        cohort.sum_elements(SumColumn(), modulus=1009, length=7)
     assert not recorder.answers(UnmaskShares)
 
 
@@ -208,18 +191,12 @@ def test_nobody_ever_gives_both_kinds_of_shares_of_one_site_in_a_round(kind: str
         assert name in answer.self_shares
 
 
-def test_a_threshold_is_more_than_half_and_at_least_two() -> None:
-    assert [threshold(n) for n in range(2, 10)] == [2, 2, 3, 4, 4, 5, 6, 6]
-    assert all(2 * threshold(n, 0.500001) > n for n in range(2, 60))
-    assert threshold(10, 1.0) == 10
-
-
 def test_a_site_lives_as_bytes_between_two_questions() -> None:
     sites, engine = start(make_sites(3))
     built: list[int] = []
-    for host in engine.hosts.values():
-        wake = host.wake
-        host.wake = lambda run, memory, wake=wake: built.append(1) or wake(run, memory)  # type: ignore[method-assign]
+    for runner in engine.runners.values():
+        restore = runner.restore
+        runner.restore = lambda run, memory, restore=restore: built.append(1) or restore(run, memory)  # type: ignore[method-assign]
     column_sum(sites, modulus=1009, rounds=2)
     assert len(built) == 3 * len(STEPS)  # a new site for each question
     assert all(type(memory) is bytes for memory in engine.memories.values())
@@ -285,53 +262,38 @@ def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector() -> None:
     column_sum(sites, modulus=2**64)
     name = data[0].name
     changed = SiteData(name, data[0].X + 1, data[0].y)
-    host, memory = recorder.engine.hosts[name], recorder.engine.memories[name]
-    host._data = lambda: changed
-    (request,) = [r for n, r, _ in recorder.seen if n == name and unpack(r).kind == GiveColumn.kind]
-    reply, _ = host.answer(request, memory)
+    runner, memory = recorder.engine.runners[name], recorder.engine.memories[name]
+    runner._data = lambda: changed
+    (request,) = [r for n, r, _ in recorder.seen if n == name and unpack(r).kind == SumColumn.kind]
+    reply, _ = runner.answer(request, memory)
     assert unpack(reply).kind == "refusal"
     assert b"has changed since it was first sent" in reply
 
 
-def test_mask_keys_belong_to_one_question_one_run_and_one_pair() -> None:
-    a, b = new_exchange_secret(), new_exchange_secret()
-    to_a, to_b = exchange_public(a), exchange_public(b)
-    run, asked, other = bytes(32), b"\x01" * 32, b"\x02" * 32
-    assert pair_key(a, to_b, run, asked, "x", "y") == pair_key(b, to_a, run, asked, "y", "x")
-    keys = {
-        own_key(a, asked),
-        own_key(a, other),
-        own_key(b, asked),
-        pair_key(a, to_b, run, asked, "x", "y"),
-        pair_key(a, to_b, run, other, "x", "y"),
-        pair_key(a, to_b, other, asked, "x", "y"),
-        pair_key(a, to_b, run, asked, "x", "z"),
-    }
-    assert len(keys) == 7
-    assert not keys & {a, b}
+HELLO = Hello(rounds=2, terms=ColumnSum(rounds=2).terms())
 
 
 def test_a_run_whose_memory_was_lost_has_other_keys() -> None:
     data = make_sites(3)
     sites, engine = start(data)
-    before = sites.ask(Hello(rounds=2), expect=PublicKeys)
-    again = sites.ask(Hello(rounds=2), expect=PublicKeys)
+    before = sites.ask(HELLO, expect=PublicKeys)
+    again = sites.ask(HELLO, expect=PublicKeys)
     assert dict(before) == dict(again)
     engine.memories.clear()
-    after = sites.ask(Hello(rounds=2), expect=PublicKeys)
+    after = sites.ask(HELLO, expect=PublicKeys)
     for name in before:
         assert before[name].letters != after[name].letters
         assert not set(before[name].masks) & set(after[name].masks)
         assert not set(before[name].seals) & set(after[name].seals)
 
 
-def joined(n: int = 4) -> tuple[Cohort, list[SiteData]]:
+def together(n: int = 4) -> tuple[Joined, list[SiteData]]:
     data = make_sites(n)
     sites, _ = start(data, policy=PAIR)
-    return join(sites, rounds=1), data
+    return joined(sites).joined, data
 
 
-def with_answers(cohort: Cohort, change: Callable[[str, object], object], kind: str) -> Cohort:
+def with_answers(cohort: Joined, change: Callable[[str, object], object], kind: str) -> Joined:
     """Let a lying site change its answers of one kind."""
     deliver = cohort.sites._engine.deliver
 
@@ -351,10 +313,8 @@ def with_answers(cohort: Cohort, change: Callable[[str, object], object], kind: 
     return cohort
 
 
-def total_of(cohort: Cohort) -> object:
-    return secure_sum(
-        cohort, 0, lambda t: GiveColumn(ticket=t), modulus=2**61 - 1, length=7, among=cohort.names, smallest=2
-    )
+def total_of(cohort: Joined) -> Total:
+    return secure_sum(cohort, 0, SumColumn(), modulus=2**61 - 1, length=7, participants=cohort.names, min_sites=2)
 
 
 @pytest.mark.parametrize(
@@ -369,9 +329,10 @@ def total_of(cohort: Cohort) -> object:
     ],
 )
 def test_a_site_that_sends_no_ring_elements_is_left_out(vector: dict[str, object]) -> None:
-    cohort, data = joined()
+    cohort, data = together()
     total = total_of(with_answers(cohort, lambda name, old: {"vector": vector}, "sum.masked"))
     assert total.sites == ("s0000", "s0002", "s0003")
+    assert set(cohort.sites.lost) == {"s0001"}
     assert (total.vector == plain_sum(data, total.sites, 2**61 - 1)).all()
 
 
@@ -379,16 +340,9 @@ def test_a_wrong_share_stops_the_run_instead_of_spoiling_the_sum() -> None:
     def spoil(name: str, old: dict) -> dict:
         return old | {"self_shares": {owner: bytes(33) for owner in old["self_shares"]}}
 
-    cohort, _ = joined(2)  # so that every share is needed
+    cohort, _ = together(2)  # so that every share is needed
     with pytest.raises(ProtocolError, match=r"do not (fit|belong)"):
         total_of(with_answers(cohort, spoil, "sum.shares"))
-
-
-def test_sites_with_other_columns_are_named() -> None:
-    data = [*make_sites(3), SiteData("wide", np.zeros((7, 2)), np.zeros(7))]
-    sites, _ = start(data)
-    with pytest.raises(InputError, match="most have 1, but site 'wide' has 2"):
-        join(sites, rounds=1)
 
 
 def test_what_the_ledger_says_of_a_masked_vector_is_its_real_size() -> None:
@@ -409,5 +363,5 @@ def test_secure_memory_survives_as_bytes() -> None:
 
 def test_the_frame_of_another_method_is_refused() -> None:
     _, engine = start(make_sites(3))
-    reply, _ = engine.hosts["s0000"].answer(pack(bytes(32), ColumnSum.name + "x", Hello(rounds=1)), None)
+    reply, _ = engine.runners["s0000"].answer(pack(bytes(32), ColumnSum.name + "x", Hello(rounds=1)), None)
     assert unpack(reply).kind == "refusal"

@@ -10,44 +10,46 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import decode, encode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.secure_sum import Confirmation, Total, Unmask, UnmaskShares, Witness, secure_sum
-from tests.protocols.summing import ColumnSum, GiveColumn, make_sites, start
+from fedgeom.protocols.joining.coordinator import Joined
+from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
+from fedgeom.protocols.secure_sum.messages import Confirmation, Unmask, UnmaskShares, Witness
+from tests.protocols.summing import ColumnSum, SumColumn, joined, make_sites, start
 
 
-def partial(cohort: Cohort, among: tuple[str, ...], round: int = 0) -> Total:
-    ask = lambda ticket: GiveColumn(ticket=ticket)  # noqa: E731
-    return secure_sum(cohort, round, ask, modulus=2**64, length=7, among=among)
+def partial(cohort: Joined, participants: tuple[str, ...], round: int = 0) -> Total:
+    return secure_sum(cohort, round, SumColumn(), modulus=2**64, length=7, participants=participants)
 
 
 @pytest.mark.parametrize("size", [3, 4, 5, 8])
 def test_a_sum_over_some_sites_is_exact(size: int) -> None:
     data = make_sites(8)
     sites, _ = start(data)
-    cohort = join(sites, rounds=1)
-    among = cohort.names[:size]
-    wanted = sum(site.X[:, 0].astype(np.uint64) for site in data if site.name in among)
-    assert np.array_equal(partial(cohort, among).vector, wanted)
+    cohort = joined(sites).joined
+    participants = cohort.names[:size]
+    wanted = sum(site.X[:, 0].astype(np.uint64) for site in data if site.name in participants)
+    assert np.array_equal(partial(cohort, participants).vector, wanted)
 
 
 def test_sums_over_different_parts_follow_each_other() -> None:
     data = make_sites(8)
     sites, _ = start(data)
-    cohort = join(sites, rounds=3)
+    cohort = joined(sites, rounds=3).joined
     columns = {site.name: site.X[:, 0].astype(np.uint64) for site in data}
-    for round, among in enumerate([cohort.names[:4], cohort.names[4:], cohort.names[2:6]]):
-        assert np.array_equal(partial(cohort, among, round).vector, sum(columns[name] for name in among))
+    for round, participants in enumerate([cohort.names[:4], cohort.names[4:], cohort.names[2:6]]):
+        assert np.array_equal(
+            partial(cohort, participants, round).vector, sum(columns[name] for name in participants)
+        )
 
 
 def test_a_summed_site_and_a_witness_may_be_lost() -> None:
     data = make_sites(9)
     gone: set[str] = set()
     sites, _ = start(data, interfere=lambda name, request: "gone" if name in gone else None)
-    cohort = join(sites, rounds=1)
-    among = cohort.names[:5]
-    gone |= {among[0], cohort.names[-1]}
-    total = partial(cohort, among)
-    assert total.sites == among[1:]
+    cohort = joined(sites).joined
+    participants = cohort.names[:5]
+    gone |= {participants[0], cohort.names[-1]}
+    total = partial(cohort, participants)
+    assert total.sites == participants[1:]
     wanted = sum(site.X[:, 0].astype(np.uint64) for site in data if site.name in total.sites)
     assert np.array_equal(total.vector, wanted)
 
@@ -56,7 +58,7 @@ def test_too_few_witnesses_reveal_nothing() -> None:
     data = make_sites(9)
     gone: set[str] = set()
     sites, _ = start(data, interfere=lambda name, request: "gone" if name in gone else None)
-    cohort = join(sites, rounds=1)
+    cohort = joined(sites).joined
     gone |= set(cohort.names[4:])
     with pytest.raises(TooFewSitesError, match="Nothing was revealed"):
         partial(cohort, cohort.names[:4])
@@ -64,7 +66,7 @@ def test_too_few_witnesses_reveal_nothing() -> None:
 
 def test_two_sites_are_too_few_to_hide_in() -> None:
     sites, _ = start(make_sites(8))
-    cohort = join(sites, rounds=1)
+    cohort = joined(sites).joined
     with pytest.raises(TooFewSitesError, match="asks for at least 3"):
         partial(cohort, cohort.names[:2])
 
@@ -93,7 +95,7 @@ def seen_witness(sites: Sites, engine: object) -> Witness:
         return deliver(requests)
 
     engine.deliver = listen  # type: ignore[attr-defined]
-    cohort = join(sites, rounds=2)
+    cohort = joined(sites, rounds=2).joined
     partial(cohort, cohort.names[:4])
     return seen[0]
 
@@ -106,7 +108,7 @@ def test_a_witness_signs_one_list_a_round_and_stays_a_witness() -> None:
     fewer = honest.alive[:-1]
     lie = msgspec.structs.replace(honest, alive=fewer, dropped=honest.alive[-1:])
     assert "another list" in coordinator.ask("s0007", lie, Confirmation)
-    lie = msgspec.structs.replace(honest, about=bytes(32))
+    lie = msgspec.structs.replace(honest, question_hash=bytes(32))
     assert "another sum" in coordinator.ask("s0007", lie, Confirmation)
     lie = msgspec.structs.replace(honest, participants=honest.participants[:3], alive=honest.alive[:3])
     assert "another sum" in coordinator.ask("s0007", lie, Confirmation)
@@ -118,9 +120,9 @@ def test_a_witness_signs_one_list_a_round_and_stays_a_witness() -> None:
     assert "not the list" in coordinator.ask("s0007", unmask, UnmaskShares)
 
 
-def test_a_site_with_few_peers_among_the_summed_refuses() -> None:
-    sites, _ = start(make_sites(200), policy=Policy(smallest_cohort=10))
-    cohort = join(sites, rounds=1)
+def test_a_site_with_few__the_summed_refuses() -> None:
+    sites, _ = start(make_sites(200), policy=Policy(min_cohort=10))
+    cohort = joined(sites).joined
     name = cohort.names[0]
     strangers = [other for other in cohort.names if other not in cohort.peers[name]][1:40]
     assert len(strangers) > 20
@@ -132,9 +134,9 @@ def test_a_site_with_few_peers_among_the_summed_refuses() -> None:
 def test_a_spoilt_witness_question_is_refused() -> None:
     sites, engine = start(make_sites(8))
     honest = seen_witness(sites, engine)
-    host = engine.hosts["s0007"]
+    runner = engine.runners["s0007"]
     for change in ({"alive": ()}, {"alive": ("s0007",)}, {"dropped": honest.alive}):
         spoilt = msgspec.structs.replace(honest, **change)
-        answer, _ = host.answer(pack(sites.run, ColumnSum.name, spoilt), engine.memories["s0007"])
+        answer, _ = runner.answer(pack(sites.run, ColumnSum.name, spoilt), engine.memories["s0007"])
         assert unpack(answer).kind == "refusal"
     assert len(encode(honest)) < 100_000

@@ -14,17 +14,10 @@ from scipy.stats import binomtest, chisquare
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.cohort import (
-    Letters,
-    PublicKeys,
-    SecureMemory,
-    cohort_seed,
-    heralds_of,
-    holder_numbers,
-    join,
-)
-from fedgeom.protocols.secure_sum import Confirmation, MaskedVector, UnmaskShares
-from tests.protocols.summing import Recorder, column_sum, make_sites, record, remembered, start
+from fedgeom.protocols.joining.messages import Letters, PublicKeys, cohort_seed, heralds_of, holder_numbers
+from fedgeom.protocols.joining.site import JoiningMemory
+from fedgeom.protocols.secure_sum.messages import Confirmation, MaskedVector, UnmaskShares
+from tests.protocols.summing import Recorder, column_sum, joined, make_sites, record, remembered, start
 
 RUNS = {3: 300, 4: 300}
 SIGNIFICANCE = 1e-6
@@ -40,7 +33,7 @@ class View:
     seen: tuple[tuple[str, bytes, bytes], ...]
     truth: tuple[str, ...]
     """The sites by block."""
-    memories: tuple[SecureMemory, ...]
+    memories: tuple[JoiningMemory, ...]
 
     def first(self, kind: type) -> dict[str, object]:
         """Return each site's first answer of a kind."""
@@ -78,13 +71,15 @@ def views(n: int) -> tuple[View, ...]:
     return tuple(found)
 
 
-def memories(recorder: Recorder) -> tuple[SecureMemory, ...]:
-    return tuple(remembered(recorder.engine, name) for name in recorder.names)
+def memories(recorder: Recorder) -> tuple[JoiningMemory, ...]:
+    return tuple(remembered(recorder.engine, name).joining for name in recorder.names)
 
 
 def true_order(recorder: Recorder, run: bytes) -> tuple[str, ...]:
     engine = recorder.engine
-    blocks = {name: engine.hosts[name].wake(run, engine.memories[name]).block for name in engine.names}
+    blocks = {
+        name: engine.runners[name].restore(run, engine.memories[name]).joining.block for name in engine.names
+    }
     return tuple(sorted(blocks, key=blocks.__getitem__))
 
 
@@ -202,7 +197,7 @@ def test_all_letters_and_all_answers_of_a_step_have_the_same_length(n: int) -> N
 
 def test_with_many_sites_the_heralds_letters_differ_only_by_public_neighbourhood() -> None:
     sites, engine = start(make_sites(52))
-    cohort = join(sites, rounds=1)
+    cohort = joined(sites).joined
     heralds = set(heralds_of(list(cohort.numbers())))
     lengths: dict[tuple[bool, bool], set[int]] = {}
     for recipient, mail in cohort.mail.items():
@@ -225,4 +220,4 @@ def test_losing_all_but_the_needed_sites_while_joining_leaves_a_secret() -> None
         )
         (total,) = column_sum(sites, modulus=1009)
         assert len(total.sites) == 4
-        assert len({remembered(engine, name).order for name in total.sites}) == 1
+        assert len({remembered(engine, name).joining.order for name in total.sites}) == 1
