@@ -83,6 +83,7 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     own = {}
     for at, site in enumerate(ordered):
         found: dict[str, Any] = {"model": models[int(cluster[at])].flat(), "centre": centre, "spread": spread}
+        found["classes"] = list(names)
         if method.augment:
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found
