@@ -82,6 +82,14 @@ def test_secure_equals_plain_whatever_the_settings(settings: dict[str, Any]) -> 
     assert_run_is_plain(fedgeom.Hulls(**settings), blobs(4, 3, spread=0.3), seed=3)
 
 
+def test_settings_from_numpy_make_the_same_run() -> None:
+    sites = blobs(3, 2, rows=10)
+    given = fedgeom.Hulls(epsilon=np.float64(0.1), n_classes=np.int64(2), as_published=np.bool_(False))
+    assert_run_is_plain(given, sites)
+    same = fedgeom.Hulls(epsilon=0.1, n_classes=2)
+    assert fedgeom.run(given, sites).model.to_bytes() == fedgeom.run(same, sites).model.to_bytes()
+
+
 @pytest.mark.parametrize("name", ["olsson", "poincare-cifar10", "poincare-fashion", "paul15"])
 def test_secure_equals_plain_on_the_built_in_discs(name: str) -> None:
     sites, method = stored(name), fedgeom.Hulls(min_rows=1)
