@@ -45,6 +45,11 @@ def hold(method: Method, sites: Sequence[SiteData], *, seed: int = 0, policy: Po
     return Held(method.conduct(talk), talk, engine)
 
 
+def fresh(method: Method, data: SiteData) -> Any:
+    """Return a site that has been asked nothing yet."""
+    return EmbeddedEngine(method, [data]).runners[data.name].restore(RUN, None)
+
+
 class Lying:
     """An engine under which the coordinator's questions of one kind are changed on their way.
 

@@ -20,7 +20,7 @@ from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
 from fedgeom.methods.hulls.site import HullMemory, check_disc
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.protocols.joining.messages import Hello
-from tests.methods.coordinators import RUN, hold, lie, refusals, stamped
+from tests.methods.coordinators import RUN, fresh, hold, lie, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own
 
@@ -50,10 +50,8 @@ def test_each_site_has_the_model_in_its_own_words(embedding: Any) -> None:
 
 
 def test_before_it_has_the_model_a_site_has_nothing() -> None:
-    engine = hold(fedgeom.Hulls(), blobs(3, 2)).engine
-    fresh = engine.runners["site-1"].restore(RUN, None)
-    assert fresh.model_file() == b""
-    assert fresh.result() == {}
+    site = fresh(fedgeom.Hulls(), blobs(3, 2)[0])
+    assert (site.result(), site.model_file()) == ({}, b"")
 
 
 def test_what_a_site_learns_is_how_well_the_model_fits_its_rows() -> None:
