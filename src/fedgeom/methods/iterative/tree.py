@@ -99,7 +99,9 @@ class Tree(dict[str, Any]):
         for name in sorted(self):
             value = self[name]
             if SEPARATOR in name:
-                raise InputError(f"the name {name!r} has a {SEPARATOR!r} in it, which separates branches: rename it")
+                raise InputError(
+                    f"the name {name!r} has a {SEPARATOR!r} in it, which separates branches: rename it"
+                )
             if isinstance(value, Tree):
                 found |= {f"{name}{SEPARATOR}{path}": leaf for path, leaf in value.leaves().items()}
             else:
@@ -136,6 +138,13 @@ class Tree(dict[str, Any]):
         """Say whether another tree has the same paths and shapes."""
         mine, theirs = self.leaves(), other.leaves()
         return mine.keys() == theirs.keys() and all(np.shape(mine[p]) == np.shape(theirs[p]) for p in mine)
+
+    def same_dtypes(self, other: Tree) -> bool:
+        """Say whether another tree that fits has the same dtypes."""
+        theirs = other.leaves()
+        return all(
+            np.asarray(leaf).dtype == np.asarray(theirs[path]).dtype for path, leaf in self.leaves().items()
+        )
 
     def copy(self) -> Tree:
         """Return a tree with copies of the arrays."""

@@ -67,12 +67,12 @@ class Logistic(Learner):
         w = shape.flat()
         if effort.solver == "exact":
             return shape.like(self._solve(shape, w, X, y, terms))
-        views = shape.like(w)  # they change with w
+        views = shape.map(lambda leaf: np.asarray(leaf, np.float64)).like(w)  # they change with w
         for at in effort.batches(rows, rng):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
             gradient = self._gradient(views, X[at], y[at], rows).flat()
             w -= effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
-        return views
+        return shape.like(w)
 
     def _solve(self, shape: Tree, w: Vector, X: Floats, y: Classes, terms: FlatObjective) -> Vector:
         def value_and_gradient(at: Vector) -> tuple[float, Vector]:
