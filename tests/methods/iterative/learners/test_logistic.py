@@ -6,12 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from fedgeom.methods.iterative.vectors import Layout
 from sklearn.linear_model import LogisticRegression
 
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Effort, Logistic, Objective
 from fedgeom.methods.iterative.learners import learner_named, register
-from fedgeom.methods.iterative.vectors import Layout
 
 
 def drawn(classes: int, rows: int = 60, columns: int = 3, seed: int = 0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedgeom.methods.iterative.vectors import Layout
 
 import fedgeom
 from fedgeom.errors import InputError
@@ -20,7 +21,6 @@ from fedgeom.methods.iterative import (
 )
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.plain import simulate
-from fedgeom.methods.iterative.vectors import Layout
 from tests.methods.iterative.making import unlike, whole
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
