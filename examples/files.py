@@ -23,6 +23,6 @@ with tempfile.TemporaryDirectory() as scratch:
     page = write_page(folder / "run")
 
     model = fedgeom.load_model(folder / "run" / "model.safetensors")
-    mine = model.named(run.local["site-1"]["names"], sites[0].X)
+    mine = model.for_site(run.local["site-1"])
     print("first rows of site-1:", *mine.predict(sites[0].X[:5]))
     print("kept:", *sorted(path.name for path in page.parent.iterdir()))

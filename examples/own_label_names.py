@@ -16,5 +16,5 @@ for group in range(run.model.classes):
     print(f"class {group}: {' = '.join(names)}")
 
 mine, test = wines.train[2], wines.test[2]
-model = run.model.named(run.local["Basel"]["names"], mine.X)
+model = run.model.for_site(run.local["Basel"])
 print("Basel's first test rows:", ", ".join(model.predict(test.X)[:4]))

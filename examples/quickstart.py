@@ -7,7 +7,7 @@ tumours = load_set("breast-cancer", n_sites=4)
 run = fedgeom.run(fedgeom.Hulls(embedding="discriminant"), tumours.train, seed=0)
 
 for mine, test in zip(tumours.train, tumours.test, strict=True):
-    model = run.model.named(run.local[mine.name]["names"], mine.X)
+    model = run.model.for_site(run.local[mine.name])
     print(f"{mine.name}: {(model.predict(test.X) == test.y).mean():.3f} of {len(test)} test rows are right")
 
 print(run.ledger)

@@ -20,14 +20,14 @@ def test_defaults_and_values(tmp_path):
     file = written(
         tmp_path,
         'seed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n'
-        "[policy]\nsmallest_cohort = 4\n" + SITE + 'columns = ["u"]\n',
+        "[policy]\nmin_cohort = 4\n" + SITE + 'columns = ["u"]\n',
     )
     (tmp_path / "a.csv").write_text("u,v,y\n1,2,p\n3,4,q\n")
     plan = read_federation(file)
     method = build_method(file, plan)
     assert (plan.method, plan.seed, plan.holdout) == ("hulls", 3, 0.0)
     assert (method.epsilon, method.trim, method.n_classes) == (1.0, 0.1, 3)
-    assert build_policy(file, plan).smallest_cohort == 4
+    assert build_policy(file, plan).min_cohort == 4
     (site,) = read_sites(file, plan)
     assert (site.name, site.columns) == ("a", ("u",))
 
@@ -57,9 +57,9 @@ def test_no_policy_is_the_default(tmp_path):
         ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1"),
         (
             "[policy]\nsmallest = 3\n" + SITE,
-            r"\[policy\] has the unknown key 'smallest'; known are smallest_cohort",
+            r"\[policy\] has the unknown key 'smallest'; known are min_cohort",
         ),
-        ("[policy]\nsmallest_cohort = 1\n" + SITE, "use ≥ 2"),
+        ("[policy]\nmin_cohort = 1\n" + SITE, "use ≥ 2"),
         (SITE, "no label column is named for 'a.csv'"),
         ('label = "y"\n' + SITE, "does not exist"),
     ],
