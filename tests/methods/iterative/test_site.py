@@ -16,6 +16,7 @@ from fedgeom.methods.iterative.conversation import Group
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
 from fedgeom.methods.iterative.tree import from_wire, to_wire
+from fedgeom.protocols.cohort import join
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
 from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
@@ -122,6 +123,8 @@ def test_no_training_before_the_scale_is_known():
     row = FedAvg(secure=False, **SHORT)
     asking, _ = asking_of(row, SITES)
     asking.ask(Hello(rounds=1, terms=row.terms()), expect=PublicKeys).need(4, "keys")
+    assert "asked before it joined" in refusal(asking, question())
+    join(asking, row)
     assert "before it was told the classes" in refusal(asking, question())
 
 
