@@ -13,7 +13,7 @@ SAY = {
     "quickstart.py": "test rows are right",
     "own_label_names.py": "Grignolino = G = leicht",
     "files.py": "report.html",
-    "own_row.py": "the coordinator saw sums only",
+    "own_algorithm.py": "the coordinator saw sums only",
 }
 
 
