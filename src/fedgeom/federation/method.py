@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.model import Model
-from fedgeom.federation.registry import Registry
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Site
+from fedgeom.registry import Registry
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
