@@ -134,7 +134,8 @@ class SiteResult:
 
 
 BULKY = "rows"
-"""The part of a site's result that is its own table again: in memory only, and inside the site's model file."""
+"""The part of a site's result that is its own table again, where it is one and not a number: in memory only, and inside
+the site's model file."""
 
 
 def write_site_result(folder: str | Path, result: SiteResult, *, private: bool = False) -> None:
@@ -142,7 +143,7 @@ def write_site_result(folder: str | Path, result: SiteResult, *, private: bool =
     inner = Path(folder) / "sites"
     inner.mkdir(parents=True, exist_ok=True)
     stem = file_name(result.site)
-    shown = {key: value for key, value in result.found.items() if key != BULKY}
+    shown = {key: value for key, value in result.found.items() if key != BULKY or np.ndim(value) == 0}
     write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=private)
     if result.model:
         write_file(inner / f"{stem}.safetensors", result.model, private=private)
