@@ -20,14 +20,14 @@ def test_defaults_and_values(tmp_path):
     file = written(
         tmp_path,
         'seed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n'
-        "[policy]\nsmallest_cohort = 4\n" + SITE + 'columns = ["u"]\n',
+        "[policy]\nmin_cohort = 4\n" + SITE + 'columns = ["u"]\n',
     )
     (tmp_path / "a.csv").write_text("u,v,y\n1,2,p\n3,4,q\n")
     plan = read_federation(file)
     method = build_method(file, plan)
     assert (plan.method, plan.seed, plan.holdout) == ("hulls", 3, 0.0)
     assert (method.epsilon, method.trim, method.n_classes) == (1.0, 0.1, 3)
-    assert build_policy(file, plan).smallest_cohort == 4
+    assert build_policy(file, plan).min_cohort == 4
     (site,) = read_sites(file, plan)
     assert (site.name, site.columns) == ("a", ("u",))
 
@@ -53,13 +53,28 @@ def test_no_policy_is_the_default(tmp_path):
         ('seed = "one"\n' + SITE, "Expected `int`"),
         ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
         ("[parameters]\nepsilom = 1\n" + SITE, r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'"),
-        ('[parameters]\nepsilon = "small"\n' + SITE, "Expected `float`"),
-        ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1"),
+        (
+            '[parameters]\nepsilon = "small"\n' + SITE,
+            r"f\.toml: \[parameters\] does not fit: epsilon='small' given",
+        ),
+        ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1(.0)? given; wanted a number above 0"),
+        (
+            'method = "fedavg"\n[parameters]\naggregation = {name = "trimmed", trimm = 0.1}\n' + SITE,
+            "aggregation: 'trimmed' has no setting 'trimm'; it has trim",
+        ),
+        (
+            'method = "fedavg"\n[parameters]\naggregation = "mode"\n' + SITE,
+            "aggregation='mode' is unknown; there are: mean",
+        ),
+        (
+            'method = "fedavg"\n[parameters]\nlearner = "tree"\n' + SITE,
+            "learner='tree' is unknown; there are: logistic",
+        ),
         (
             "[policy]\nsmallest = 3\n" + SITE,
-            r"\[policy\] has the unknown key 'smallest'; known are smallest_cohort",
+            r"\[policy\] has the unknown key 'smallest'; known are min_cohort",
         ),
-        ("[policy]\nsmallest_cohort = 1\n" + SITE, "use ≥ 2"),
+        ("[policy]\nmin_cohort = 1\n" + SITE, "use ≥ 2"),
         (SITE, "no label column is named for 'a.csv'"),
         ('label = "y"\n' + SITE, "does not exist"),
     ],

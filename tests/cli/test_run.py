@@ -1,54 +1,13 @@
-"""The commands, called in this process."""
+"""`fedgeom run`: a federation file in, a folder with record, pictures and page out."""
 
 from __future__ import annotations
 
-import csv
 import json
 
-import pytest
-from typer.testing import CliRunner
-
-from fedgeom import __version__
-from fedgeom.cli import app
-from fedgeom.cli.outcome import kept, new_folder
-from fedgeom.cli.screen import console
-from fedgeom.data.sets import SETS, load_set
-from fedgeom.errors import InputError
-
-runner = CliRunner()
-
-
-def call(*words, code=0, only_results=False):
-    result = runner.invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.output
-    return result.stdout if only_results else result.output
-
-
-@pytest.fixture(scope="module")
-def federation(tmp_path_factory):
-    """A folder with three hospitals' CSV files, columns in different orders, and a federation file."""
-    folder = tmp_path_factory.mktemp("federation")
-    words = [
-        {"benign": "b", "malignant": "m"},
-        {"benign": "gut", "malignant": "böse"},
-        {"benign": "0", "malignant": "1"},
-    ]
-    for at, (site, names) in enumerate(zip(load_set("breast-cancer", n_sites=3).train, words, strict=True)):
-        order = list(range(30)) if at != 1 else list(range(29, -1, -1))
-        with (folder / f"h{at}.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([*(site.columns[i] for i in order), "diagnosis"])
-            writer.writerows([*row[order], names[y]] for row, y in zip(site.X, site.y, strict=True))
-    sites = "".join(f'[[sites]]\nname = "Hospital {at}"\nfile = "h{at}.csv"\n' for at in range(3))
-    text = f'label = "diagnosis"\nholdout = 0.3\n[parameters]\nembedding = "discriminant"\n{sites}'
-    (folder / "study.toml").write_text(text)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def finished(federation):
-    output = call("run", federation / "study.toml", "--out", federation / "runs" / "study")
-    return federation / "runs" / "study-1", output
+import fedgeom
+from fedgeom.engines.run import run
+from fedgeom.federation.record import read_folder
+from tests.cli.calling import call, write_csv
 
 
 def test_run(finished):
@@ -81,52 +40,31 @@ def test_another_method(federation, tmp_path):
     assert "picture" not in output
 
 
-def test_ledger(finished):
-    output = call("ledger", finished[0], "--site", "Hospital 2")
-    assert "What left Hospital 2" in output
-    assert "Hospital 1" not in output
-    entries = json.loads(call("ledger", finished[0], "--json"))
-    assert {entry["site"] for entry in entries} == {"Hospital 0", "Hospital 1", "Hospital 2"}
-    assert "no message of a site 'X'" in call("ledger", finished[0], "--site", "X", code=2)
-    assert "is not a run folder" in call("ledger", finished[0].parent, code=2)
+def test_settings_are_tables_where_they_have_settings(federation, tmp_path):
+    sites = "".join(f'[[sites]]\nname = "h{at}"\nfile = "{federation}/h0.csv"\n' for at in range(3))
+    text = (
+        'method = "fedavg"\nlabel = "diagnosis"\n[parameters]\nrounds = 2\nclasses = ["b", "m"]\n'
+        'aggregation = {name = "trimmed", trim = 0.3}\nschedule = "cosine"\n'
+    )
+    (tmp_path / "t.toml").write_text(text + sites)
+    call("run", tmp_path / "t.toml", "--out", tmp_path / "t")
+    settings = read_folder(tmp_path / "t-1")["config"]["parameters"]
+    assert settings["aggregation"] == {"name": "trimmed", "trim": 0.3}
+    assert settings["schedule"] == "cosine"
+    assert settings["classes"] == ["b", "m"]
 
 
-def test_predict(federation, finished, tmp_path):
-    folder, _ = finished
-    file = federation / "h0.csv"
-    words = ("predict", folder, file, "--label", "diagnosis", "--site", "Hospital 0")
-    assert "agree with 'diagnosis'" in call(*words)
-    rows = list(csv.reader(call(*words, only_results=True).splitlines()))
-    assert rows[0] == ["row", "class", "probability"]
-    assert {row[1] for row in rows[1:]} == {"b", "m"}
-    target = tmp_path / "p.csv"
-    call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
-    assert {line.split(",")[1] for line in target.read_text().splitlines()[1:]} == {"0", "1"}
-    assert "exists" in call("predict", folder, file, "--label", "diagnosis", "--out", target, code=2)
-    assert "hold text" in call("predict", folder, file, code=2)
-    assert "Hospital 9" in call("predict", folder, file, "--label", "diagnosis", "--site", "Hospital 9", code=2)
-
-
-def test_methods_and_data(monkeypatch, tmp_path):
-    output = call("methods")
-    assert "hulls" in output
-    assert "not whose and not their names" in output
-    monkeypatch.setenv("FEDGEOM_DATA", str(tmp_path))
-    output = " ".join(call("data").split())
-    for name in SETS:
-        assert name in output
-    assert "put hipc_tcell_5hospitals.npz" in output
-
-
-def test_version_and_help():
-    assert call("--version").strip() == f"fedgeom {__version__}"
-    assert "demo" in call("--help")
-
-
-def test_errors_are_one_message(tmp_path):
-    output = call("run", tmp_path / "none.toml", code=2)
-    assert "does not exist" in output
-    assert "Traceback" not in output
+def test_the_command_runs_what_the_library_runs(tmp_path):
+    sites = fedgeom.load_set("wine", n_sites=3).train
+    for site in sites:
+        write_csv(tmp_path / f"{site.name}.csv", site, "kind")
+    blocks = "".join(f'[[sites]]\nfile = "{site.name}.csv"\n' for site in sites)
+    (tmp_path / "w.toml").write_text(
+        f'method = "moments"\nseed = 4\nlabel = "kind"\n[parameters]\nspace = "euclidean"\n{blocks}'
+    )
+    call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
+    same = run(fedgeom.Moments(space="euclidean"), sites, seed=4).model
+    assert (tmp_path / "w-1" / "model.safetensors").read_bytes() == same.to_bytes()
 
 
 def test_a_refused_run_leaves_no_folder(federation, tmp_path):
@@ -143,15 +81,34 @@ def test_a_refused_run_leaves_no_folder(federation, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.toml"]
 
 
-def test_new_folder(tmp_path):
-    assert [new_folder(tmp_path / "x").name for _ in range(3)] == ["x-1", "x-2", "x-3"]
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="no folder can be made"):
-        new_folder(tmp_path / "file" / "x")
+def test_resuming(federation, finished, tmp_path):
+    file, folder = federation / "study.toml", finished[0]
+    for words in (("--seed", 1), ("--out", tmp_path / "x")):
+        assert "leave --out and --seed away" in call("run", file, "--resume", folder, *words, code=2)
+    assert "is finished; its model is" in call("run", file, "--resume", folder, code=2)
+    assert "is not a run folder" in call("run", file, "--resume", tmp_path, code=2)
 
 
-def test_interrupted_before_the_run_began(tmp_path):
-    folder = new_folder(tmp_path / "x")
-    with pytest.raises(KeyboardInterrupt), kept(folder, console()):
-        raise KeyboardInterrupt
-    assert not folder.exists()
+def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(federation, tmp_path, monkeypatch):
+    file, out = federation / "study.toml", tmp_path / "run"
+    import fedgeom.engines.embedded as embedded
+
+    deliver = embedded.EmbeddedEngine.deliver
+
+    def stop(self, requests):
+        if any(b"hulls.encode" in request for request in requests.values()):
+            raise KeyboardInterrupt
+        return deliver(self, requests)
+
+    monkeypatch.setattr(embedded.EmbeddedEngine, "deliver", stop)
+    output = call("run", file, "--out", out, "--seed", 3, code=130)
+    assert "Interrupted. What happened so far is in" in output
+    assert f"--resume {out}-1" in output.replace("\n", "")
+    assert read_folder(f"{out}-1")["status"]["state"] == "interrupted"
+    monkeypatch.undo()
+    call("run", file, "--resume", f"{out}-1")
+    call("run", file, "--out", out, "--seed", 3)
+    first, second = ((tmp_path / f"run-{n}" / "model.safetensors").read_bytes() for n in (1, 2))
+    assert first == second
+    assert not (tmp_path / "run-1" / "resume").exists()
+    assert read_folder(f"{out}-1")["config"]["seed"] == 3
