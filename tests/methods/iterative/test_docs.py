@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 
 
 def test_the_example_is_the_one_that_runs():
-    example = (ROOT / "examples" / "own_row.py").read_text(encoding="utf-8")
+    example = (ROOT / "examples" / "own_algorithm.py").read_text(encoding="utf-8")
     assert f"```python\n{example}```" in PAGE
     assert len(example.splitlines()) < 40
 
