@@ -15,10 +15,11 @@ MODULES = {
     "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
-    "fedgeom.protocols.secure_sum": ("secure_sum", "Ticket", "Total"),
-    "fedgeom.protocols.summing_site": ("SummingSite",),
     "fedgeom.protocols.cohort": ("join", "Cohort"),
-    "fedgeom.protocols.secure_site": ("SecureSite",),
+    "fedgeom.protocols.secure_sum.coordinator": ("secure_sum", "Total"),
+    "fedgeom.protocols.secure_sum.messages": ("SumQuestion", "Ticket"),
+    "fedgeom.data.readers": ("register_reader", "Reader"),
+    "fedgeom.methods.iterative": None,
 }
 
 
@@ -26,9 +27,10 @@ def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
     """Return the names to document, in order."""
     if wanted is not None:
         return list(wanted)
-    listed = getattr(module, "__all__", None)
-    if listed is not None:
-        return [name for name in listed if not name.startswith("_")]
+    if "__getattr__" in vars(module):  # names are loaded when they are used
+        return [name for name in dir(module) if not name.startswith("_")]
+    if hasattr(module, "__path__"):  # a package: what it gathers from its modules
+        return [n for n, v in vars(module).items() if inspect.isclass(v) or inspect.isfunction(v)]
     own = getattr(module, "__name__", "")
     return [
         name
