@@ -41,9 +41,9 @@ from tests.deploy.deployment import Federation  # noqa: E402
 
 import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
-from fedgeom.deploy import flower_programs as flower  # noqa: E402
-from fedgeom.deploy import site_signs  # noqa: E402
-from fedgeom.engines.flower.flower_patches import write_guards  # noqa: E402
+from fedgeom.deploy.programs import write_launchers  # noqa: E402
+from fedgeom.engines.flower import commands as flower  # noqa: E402
+from fedgeom.engines.flower import log_lines  # noqa: E402
 from fedgeom.engines.flower.processes import free_port  # noqa: E402
 from fedgeom.federation.conversation import Event  # noqa: E402
 
@@ -95,17 +95,19 @@ import os
 import sys
 
 if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexec")):
-    import fedgeom.deploy.coordinator_app as app
+    import fedgeom.deploy.conducting as conducting
+    import fedgeom.deploy.programs as programs
     import fedgeom.engines.flower.forking as forking
-    import fedgeom.engines.flower.flower_patches as guard
+    import fedgeom.engines.flower.pacing as pacing
+    import fedgeom.engines.flower.patches as patches
 
     os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "{executor}"
     os.environ["FEDGEOM_POLL_SECONDS"] = "{node}"
-    guard.RETRY_SECONDS, guard.AWAKE_SECONDS = {retry}, {awake}
-    app.poll_seconds = lambda sites: {coordinator}
-    forking.AHEAD = tuple(name for name in forking.AHEAD if "hulls" not in name)
+    patches.RETRY_SECONDS, pacing.AWAKE_SECONDS = {retry}, {awake}
+    conducting.poll_seconds = lambda sites: {coordinator}
+    programs.AHEAD = tuple(name for name in programs.AHEAD if "hulls" not in name)
     if not {fork}:
-        forking.fork_answerers = lambda answer, told: False
+        forking.fork_answerers = lambda answer, **options: False
 """
 """What every process of a measured federation does first."""
 
@@ -141,7 +143,7 @@ class Watch:
 
 def embedded(n: int, columns: int) -> tuple[dict[str, float], bytes]:
     """Measure the embedded engine: the best of three runs, and the model."""
-    policy = fedgeom.Policy(smallest_cohort=2)
+    policy = fedgeom.Policy(min_cohort=2)
     best: dict[str, float] = {}
     for _ in range(3):
         watch = Watch()
@@ -171,7 +173,7 @@ def federation(n: int, pace: Pace) -> Iterator[Federation]:
             with Federation(Path(folder), make_sites(n, 2)) as there:
                 for site in there.sites.values():
                     text = site.config_file.read_text(encoding="utf-8")
-                    site.config_file.write_text(text.replace("smallest_cohort = 3", "smallest_cohort = 2"))
+                    site.config_file.write_text(text.replace("min_cohort = 3", "min_cohort = 2"))
                 there.start_coordinator(seconds=600)
                 try:
                     connect(there, nodes)
@@ -200,7 +202,7 @@ def connect(there: Federation, nodes: dict[str, subprocess.Popen[bytes]]) -> Non
             if name not in nodes or nodes[name].poll() is not None:
                 nodes[name] = start_node(there, name)
         time.sleep(1)
-        waiting = [name for name in waiting if site_signs.ACTIVATED not in there.log(name)]
+        waiting = [name for name in waiting if log_lines.ACTIVATED not in there.log(name)]
         if time.monotonic() > end:
             raise RuntimeError(f"{len(waiting)} sites did not connect within {LONGEST:g} s: {', '.join(waiting)}")
 
@@ -213,12 +215,12 @@ def start_node(there: Federation, name: str) -> subprocess.Popen[bytes]:
     command = flower.supernode(
         site.config().coordinator,
         port=free_port(),
-        config={"site": str(site.path)},
+        site=site.path,
         certificate=site.path / "ca.pem",
         key=site.node_key,
     )
     with (site.path / "site.log").open("ab") as log:
-        environment = flower.environment(home, guards=write_guards(home / "guards"), sites=len(there.sites))
+        environment = flower.environment(home, launchers=write_launchers(home), sites=len(there.sites))
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
@@ -424,8 +426,8 @@ that every site gets or gives in a question.
     """\
 Flower's parts look for work at intervals: the node asks the coordinator, its executor asks the node, the node looks
 for the answer, the coordinator looks for answers. On average a message lies half an interval at each of the four: the
-"polling" of the tables. fedgeom shortens these intervals (`fedgeom.engines.flower.programs`), asks soon again for a
-part of a message that was announced and is not there yet (`RETRY_SECONDS` in `fedgeom.engines.flower.flower_patches`),
+"polling" of the tables. fedgeom shortens these intervals (`fedgeom.engines.flower.commands`), asks soon again for a
+part of a message that was announced and is not there yet (`RETRY_SECONDS` in `fedgeom.engines.flower.patches`),
 and forks the process that answers, which spares importing Flower for every question
 (`fedgeom.engines.flower.forking`). Asking soon again shows with four sites and more, where it
 spares waits of one and two seconds; with two, a fifth of a second is noise.

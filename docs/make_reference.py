@@ -15,11 +15,16 @@ MODULES = {
     "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
+    "fedgeom.federation.settings": ("Settings", "Between", "Choice"),
+    "fedgeom.federation.site": ("Site", "Part", "answers"),
     "fedgeom.protocols.cohort": ("join", "Cohort"),
-    "fedgeom.protocols.secure_sum.coordinator": ("secure_sum", "Total"),
+    "fedgeom.protocols.site": ("SummingSite", "Contribution"),
     "fedgeom.protocols.secure_sum.messages": ("SumQuestion", "Ticket"),
-    "fedgeom.data.readers": ("register_reader", "Reader"),
+    "fedgeom.protocols.handing_out": ("hand_out",),
+    "fedgeom.protocols.names": ("agree_on_names",),
     "fedgeom.methods.iterative": None,
+    "fedgeom.data.readers": ("register_reader", "Reader"),
+    "fedgeom.testing": ("check_method", "example_sites"),
 }
 
 
@@ -27,10 +32,11 @@ def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
     """Return the names to document, in order."""
     if wanted is not None:
         return list(wanted)
-    if "__getattr__" in vars(module):  # names are loaded when they are used
-        return [name for name in dir(module) if not name.startswith("_")]
-    if hasattr(module, "__path__"):  # a package: what it gathers from its modules
-        return [n for n, v in vars(module).items() if inspect.isclass(v) or inspect.isfunction(v)]
+    name = getattr(module, "__name__", "")
+    if name == "fedgeom":
+        return [one for one in dir(module) if not one.startswith("_")]
+    if name == "fedgeom.methods.iterative":
+        return sorted(one for one, value in vars(module).items() if inspect.isclass(value))
     own = getattr(module, "__name__", "")
     return [
         name

@@ -6,17 +6,16 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 import fedgeom
-from fedgeom.federation.settings import SHARE
-from fedgeom.methods.iterative import Tree
+from fedgeom.extend import Algorithm, Between, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvgM(fedgeom.Algorithm):
+class FedAvgM(Algorithm):
     """m ← βm + (mean − w), w ← w + m."""
 
     name: ClassVar[str] = "fedavgm"
 
-    beta: Annotated[float, SHARE] = 0.5
+    beta: Annotated[float, Between(0, 1)] = 0.5
     """β: how much of the last step the next one repeats."""
 
     def start(self, model):

@@ -4,9 +4,7 @@ import tempfile
 from pathlib import Path
 
 import fedgeom
-from fedgeom.data.readers import register_reader
-from fedgeom.data.tables import from_columns
-from fedgeom.data.text_tables import read_text
+from fedgeom.extend import from_columns, read_text, register_reader
 
 
 def read_arff(file, label, columns):

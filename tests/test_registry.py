@@ -52,6 +52,9 @@ def test_a_mapping_in_the_order_in_which_things_came(toys, offered):
     assert "kite" in toys
     assert "car" not in toys
     assert toys["ball"] is Thing
+    assert toys.get("car") is None
+    with pytest.raises(KeyError):
+        toys["car"]
     assert dict(toys) == {"ball": Thing, "doll": len, "kite": 7}
 
 

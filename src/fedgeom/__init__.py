@@ -22,7 +22,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from fedgeom.version import __version__ as __version__
 
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",

@@ -62,6 +62,8 @@ class Registry(Mapping[str, Any]):
         return found
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
         return self.find(name)
 
     def __iter__(self) -> Iterator[str]:

@@ -7,6 +7,7 @@ finds the old content or the new one, never half of either.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,12 @@ def write_file(path: str | Path, data: bytes, *, private: bool = False, durable:
             file.flush()
             os.fsync(file.fileno())
     draft.replace(target)
+    if durable and sys.platform != "win32":  # that the name now means the new file has to reach the disk too
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     return target
 
 
@@ -69,6 +76,22 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return str(value)
+
+
+def append_line(path: str | Path, line: bytes, *, private: bool = False) -> None:
+    """Append a line to a file; one that a crash cut off before it spoils itself only.
+
+    A ``private`` file is readable by its owner only; one that was open to others is closed before the line is written.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, PRIVATE_FILE if private else USUAL_FILE)
+    with os.fdopen(handle, "ab+") as file:
+        if private and stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
+            Path(path).chmod(PRIVATE_FILE)
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        cut = end > 0 and file.read(1) != b"\n"
+        file.write((b"\n" if cut else b"") + line + b"\n")
 
 
 def make_private_folder(path: str | Path) -> Path:

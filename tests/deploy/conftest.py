@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fedgeom.crypto.keys import Identity, Roster
-from fedgeom.deploy.certificates import write_private
+from fedgeom.storage import write_file
 from tests.deploy.deployment import Federation, parts
 from tests.deploy.offline import write_offline
 
@@ -27,7 +27,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
     strange = write_offline(root / "strange", root / "attempts", OTHER_VERSION)
     with Federation(root, parts(6, rows=120), environment=offline) as there:
         erik, new = there.sites["erik"], Identity.generate()
-        write_private(erik.identity_file, new.secret)
+        write_file(erik.identity_file, new.secret, private=True)
         Roster({**there.coordinator.roster(), "erik": new.public}).save(erik.path / "roster.json")
         there.start_coordinator()
         for name in there.sites:

@@ -22,11 +22,11 @@ import numpy as np
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy import log_hints as site_signs
 from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.flower import log_lines
 from fedgeom.engines.flower.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 
@@ -34,9 +34,9 @@ COORDINATE = """
 import signal, sys, time
 from pathlib import Path
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.coordinator_process import coordinator
+from fedgeom.deploy.coordinator_process import running_coordinator
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-with coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: print(text, flush=True)):
+with running_coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: print(text, flush=True)):
     print("ready", flush=True)
     while True:
         time.sleep(3600)
@@ -217,7 +217,7 @@ class Federation:
 
     def connected(self, name: str) -> bool:
         """Say whether the coordinator has let a site in since it was last started."""
-        return site_signs.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
+        return log_lines.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         out = self.root / f"{name}.out"

@@ -6,6 +6,7 @@ network, and an empty list says that nobody even tried. Ray, which Flower uses f
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 TEXT = """
@@ -54,7 +55,8 @@ def write_offline(folder: Path, attempts: Path, more: str = "") -> dict[str, str
     """Write the file that cuts processes off; return the environment that makes them read it."""
     folder.mkdir(parents=True)
     (folder / "sitecustomize.py").write_text(TEXT.format(attempts=str(attempts), more=more), encoding="utf-8")
-    return {"PYTHONPATH": str(folder)}
+    path = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]  # what is tested may be on it too
+    return {"PYTHONPATH": os.pathsep.join(path)}
 
 
 def attempts_in(file: Path) -> list[str]:

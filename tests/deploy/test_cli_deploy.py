@@ -11,16 +11,13 @@ from typer.testing import CliRunner
 from fedgeom.cli import app
 from fedgeom.cli.screen import console
 from fedgeom.cli.submit import Display
-from fedgeom.deploy import coordinator_loop as serving
-from fedgeom.deploy import submit
+from fedgeom.deploy import coordinator_loop, submit
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
 from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
-from fedgeom.deploy.journal import held
-from fedgeom.engines.flower.calls import register_nodes
-from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import RunRecord
+from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
 
 runner = CliRunner()
@@ -124,9 +121,9 @@ def flower(monkeypatch, made):
 
     end = ["finished", ""]
     monkeypatch.setattr(submit, "start_flower_run", start_run)
-    monkeypatch.setattr(submit, "flower_call", lambda folder, command: "")
+    monkeypatch.setattr(submit, "stop_flower_run", lambda folder, number: None)
     monkeypatch.setattr(submit, "flower_status", lambda folder, number: "finished:failed")
-    with held(made.path / COORDINATOR_LOCK, "busy"):
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
         yield end
 
 
@@ -175,78 +172,18 @@ def test_the_live_table():
     assert board.lines["bert"].state == "expected"
 
 
-@pytest.fixture
-def refused():
-    """Sites that Flower's register does not take just now."""
-    return set()
-
-
-@pytest.fixture
-def nodes(monkeypatch, made, refused):
-    """Flower's register of nodes: numbers for keys."""
-    calls = []
-
-    def flower_call(folder, command):
-        calls.append(command[2])
-        if command[2] == "list":
-            return '{"nodes": [{"node-id": "1", "status": "online"}, {"node-id": "2", "status": "offline"}]}'
-        if command[2] == "unregister":
-            return ""
-        name = command[command.index("--name") + 1]
-        if name in refused:
-            raise InputError("Flower refused `flwr supernode register`: out of order")
-        return f'{{"success": true, "node-id": {("anna", "bert", "carl").index(name) + 1}}}'
-
-    monkeypatch.setattr("fedgeom.engines.flower.calls.flower_call", flower_call)
-    monkeypatch.setattr(serving, "flower_call", flower_call)
-    return calls
-
-
-def test_nodes_are_registered_once_and_shut_out_when_removed(here, made, nodes):
-    said = []
-    register_nodes(made, said.append)
-    assert said == [f"{name} may connect" for name in ("anna", "bert", "carl")]
-    register_nodes(made, said.append)
-    assert nodes == ["register"] * 3
-    key = made.node_keys()["bert"]
-    made.remove("bert")
-    register_nodes(made, said.append)
-    assert (nodes[-1], said[-1]) == ("unregister", "bert may connect no more")
-    assert made.registered().shut == [key]
-    assert "--new-node-key" in call("coordinator", "admit", "bert/bert.pub", "--folder", "c", code=2)
-
-
-def test_one_node_that_cannot_be_registered_costs_no_other_its_number(made, nodes, refused):
-    refused.add("anna")
-    with pytest.raises(InputError, match="out of order"):
-        register_nodes(made, lambda text: None)
-    assert {name: node.number for name, node in made.registered().nodes.items()} == {"bert": "2", "carl": "3"}
-    refused.clear()
-    register_nodes(made, lambda text: None)
-    assert made.registered().nodes["anna"].number == "1"
-    assert nodes == ["register"] * 4
-
-
-def test_listing_who_is_connected(made, nodes):
-    register_nodes(made, lambda text: None)
-    with held(made.path / COORDINATOR_LOCK, "busy"):
+def test_listing_who_is_connected(made, monkeypatch):
+    made.save_registered(Registered({"anna": Node("k", "1"), "bert": Node("l", "2")}))
+    monkeypatch.setattr(coordinator_loop, "node_states", lambda folder: {"1": "online", "2": "offline"})
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
         shown = call("coordinator", "list", "--folder", "c")
-    for piece in ("anna connected", "bert not connected", "running at 127.0.0.1:8000"):
+    for piece in (
+        "anna connected",
+        "bert not connected",
+        "carl not known to Flower yet",
+        "running at 127.0.0.1:8000",
+    ):
         assert piece in shown
-
-
-def test_who_came_and_went(made):
-    made.save_registered(Registered({"anna": Node("k", "11")}))
-    log = made.path / "coordinator.log"
-    log.write_text(
-        "INFO : [Fleet.ActivateNode] Activated node_id=11\nnothing\n"
-        "INFO : [Fleet.DeactivateNode] Deactivated node_id=11\n"
-        "INFO : [Fleet.ActivateNode] Activated node_id=12\nhalf a li"
-    )
-    said = []
-    at = serving.tell_visitors(made, log, 0, said.append)
-    assert said == ["anna connected", "anna left", "node 12 connected"]
-    assert log.read_bytes()[at:] == b"half a li"
 
 
 def test_starting_refuses_what_cannot_work(here, made):
@@ -258,5 +195,5 @@ def test_starting_refuses_what_cannot_work(here, made):
     assert "ask the coordinator for ca.pem" in call("site", "start", "--folder", "anna", code=2)
     shutil.copy(here / "bert" / "identity.key", here / "anna")
     assert "does not hold 'anna' with this site's identity" in call("site", "start", "--folder", "anna", code=2)
-    with held(made.path / COORDINATOR_LOCK, "busy"):
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
         assert "running already" in call("coordinator", "start", "--folder", "c", code=2)

@@ -15,14 +15,19 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed")
 
+from cryptography.hazmat.primitives import serialization
 from flwr.app import Context, RecordDict
 from flwr.common import serde
 
 import fedgeom
-from fedgeom.deploy.site_app import make_app, read_data
+from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.conducting import conduct
+from fedgeom.deploy.jobs import create_job
+from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.engine import FlowerEngine
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.record import read_folder
 from fedgeom.methods import METHODS
 from tests.deploy.making import make_coordinator, make_sites, small
 
@@ -38,8 +43,11 @@ class EncodedGrid:
         self.replies: dict[str, Any] = {}
 
     def get_nodes(self) -> list[SimpleNamespace]:
-        """Return all nodes, always connected."""
-        return [SimpleNamespace(node_id=node, last_activated_at="") for node in self.folders]
+        """Return all nodes, always connected, with their keys as Flower tells them."""
+        return [
+            SimpleNamespace(node_id=node, status="online", last_activated_at="", public_key=_public_key(folder))
+            for node, folder in self.folders.items()
+        ]
 
     def push_messages(self, messages: Iterable[Any]) -> list[str]:
         """Have every message answered by a ClientApp that knows nothing but folder and context."""
@@ -57,7 +65,7 @@ class EncodedGrid:
         )
         if node in self.contexts:
             context = serde.context_from_proto(self.contexts[node])
-        reply = make_app()(serde.message_from_proto(serde.message_to_proto(message)), context)
+        reply = client_app()(serde.message_from_proto(serde.message_to_proto(message)), context)
         self.contexts[node] = serde.context_to_proto(context)
         self.replies[identifier] = serde.message_from_proto(serde.message_to_proto(reply))
         return identifier
@@ -67,19 +75,49 @@ class EncodedGrid:
         return [self.replies[identifier] for identifier in identifiers]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _public_key(folder: SiteFolder) -> bytes:
+    key = serialization.load_ssh_private_key(folder.node_key.read_bytes(), None).public_key()
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.fixture
+def inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's messages can be made inside its tasks only."""
     from flwr.supercore.task_identity import TaskIdentity
 
-    for part in ("_task_id", "_run_id", "_node_id"):  # Flower's messages can be made inside its tasks only
+    for part in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(TaskIdentity, part, 1)
+
+
+@pytest.mark.usefixtures("inside_a_task")
+@pytest.mark.parametrize("insecure", [False, True])
+def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
+    tmp_path: Path, insecure: bool
+) -> None:
+    """By their keys, or, where there is no TLS, by what they sign; a stranger's node is passed over."""
+    coordinator = make_coordinator(tmp_path / "coordinator", insecure=insecure)
+    folders = make_sites(tmp_path, coordinator, insecure=insecure)
+    data = [read_data(folder) for folder in folders.values()]
+    stranger = SiteFolder.create(tmp_path / "stranger", "stranger", "127.0.0.1:8000", insecure=insecure)
+    grid = EncodedGrid(dict(enumerate([stranger, *folders.values()], 1)))
+    (tmp_path / "study.toml").write_text("seed = 5\nwait = 0\n[parameters]\nepsilon = 0.05\n")
+    job = create_job(coordinator, tmp_path / "study.toml")
+    conduct(coordinator, job, grid)
+    record = read_folder(job.run_folder)
+    assert record["status"]["state"] == "finished"
+    assert {entry.site for entry in record["ledger"]} == set(folders)
+    model = fedgeom.run(fedgeom.Hulls(epsilon=0.05), data, seed=5).model
+    assert (job.run_folder / "model.safetensors").read_bytes() == model.to_bytes()
+
+
+@pytest.mark.usefixtures("inside_a_task")
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     method, coordinator = small(name), make_coordinator(tmp_path / "coordinator")
     folders = make_sites(tmp_path, coordinator)
     nodes = {site: number for number, site in enumerate(folders, 1)}
     grid = EncodedGrid({nodes[site]: folder for site, folder in folders.items()})
-    engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)  # type: ignore[arg-type]
+    engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)
     sites = Sites(engine, run=RUN, method=name, roster=coordinator.roster(), seed=SEED)
     carried = method.conduct(sites)
     embedded = fedgeom.run(

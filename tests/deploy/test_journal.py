@@ -17,11 +17,10 @@ from fedgeom.deploy.journal import (
     Journal,
     Kept,
     LocalEntry,
-    held,
-    is_held,
     sealed,
 )
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import ProtocolError
+from fedgeom.storage import DRAFT
 
 RUN, OTHER = b"r" * 32, b"o" * 32
 
@@ -80,8 +79,19 @@ def test_a_memory_is_private_and_never_half_written(journal, tmp_path):
     (file,) = (tmp_path / "memory").glob("*.bin")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    file.with_suffix(".part").write_bytes(b"half")  # a crash while the next one was written
+    file.with_name(file.name + DRAFT).write_bytes(b"half")  # a crash while the next one was written
     assert journal.newest(RUN).memory == b"secret"
+    journal.keep(RUN, Kept(2, b"next"))
+    assert journal.newest(RUN).memory == b"next"
+
+
+def test_the_ledger_is_private_also_where_an_older_version_left_it_open(journal, tmp_path):
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_bytes(b"")
+    ledger.chmod(0o644)
+    journal.enter(entry())
+    assert stat.S_IMODE(ledger.stat().st_mode) == 0o600
+    assert len(journal.entries()) == 1
 
 
 def test_damage_is_said_not_ignored(journal, tmp_path):
@@ -114,25 +124,29 @@ def test_reading_on(journal, tmp_path):
 
 def test_how_often(journal):
     journal.enter(entry(OTHER, time=time.time() - 25 * 3600))
-    journal.check_often(RUN, 1)
+    journal.check_rate_limit(RUN, 1)
     journal.enter(entry(RUN))
-    journal.check_often(RUN, 1)  # a run that began goes on
+    journal.check_rate_limit(RUN, 1)  # a run that began goes on
     with pytest.raises(ProtocolError, match="1 runs in the last 24 hours; its policy allows 1"):
-        journal.check_often(OTHER, 1)
+        journal.check_rate_limit(OTHER, 1)
     journal.enter(entry(OTHER, answer="refusal", counts=False))
     with pytest.raises(ProtocolError):  # asking again is no way in
-        journal.check_often(OTHER, 1)
+        journal.check_rate_limit(OTHER, 1)
     with pytest.raises(ProtocolError):
-        journal.check_often(b"n" * 32, 0)
+        journal.check_rate_limit(b"n" * 32, 0)
 
 
 def test_old_memories_are_forgotten(journal, tmp_path):
     journal.forget_old()
     journal.keep(RUN, Kept(1, b"x"))
     journal.keep(OTHER, Kept(1, b"y"))
+    draft = tmp_path / "memory" / f"{OTHER.hex()}.bin{DRAFT}"
+    draft.write_bytes(b"half")
     past = time.time() - KEEP_SECONDS - 10
-    os.utime(tmp_path / "memory" / f"{RUN.hex()}.bin", (past, past))
+    for file in (tmp_path / "memory" / f"{RUN.hex()}.bin", draft):
+        os.utime(file, (past, past))
     journal.forget_old()
+    assert not draft.exists()
     assert journal.newest(RUN) == Kept(0, b"")
     assert journal.newest(OTHER) == Kept(1, b"y")
 
@@ -140,7 +154,7 @@ def test_old_memories_are_forgotten(journal, tmp_path):
 def _add_one(folder, times):
     journal = Journal(folder)
     for _ in range(times):
-        with journal.alone():
+        with journal.exclusive():
             kept = journal.newest(RUN)
             time.sleep(0.001)
             journal.keep(RUN, Kept(kept.count + 1, b""))
@@ -156,11 +170,9 @@ def test_processes_take_turns(tmp_path):
     assert Journal(tmp_path).newest(RUN).count == 40
 
 
-def test_locks(tmp_path):
-    lock = tmp_path / "lock"
-    assert not is_held(lock)
-    with held(lock, "busy"):
-        assert is_held(lock)
-        with pytest.raises(InputError, match="it is busy"), held(lock, "it is busy"):
-            pass
-    assert not is_held(lock)
+def test_entries_of_older_ledgers_are_read(tmp_path):
+    old = {"time": 1.0, "run": "00", "method": "hulls", "question": "q", "answer": "a", "received": 1, "sent": 2}
+    (tmp_path / "ledger.jsonl").write_bytes(msgspec.json.encode(old | {"reveals": ""}) + b"\n")
+    (entry,) = Journal(tmp_path).entries()
+    assert entry.counts
+    assert entry.note == ""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.preview import draw, preview, shaken
+from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.preview import perturbed, preview, rows_shown
 from fedgeom.errors import InputError
 from fedgeom.methods import METHODS
 from tests.deploy.making import edit, make_coordinator, make_sites, parameters_of, small
@@ -50,7 +54,6 @@ def test_corners(anna, tmp_path):
         assert c.share == c.corners / c.rows
         nearest = np.linalg.norm(c.sent[:, None] - c.points[None], axis=2).min(axis=1)
         assert nearest.max() < 0.05  # every corner is a row, rounded
-    assert draw(found, anna.path / "preview.png").stat().st_size > 1000
 
 
 def test_a_table_with_a_joint_map(anna, tmp_path):
@@ -61,6 +64,35 @@ def test_a_table_with_a_joint_map(anna, tmp_path):
     assert found.phantoms == 3
     assert "hulls.scatter" in [one.question for one in found.messages]
     assert {c.label for c in found.corners} == {"a", "b"}
+
+
+@pytest.fixture
+def strangers_method(tmp_path, monkeypatch):
+    """A method of another package, which says itself which rows its questions show."""
+    package = tmp_path / "strangers"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "method.py").write_text(
+        "from fedgeom.methods.moments.method import Moments\n\nclass Strange(Moments):\n    pass\n"
+    )
+    (package / "preview.py").write_text(
+        "def corners(site, question):\n"
+        "    return [f'{site.name} {question.kind}'] if question.kind.startswith('join.') else []\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("strangers.method").Strange()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "strangers"]:
+        del sys.modules[name]
+
+
+def test_any_method_can_say_which_rows_its_questions_show(anna, tmp_path, strangers_method, monkeypatch):
+    """Every question is passed on, as the site reads it; the last that shows rows counts."""
+    monkeypatch.setattr("fedgeom.deploy.preview.build_method", lambda file, plan: strangers_method)
+    found = preview(anna, federation(tmp_path, 'method = "moments"\n'))
+    joining = [one.question for one in found.messages if one.question.startswith("join.")]
+    assert len(joining) > 1
+    assert found.corners == [f"anna {joining[-1]}"]
+    assert rows_shown(strangers_method, read_data(anna), []) == []
 
 
 def test_other_methods_have_no_corners(anna, tmp_path):
@@ -106,10 +138,10 @@ def test_data_that_do_not_fit_are_said(anna, tmp_path):
 def test_phantoms_stay_within_the_farthest_row():
     rng = np.random.default_rng(0)
     own = SiteData("anna", rng.normal(size=(50, 3)), np.repeat(["a", "b"], 25))
-    phantom = shaken(own, rng, "phantom-1")
+    phantom = perturbed(own, rng, "phantom-1")
     norms = [np.linalg.norm(site.X, axis=1) for site in (own, phantom)]
     assert norms[1].max() <= norms[0].max() * (1 + 1e-12)
     assert not (phantom.X == own.X).any()
     np.testing.assert_array_equal(phantom.y, own.y)
-    still = shaken(SiteData("z", np.zeros((3, 2)), ["a", "a", "b"]), rng, "p")
+    still = perturbed(SiteData("z", np.zeros((3, 2)), ["a", "a", "b"]), rng, "p")
     assert np.isfinite(still.X).all()

@@ -112,11 +112,11 @@ def list_(folder: Folder = Path()) -> None:
 def start(folder: Folder = Path()) -> None:
     """Carry questions between jobs and sites until stopped."""
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-    from fedgeom.deploy.coordinator_loop import serve
+    from fedgeom.deploy.coordinator_loop import run_coordinator
     from fedgeom.engines.flower.processes import ending_politely
 
     try:
         with ending_politely():
-            serve(CoordinatorFolder(folder.absolute()), say)
+            run_coordinator(CoordinatorFolder(folder.absolute()), say)
     except KeyboardInterrupt:
         say("stopped")

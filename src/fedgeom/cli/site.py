@@ -88,9 +88,9 @@ def preview(
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
-    from fedgeom.deploy.preview import draw
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.report.preview import draw
     from fedgeom.report.tables import size
 
     screen = console()

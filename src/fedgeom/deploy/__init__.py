@@ -1,1 +1,5 @@
-"""Deployments: site and coordinator folders, certificates, jobs, and the Flower programs that run them."""
+"""Deployments: site and coordinator folders, certificates, jobs, and the programs that run them.
+
+What travels, and how, is Flower's business (`fedgeom.engines.flower`); here is who may take part, what a site keeps and
+allows, and how a run is started, followed and resumed.
+"""

@@ -13,7 +13,7 @@ DEFAULT_PORT = 8000
 
 def check_name(name: str) -> str:
     """Return a site's name, or say which names are possible."""
-    if not NAME.match(name):
+    if not NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot be a site's name; wanted letters, digits, '.', '_' and '-', such as 'charite'"
         )

@@ -12,18 +12,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedgeom.storage import write_file
+
 VALID_DAYS = 825
 """How long the TLS certificate lasts; `fedgeom coordinator init --renew` makes a new one under the same
 authority, so that sites need nothing new."""
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read; it never exists with wider permissions."""
-    import os
-
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
 
 
 def _name(common: str) -> x509.Name:
@@ -53,8 +46,8 @@ def make_authority(folder: Path) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA384())
     )
-    write_private(folder / "ca.key", _private_pem(key))
-    (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    write_file(folder / "ca.key", _private_pem(key), private=True)
+    write_file(folder / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def make_server_certificate(folder: Path, hosts: Sequence[str]) -> None:
@@ -82,8 +75,8 @@ def make_server_certificate(folder: Path, hosts: Sequence[str]) -> None:
         )
         .sign(authority_key, hashes.SHA384())
     )
-    write_private(folder / "server.key", _private_pem(key))
-    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    write_file(folder / "server.key", _private_pem(key), private=True)
+    write_file(folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def valid_until(certificate: Path) -> datetime.datetime:
@@ -118,7 +111,7 @@ def make_node_key(folder: Path) -> str:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
-    write_private(folder / "node.key", private)
+    write_file(folder / "node.key", private, private=True)
     return public_line(folder / "node.key")
 
 

@@ -14,6 +14,10 @@ from fedgeom.deploy.addresses import DEFAULT_PORT, check_loopback, check_name
 from fedgeom.deploy.site_folder import PublicLines
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
+from fedgeom.storage import make_private_folder, write_json, write_text
+
+FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
+"""The environment variable that tells programs where the coordinator's folder is."""
 
 
 class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,9 +60,9 @@ class CoordinatorFolder:
             raise InputError(f"{path} is a coordinator's folder already; choose another one")
         if insecure:
             check_loopback(host)
+        make_private_folder(path)
         for inner in ("flower", "jobs", "runs", "nodes"):
-            (path / inner).mkdir(parents=True, exist_ok=True)
-        path.chmod(0o700)
+            make_private_folder(path / inner)
         certificates.make_authority(folder.path)
         Roster({}).save(folder.roster_file)
         flag = str(insecure).lower()
@@ -68,7 +72,7 @@ class CoordinatorFolder:
             f"names = [{', '.join(map(quote, names))}]  # by which sites reach it; in the certificate",
         ]
         text = "\n".join([*lines, f"insecure = {flag}", ""])
-        (path / "coordinator.toml").write_text(text, encoding="utf-8")
+        write_text(path / "coordinator.toml", text)
         folder.renew()
         return folder
 
@@ -126,7 +130,7 @@ class CoordinatorFolder:
                 f"the node key in {file} was shut out when {lines.name!r} was removed, and Flower takes no key "
                 f"twice; the site can make a new one: fedgeom site init --name {lines.name} --new-node-key"
             )
-        (self.path / "nodes" / f"{lines.name}.pub").write_text(lines.node + "\n", encoding="utf-8")
+        write_text(self.node_key_file(lines.name), lines.node + "\n")
         Roster(roster | {lines.name: bytes.fromhex(lines.identity)}).save(self.roster_file)
         return lines
 
@@ -136,7 +140,7 @@ class CoordinatorFolder:
         if roster.pop(name, None) is None:
             raise InputError(f"{name!r} is not in the roster; there are: {', '.join(roster) or 'none'}")
         Roster(roster).save(self.roster_file)
-        (self.path / "nodes" / f"{name}.pub").unlink(missing_ok=True)
+        self.node_key_file(name).unlink(missing_ok=True)
 
     def registered(self) -> Registered:
         """Read which node keys Flower was told of."""
@@ -145,8 +149,11 @@ class CoordinatorFolder:
 
     def save_registered(self, registered: Registered) -> None:
         """Write down which node keys Flower was told of."""
-        file = self.path / "flower" / "registered.json"
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(registered)) + b"\n")
+        write_json(self.path / "flower" / "registered.json", registered)
+
+    def node_key_file(self, name: str) -> Path:
+        """Return where an admitted site's node key is."""
+        return self.path / "nodes" / f"{name}.pub"
 
     def node_keys(self) -> dict[str, str]:
         """Return the node keys of the admitted sites, by name."""

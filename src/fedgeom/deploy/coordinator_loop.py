@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import json
-import re
 import time
 from pathlib import Path
 
 import msgspec
 
 from fedgeom.deploy import certificates
+from fedgeom.deploy.coordinator_calls import node_states, register_nodes
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.coordinator_process import coordinator, is_running
-from fedgeom.engines.flower import programs as flower
-from fedgeom.engines.flower.calls import flower_call, register_nodes
+from fedgeom.deploy.coordinator_process import is_running, running_coordinator
+from fedgeom.engines.flower.log_lines import read_visits
 from fedgeom.engines.flower.processes import Say
 from fedgeom.errors import InputError
 
@@ -22,7 +20,7 @@ LOOK_SECONDS = 2.0
 """How often the coordinator looks for newly admitted sites."""
 
 WARN_DAYS = 60
-CAME_OR_WENT = re.compile(r"\[Fleet\.(Activate|Deactivate)Node\] (?:A|Dea)ctivated node_id=(\d+)")
+"""How long before its end a certificate is spoken of."""
 
 
 class SiteStatus(msgspec.Struct, frozen=True):
@@ -34,12 +32,12 @@ class SiteStatus(msgspec.Struct, frozen=True):
     """connected, not connected, never connected, or why that is not known."""
 
 
-def serve(folder: CoordinatorFolder, say: Say) -> None:
+def run_coordinator(folder: CoordinatorFolder, say: Say) -> None:
     """Run the coordinator until it is stopped."""
     log = folder.path / "coordinator.log"
     seen = log.stat().st_size if log.exists() else 0
-    warn_of_end(folder, say)
-    with coordinator(folder, say) as address:
+    warn_of_expiry(folder, say)
+    with running_coordinator(folder, say) as address:
         say(f"listening at {address}; stop with Ctrl-C")
         if folder.config().insecure:
             say("INSECURE: no TLS, and Flower does not check who connects; on this machine only, for trying out")
@@ -52,25 +50,21 @@ def serve(folder: CoordinatorFolder, say: Say) -> None:
                     register_nodes(folder, say)
                 except InputError as error:  # tried again when the coordinator starts anew
                     say(str(error))
-            seen = tell_visitors(folder, log, seen, say)
+            seen = tell_visits(folder, log, seen, say)
 
 
-def tell_visitors(folder: CoordinatorFolder, log: Path, start: int, say: Say) -> int:
+def tell_visits(folder: CoordinatorFolder, log: Path, start: int, say: Say) -> int:
     """Say who came and went according to Flower's log; return where to read on."""
     with log.open("rb") as file:
         file.seek(start)
-        data = file.read()
-    whole = data[: data.rfind(b"\n") + 1]
+        visits, size = read_visits(file.read())
     names = {node.number: name for name, node in folder.registered().nodes.items() if node.number}
-    for line in whole.decode(errors="replace").splitlines():
-        found = CAME_OR_WENT.search(line)
-        if found:
-            name = names.get(found[2], f"node {found[2]}")
-            say(f"{name} {'connected' if found[1] == 'Activate' else 'left'}")
-    return start + len(whole)
+    for visit in visits:
+        say(f"{names.get(visit.number, f'node {visit.number}')} {'connected' if visit.came else 'left'}")
+    return start + size
 
 
-def warn_of_end(folder: CoordinatorFolder, say: Say) -> None:
+def warn_of_expiry(folder: CoordinatorFolder, say: Say) -> None:
     """Warn when the TLS certificate ends soon."""
     if folder.config().insecure:
         return
@@ -93,9 +87,7 @@ def list_sites(folder: CoordinatorFolder) -> list[SiteStatus]:
 def _states(folder: CoordinatorFolder) -> dict[str, str] | None:
     if not is_running(folder) or folder.config().insecure:
         return None
-    answer = flower_call(folder, flower.list_nodes())
-    nodes = json.loads(answer[answer.index("{") :]).get("nodes", [])
-    numbers = {str(node["node-id"]): str(node["status"]) for node in nodes}
+    numbers = node_states(folder)
     words = {"online": "connected", "offline": "not connected", "registered": "never connected"}
     return {
         name: words.get(numbers.get(node.number, ""), "not connected")

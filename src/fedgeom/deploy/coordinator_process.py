@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fedgeom.deploy.coordinator_calls import coordinator_environment, register_nodes
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.journal import held, is_held
-from fedgeom.engines.flower import programs as flower
-from fedgeom.engines.flower.calls import coordinator_environment, register_nodes
+from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.processes import Say, check_port, running, wait_for_port
+from fedgeom.storage import is_locked, locked
 
 COORDINATOR_LOCK = "coordinator.lock"
 
 
 @contextmanager
-def coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iterator[str]:
+def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iterator[str]:
     """Run the coordinator; yields its address once sites may connect."""
-    flower.need_flower()
+    commands.need_flower()
     config, address = folder.config(), folder.address()
     certificate = None if config.insecure else folder.path / "ca.pem"
-    with held(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
+    with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
         check_port(address)
-        flower.write_connection(folder.path / "flower", address=address, certificate=certificate)
-        command = flower.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
+        commands.write_connection(folder.path / "flower", address=address, certificate=certificate)
+        command = commands.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
         with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:
             wait_for_port(address, process)
             if not config.insecure:
@@ -33,4 +33,4 @@ def coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iter
 
 def is_running(folder: CoordinatorFolder) -> bool:
     """Say whether the coordinator runs on this machine."""
-    return is_held(folder.path / COORDINATOR_LOCK)
+    return is_locked(folder.path / COORDINATOR_LOCK)

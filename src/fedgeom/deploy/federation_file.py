@@ -13,9 +13,9 @@ import msgspec
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.method import Method
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
-from fedgeom.methods import METHODS, method_class
+from fedgeom.methods.catalogue import method_class
 
 T = TypeVar("T")
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -42,7 +42,7 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     columns: str | list[str] | None = None
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
-    least: Annotated[int, msgspec.Meta(ge=2)] = 2
+    min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
     """Submitted jobs only: how many seconds sites may come late."""
@@ -70,11 +70,13 @@ def read_federation(path: str | Path) -> FederationFile:
 def build_method(path: str | Path, federation: FederationFile) -> Method:
     """Return the method with the file's parameters."""
     if federation.method not in METHODS:
-        raise InputError(f"{path}: there is no method {federation.method!r}; there are: {', '.join(METHODS)}")
+        raise InputError(f"{path}: there is no method {federation.method!r}; there are: {METHODS}")
     cls = method_class(federation.method)
-    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    _only_known(path, "[parameters]", federation.parameters, known)
-    return _convert(path, "[parameters]", federation.parameters, cls)
+    _only_known(path, "[parameters]", federation.parameters, [field.name for field in dataclasses.fields(cls)])
+    try:
+        return cls.from_terms(federation.parameters)
+    except InputError as error:
+        raise InputError(f"{path}: [parameters] {error}") from error
 
 
 def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:

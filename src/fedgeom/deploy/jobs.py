@@ -13,11 +13,12 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
+from fedgeom.storage import write_file
 
 NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,80}$")
 
 
-class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept beside the federation file: the run's number, which outlives Flower's runs."""
 
     run: str
@@ -60,31 +61,31 @@ def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
         )
     if len(set(names)) < len(names):
         raise InputError(f"{federation}: a site is named twice under [[sites]]: {', '.join(sorted(names))}")
-    if len(names) < max(file.least, 2):
+    if len(names) < max(file.min_sites, 2):
         raise InputError(
             f"{federation}: {len(names)} sites may take part ({', '.join(names) or 'none'}), but "
-            f"{max(file.least, 2)} are needed; admit more (fedgeom coordinator admit NAME.pub) or lower `least`"
+            f"{max(file.min_sites, 2)} are needed; admit more (fedgeom coordinator admit NAME.pub) or lower `min_sites`"
         )
     path = _new_folder(folder, federation.stem)
-    (path / "federation.toml").write_bytes(federation.read_bytes())
-    (path / "job.json").write_bytes(msgspec.json.encode(Ticket(os.urandom(32).hex(), sorted(names))))
+    write_file(path / "federation.toml", federation.read_bytes())
+    write_file(path / "job.json", msgspec.json.encode(JobFile(os.urandom(32).hex(), sorted(names))))
     return load_job(folder, path.name)
 
 
 def load_job(folder: CoordinatorFolder, name: str) -> Job:
     """Read a job of the coordinator's folder; a name that is no plain name is refused."""
-    if not NAME.match(name):
+    if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is not the name of a job")
     path = folder.path / "jobs" / name
     if not (path / "job.json").is_file():
         raise InputError(f"there is no job {name!r} in {folder.path / 'jobs'}")
-    ticket = msgspec.json.decode((path / "job.json").read_bytes(), type=Ticket)
+    kept = msgspec.json.decode((path / "job.json").read_bytes(), type=JobFile)
     return Job(
         folder=path,
         run_folder=folder.path / "runs" / name,
         file=read_federation(path / "federation.toml"),
-        run=bytes.fromhex(ticket.run),
-        names=tuple(ticket.sites),
+        run=bytes.fromhex(kept.run),
+        names=tuple(kept.sites),
     )
 
 

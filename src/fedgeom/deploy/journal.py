@@ -8,19 +8,16 @@ that follows from the site's identity: others can neither read it nor put one of
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
 from fedgeom.crypto.keys import Identity, fingerprint
 from fedgeom.crypto.letters import seal, unseal
-from fedgeom.deploy.certificates import write_private
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import ProtocolError
+from fedgeom.storage import append_line, locked, make_private_folder, write_file
 
 KEEP_SECONDS = 7 * 24 * 3600
 """How long the memory of an unfinished run is kept."""
@@ -53,28 +50,6 @@ class Kept(msgspec.Struct, frozen=True):
     memory: bytes
 
 
-@contextmanager
-def held(lock: Path, busy: str = "") -> Iterator[None]:
-    """Hold a lock file, which the system releases when the process dies; with ``busy``, do not wait for it."""
-    with lock.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError as error:
-            raise InputError(busy) from error
-        yield
-
-
-def is_held(lock: Path) -> bool:
-    """Say whether a living process holds a lock file."""
-    if not lock.exists():
-        return False
-    try:
-        with held(lock, "held"):
-            return False
-    except InputError:
-        return True
-
-
 class Journal:
     """A site's own files."""
 
@@ -82,10 +57,10 @@ class Journal:
         self._folder = folder / "memory"
         self._ledger = folder / "ledger.jsonl"
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Keep other processes of this site from answering meanwhile: two could use one mask for two questions."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        return held(self._folder / "lock")
+        make_private_folder(self._folder)
+        return locked(self._folder / "lock")
 
     def newest(self, run: bytes, carried: bytes | None = None, identity: Identity | None = None) -> Kept:
         """Return the newer of the copy on disk and the sealed one that Flower carried."""
@@ -99,20 +74,12 @@ class Journal:
 
     def keep(self, run: bytes, kept: Kept) -> None:
         """Write a memory to disk."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        draft = self._file(run).with_suffix(".part")
-        write_private(draft, msgspec.msgpack.encode(kept))
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(self._file(run))
+        make_private_folder(self._folder)
+        write_file(self._file(run), msgspec.msgpack.encode(kept), private=True, durable=True)
 
     def enter(self, entry: LocalEntry) -> None:
         """Append to the site's ledger."""
-        with self._ledger.open("ab+") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(end - 1, 0))
-            cut = end > 0 and file.read(1) != b"\n"  # by a crash; this line must not be lost with that one
-            file.write((b"\n" if cut else b"") + msgspec.json.encode(entry) + b"\n")
+        append_line(self._ledger, msgspec.json.encode(entry), private=True)
 
     def entries(self) -> list[LocalEntry]:
         """Read the site's ledger; a line cut off by a crash is left out."""
@@ -134,7 +101,7 @@ class Journal:
                 continue
         return entries, start + len(whole)
 
-    def check_often(self, run: bytes, runs_per_day: int) -> None:
+    def check_rate_limit(self, run: bytes, runs_per_day: int) -> None:
         """Refuse a new run when the site took part in as many as its policy allows in a day."""
         since = time.time() - 24 * 3600
         recent = {entry.run for entry in self.entries() if entry.time > since and entry.counts}
@@ -146,7 +113,7 @@ class Journal:
     def forget_old(self) -> None:
         """Delete the memories of runs that nobody went on with."""
         if self._folder.is_dir():
-            for file in self._folder.glob("*.bin"):
+            for file in self._folder.glob("*.bin*"):  # with what a crash left half written
                 if file.stat().st_mtime < time.time() - KEEP_SECONDS:
                     file.unlink(missing_ok=True)
 

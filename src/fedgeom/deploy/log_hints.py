@@ -7,24 +7,19 @@ from pathlib import Path
 
 from fedgeom.deploy.journal import LocalEntry
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.flower import log_lines
 from fedgeom.engines.flower.watchdog import DIED
 
 HINTS = {
     DIED: "the process that answered a question died (was memory short?); connecting anew, to be asked again",
-    "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
+    log_lines.FOREIGN_CERTIFICATE: "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
     "the coordinator for its current ca.pem",
-    "code: 2004": "the coordinator does not know this site's node key: it was not admitted, or with another key "
-    "(or the coordinator has only just started: then this passes). Send {name}.pub to the coordinator for: "
+    log_lines.UNKNOWN_NODE: "the coordinator does not know this site's node key: it was not admitted, or with "
+    "another key (or the coordinator has only just started: then this passes). Send {name}.pub to the coordinator for: "
     "fedgeom coordinator admit {name}.pub",
-    "Connection refused": "nothing listens at {coordinator}: is the coordinator running?",
+    log_lines.NOBODY_LISTENS: "nothing listens at {coordinator}: is the coordinator running?",
 }
 """What Flower's messages mean for a steward."""
-
-ACTIVATED = "SuperNode ID"
-"""What Flower writes to the log when it let the node in."""
-
-RETRYING = "Connection attempt failed"
-"""What Flower writes to the log when nobody answers."""
 
 STILL_COUNTED = (
     "the coordinator still counts an earlier process of this site as connected, which passes within a minute "
@@ -33,7 +28,7 @@ STILL_COUNTED = (
 """What the refusal of a node means that was let in before."""
 
 
-class Signs:
+class ConnectionHints:
     """Reads off Flower's log whether a site is connected."""
 
     def __init__(self, log: Path, start: int, coordinator: str):
@@ -48,7 +43,7 @@ class Signs:
             file.seek(self._at)
             text = file.read().decode(errors="replace")
             self._at = file.tell()
-        up, down = text.rfind(ACTIVATED), text.rfind(RETRYING)
+        up, down = text.rfind(log_lines.ACTIVATED), text.rfind(log_lines.RETRYING)
         if up < 0 and down < 0:
             return ""
         state = (
@@ -72,9 +67,9 @@ def explain(folder: SiteFolder, log: Path, start: int) -> str:
     """Say in plain words why a site's connection ended."""
     config = folder.config()
     with log.open("rb") as file:
-        before = ACTIVATED.encode() in file.read(start)
+        before = log_lines.ACTIVATED.encode() in file.read(start)
         text = file.read().decode(errors="replace")
-    if "code: 2004" in text and before:
+    if log_lines.UNKNOWN_NODE in text and before:
         return STILL_COUNTED
     for sign, meaning in HINTS.items():
         if sign in text:

@@ -6,7 +6,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from fedgeom.deploy.site_app import read_data
+from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.processes import Say
 from fedgeom.errors import InputError

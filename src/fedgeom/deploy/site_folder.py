@@ -14,25 +14,7 @@ from fedgeom.deploy.addresses import check_address, check_loopback, check_name
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
-
-
-class SitePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The ``[policy]`` block of site.toml."""
-
-    smallest_cohort: int = 3
-    threshold: float = 2 / 3
-    largest_message: int = 64 * 2**20
-    methods: list[str] = []
-    runs_per_day: Annotated[int, msgspec.Meta(ge=0)] = 20
-
-    def policy(self) -> Policy:
-        """Return what a site checks at each question."""
-        return Policy(
-            smallest_cohort=self.smallest_cohort,
-            threshold=self.threshold,
-            largest_message=self.largest_message,
-            methods=tuple(self.methods),
-        )
+from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
 
 class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,7 +29,7 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
-    policy: SitePolicy = SitePolicy()
+    policy: Policy = Policy()
 
 
 class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -70,12 +52,29 @@ certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
 
 [policy]                       # what this site insists on; the coordinator cannot loosen it
-smallest_cohort = 3            # take part only in sums over at least so many sites
-threshold = 0.667              # so large a share of the sites must agree before anything is unmasked
-largest_message = 67108864     # bytes
-methods = []                   # the methods to answer, such as ["hulls"]; empty: all
-runs_per_day = 20
-"""
+{policy}"""
+
+
+POLICY_NOTES = {
+    "min_cohort": "take part only in sums over at least so many sites",
+    "threshold": "so large a share of the sites must agree before anything is unmasked",
+    "max_message_bytes": "the largest message to read or write",
+    "methods": 'the methods to answer, such as ["hulls"]; empty: all',
+    "runs_per_day": "in how many runs to take part in 24 hours",
+}
+"""What site.toml says beside each setting of the policy."""
+
+
+def policy_lines(policy: Policy) -> str:
+    """Write a policy as the lines of a TOML table, each with a note."""
+    lines = []
+    for name in Policy.__struct_fields__:
+        value = getattr(policy, name)
+        text = (
+            f"{name} = {quote(value) if isinstance(value, str) else list(value) if name == 'methods' else value}"
+        )
+        lines.append(f"{text:<30} # {POLICY_NOTES[name]}\n")
+    return "".join(lines)
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,8 @@ class SiteFolder:
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        certificates.write_private(folder.identity_file, Identity.generate().secret)
+        make_private_folder(path)
+        write_file(folder.identity_file, Identity.generate().secret, private=True)
         if not folder.config_file.exists():
             text = SITE_TOML.format(
                 name=quote(name),
@@ -112,8 +111,9 @@ class SiteFolder:
                 label=quote(label),
                 coordinator=quote(coordinator),
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
+                policy=policy_lines(Policy()),
             )
-            folder.config_file.write_text(text, encoding="utf-8")
+            write_text(folder.config_file, text)
         folder.new_node_key(name)
         return folder
 
@@ -122,7 +122,7 @@ class SiteFolder:
         identity = self.identity().public.hex()
         node = certificates.make_node_key(self.path)
         lines = PublicLines(name=name, identity=identity, node=node)
-        self.public_file(name).write_bytes(msgspec.json.format(msgspec.json.encode(lines)) + b"\n")
+        write_json(self.public_file(name), lines)
 
     def public_file(self, name: str) -> Path:
         """Return where the lines are that go to the coordinator."""

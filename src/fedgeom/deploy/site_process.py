@@ -7,43 +7,44 @@ import sys
 import time
 from pathlib import Path
 
-from fedgeom.deploy.journal import Journal, held
-from fedgeom.deploy.log_hints import Signs, describe, explain
+from fedgeom.deploy.journal import Journal
+from fedgeom.deploy.log_hints import ConnectionHints, describe, explain
+from fedgeom.deploy.programs import write_launchers
 from fedgeom.deploy.site_checks import check_site
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower import programs as flower
-from fedgeom.engines.flower.flower_patches import write_guards
+from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.processes import Say, ending_politely, free_port, running
 from fedgeom.federation.messages import VERSION
+from fedgeom.storage import locked, make_private_folder
 
 
 def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience: float = 5.0) -> None:
     """Run a site until it is stopped; when the connection breaks it is built again."""
-    flower.need_flower()
+    commands.need_flower()
     check_site(folder, say)
-    with held(folder.path / "site.lock", f"the site in {folder.path} is running already"):
+    with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
         _run_site(folder, say, port, patience)
 
 
 def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -> None:
     config, last = folder.config(), ""
     home = folder.path / "flower"
-    home.mkdir(exist_ok=True)
-    guards = write_guards(home / "guards")
+    make_private_folder(home)
+    launchers = write_launchers(home)
     say(f"connecting to {config.coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:
-        environment = flower.environment(home, guards=guards, sites=len(folder.roster()))
-        command = flower.supernode(
+        environment = commands.environment(home, launchers=launchers, sites=len(folder.roster()))
+        command = commands.supernode(
             config.coordinator,
             port=port or free_port(),
-            config={"site": str(folder.path)},
+            site=folder.path,
             certificate=None if config.insecure else folder.path / config.certificate,
             key=None if config.insecure else folder.node_key,
         )
         log = folder.path / "site.log"
         start = log.stat().st_size if log.exists() else 0
         with running(command, environment, log) as process:
-            follow(folder, process, say, Signs(log, start, config.coordinator))
+            follow(folder, process, say, ConnectionHints(log, start, config.coordinator))
         reason = explain(folder, log, start)
         if reason != last:
             say(f"{reason}; trying again every {patience:g} s")
@@ -51,7 +52,9 @@ def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -
         time.sleep(patience)
 
 
-def follow(folder: SiteFolder, process: subprocess.Popen[bytes], say: Say, signs: Signs | None = None) -> None:
+def follow(
+    folder: SiteFolder, process: subprocess.Popen[bytes], say: Say, hints: ConnectionHints | None = None
+) -> None:
     """Tell the steward each question and answer while the site runs."""
     journal = Journal(folder.path)
     _, seen = journal.since(0)
@@ -61,7 +64,7 @@ def follow(folder: SiteFolder, process: subprocess.Popen[bytes], say: Say, signs
             tidied = time.monotonic()
             journal.forget_old()
         time.sleep(0.5)
-        news = signs.new() if signs else ""
+        news = hints.new() if hints else ""
         if news:
             say(news)
         entries, seen = journal.since(seen)

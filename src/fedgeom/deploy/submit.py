@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,15 +9,15 @@ from pathlib import Path
 
 import msgspec
 
+from fedgeom.deploy.coordinator_calls import flower_status, start_flower_run, stop_flower_run
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.coordinator_process import is_running
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
-from fedgeom.deploy.journal import is_held
-from fedgeom.engines.flower import programs as flower
-from fedgeom.engines.flower.calls import flower_call, flower_status, start_flower_run
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
+from fedgeom.federation.record import Status, read_status, write_status
+from fedgeom.storage import is_locked, write_file
 
 POLL_SECONDS = 0.3
 ASK_FLOWER_SECONDS = 20.0
@@ -80,30 +79,6 @@ class Follower:
         return anew, [msgspec.json.decode(line, type=Event) for line in whole.splitlines()]
 
 
-class Status(msgspec.Struct, frozen=True):
-    """What status.json says."""
-
-    state: str = "submitted"
-    detail: str = ""
-    time: str = ""
-
-
-def read_status(run_folder: Path) -> Status:
-    """Read how a run stands; a file that is just being written counts as not there."""
-    try:
-        return msgspec.json.decode((run_folder / "status.json").read_bytes(), type=Status)
-    except (OSError, msgspec.DecodeError):
-        return Status()
-
-
-def write_status(run_folder: Path, state: str, detail: str) -> None:
-    """Say how a run stands on behalf of a process that can no longer do so."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    run_folder.mkdir(parents=True, exist_ok=True)
-    text = msgspec.json.format(msgspec.json.encode(Status(state, detail, now)))
-    (run_folder / "status.json").write_bytes(text + b"\n")
-
-
 def ignored_keys(file: FederationFile) -> list[str]:
     """Return what a federation file says that only `fedgeom run` uses: sites go by their own site.toml."""
     said = {
@@ -142,17 +117,17 @@ def start(folder: CoordinatorFolder, job: Job) -> str:
     if known and is_conducted(job):
         return known[-1]
     if known and flower_status(folder, known[-1]).startswith(("running", "pending", "starting")):
-        _stop_run(folder, known[-1])  # its process died; nobody conducts it any more
+        stop_flower_run(folder, known[-1])  # its process died; nobody conducts it any more
     write_status(job.run_folder, "submitted", "")
     (job.run_folder / "events.jsonl").unlink(missing_ok=True)
     number = start_flower_run(folder, job.name)
-    numbers.write_bytes(msgspec.json.encode([*known, number]))
+    write_file(numbers, msgspec.json.encode([*known, number]))
     return number
 
 
 def is_conducted(job: Job) -> bool:
     """Say whether some process holds the run's conversation now."""
-    return is_held(job.run_folder / "lock")
+    return is_locked(job.run_folder / "lock")
 
 
 def follow(
@@ -194,21 +169,12 @@ def _give_up(job: Job, why: str) -> Status:
 
 def stop(folder: CoordinatorFolder, job: Job, number: str, *, patience: float = 15.0) -> None:
     """Ask Flower to stop a run, and leave a folder that says so."""
-    _stop_run(folder, number)
+    stop_flower_run(folder, number)
     until = time.monotonic() + patience
     while is_conducted(job) and time.monotonic() < until:
         time.sleep(0.2)
     if read_status(job.run_folder).state not in ENDS:
         write_status(job.run_folder, "interrupted", "stopped by the user")
-
-
-def _stop_run(folder: CoordinatorFolder, number: str) -> None:
-    """Ask Flower to stop a run; that it has ended meanwhile is as good."""
-    try:
-        flower_call(folder, flower.stop_run(number))
-    except InputError as error:
-        if "already finished" not in str(error):
-            raise
 
 
 def _need_coordinator(folder: CoordinatorFolder) -> None:

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.settings import Settings
+from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.registry import Registry
 
@@ -56,6 +58,10 @@ class Method(Settings):
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
+
+    def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
+        """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
+        return []
 
     @classmethod
     def leaves(cls) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import fields
 from html import escape
 from pathlib import Path
 from typing import Any, Self
@@ -36,14 +37,20 @@ class Model(ABC):
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return a class for each row of X, (rows, columns): in the joint words, or the site's (see `for_site`)."""
 
-    @abstractmethod
     def tensors(self) -> tuple[Tensors, Facts]:
-        """Return the arrays and the plain facts that make up the model file."""
+        """Return the arrays and the plain facts that make up the model file: of a dataclass, its fields."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.init}  # type: ignore[arg-type]
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        facts = {name: value for name, value in values.items() if name not in arrays and value is not None}
+        return arrays, {name: list(v) if isinstance(v, tuple) else v for name, v in facts.items()}
 
     @classmethod
-    @abstractmethod
     def from_tensors(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """Build the model from a file's content."""
+        """Build the model from a file's content: of a dataclass, its fields."""
+        try:
+            return cls(**arrays, **{name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()})
+        except TypeError as error:
+            raise InputError(f"the file holds no {cls.__name__}: {error}") from error
 
     def for_site(self, local: Mapping[str, Any]) -> Model:
         """Return the model as one site uses it, from what the site learnt (``run.local[site]``).

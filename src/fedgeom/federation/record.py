@@ -111,6 +111,7 @@ class Status(msgspec.Struct, frozen=True):
 def write_status(folder: str | Path, state: str, detail: str = "") -> None:
     """Say how a run stands; also on behalf of a process that can no longer do so."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    Path(folder).mkdir(parents=True, exist_ok=True)
     write_json(Path(folder) / "status.json", Status(state, detail, now))
 
 

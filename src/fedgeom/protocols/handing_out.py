@@ -66,9 +66,7 @@ class HandedModel(Part[HandedMemory], Generic[M]):
         """Read a model file that came; raise `ProtocolError` when it is none of this method's."""
         method = self.site.method_type
         try:
-            name, arrays, facts = model_file.from_bytes(data)
-            if name != method.name:  # type: ignore[attr-defined]
-                raise ProtocolError(f"a model of {name!r} came")
+            _, arrays, facts = model_file.from_bytes(data)
             found: M = method.model_type.from_tensors(arrays, facts)  # type: ignore[attr-defined]
         except (FedgeomError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
             raise ProtocolError("the model that came cannot be used") from error

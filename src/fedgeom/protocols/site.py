@@ -12,19 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.crypto.rings import Vector
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.fixed_point import to_fixed
+from fedgeom.protocols.handing_out import HandedMemory, HandedModel
+from fedgeom.protocols.joining.messages import Hello, Share
 from fedgeom.protocols.joining.site import Joining, JoiningMemory
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion
 from fedgeom.protocols.secure_sum.site import Sums, SumsMemory
 
 
 class SecureMemory(Memory, kw_only=True):
-    """What a site remembers of joining and of secure sums; sites with more parts add their memories."""
+    """What a site remembers of joining, of secure sums and of the model; sites with more parts add their memories."""
 
     joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
+    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
 
 
 Mem = TypeVar("Mem", bound=SecureMemory)
@@ -40,16 +44,17 @@ class Contribution:
 
 
 class SummingSite(Site[Mem]):
-    """A site that joins and takes part in secure sums.
+    """A site that joins, takes part in secure sums and keeps the joint model.
 
     A handler of a `SumQuestion` returns ``self.contribute(ask, values)``. That the question was planned, is asked once
     a round, among enough sites and of the right ones, and that what leaves is masked, is seen to here.
     """
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, Sums)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, Sums, HandedModel)
     joining: Joining
     sums: Sums
+    handed: HandedModel[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -76,6 +81,10 @@ class SummingSite(Site[Mem]):
         """The run's seed, from the terms on which the site joined."""
         return self.joining.memory.seed
 
+    def model_file(self) -> bytes:
+        """Return the joint model as it was handed out; methods with personal models or own names return those."""
+        return self.memory.handed.model
+
     def contribute(
         self, ask: SumQuestion, values: npt.ArrayLike, *, own_rows: tuple[int, int] | None = None
     ) -> Contribution:
@@ -92,6 +101,8 @@ class SummingSite(Site[Mem]):
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
+        if not isinstance(question, Hello | Share) and not self.joining.memory.cohort:
+            raise ProtocolError("the site was asked before it joined")
         if not isinstance(question, SumQuestion):
             reply = super().answer(question)
             if isinstance(reply, MaskedVector | Contribution):

@@ -16,23 +16,13 @@ from fedgeom.engines.flower.engine import (
     QUESTION,
     RECORD,
     FlowerEngine,
-    answer_message,
-    read_reply,
 )
-from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Lost
+
+pytestmark = pytest.mark.usefixtures("inside_a_task")
 
 NODES = {"anna": 11, "bert": 22}
 AWAY = 5
-
-
-@pytest.fixture(autouse=True)
-def _inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flower's messages can be made inside its tasks only."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 def said(answer: Any, *, key: str = "answer", record: str = RECORD) -> SimpleNamespace:
@@ -260,42 +250,3 @@ def test_nothing_to_ask_asks_nobody() -> None:
     grid = PaperGrid(prompt)
     assert dict(grid.engine().deliver({})) == {}
     assert grid.sent == []
-
-
-# --- the site's end ---
-
-
-def flower_message(content: dict[str, Any]) -> Any:
-    from flwr.app import ConfigRecord, Message, RecordDict
-
-    records = RecordDict({name: ConfigRecord(fields) for name, fields in content.items()})
-    message = Message(content=records, dst_node_id=11, message_type=QUESTION)
-    message.metadata.__dict__["_message_id"] = message.object_id
-    return message
-
-
-def flower_context() -> Any:
-    from flwr.app import Context, RecordDict
-
-    return Context(run_id=1, node_id=11, node_config={}, state=RecordDict(), run_config={})
-
-
-def test_a_site_answers_a_message_and_its_memory_travels_in_the_context() -> None:
-    context, calls = flower_context(), list[tuple[bytes, bytes | None]]()
-
-    def answer(request: bytes, kept: bytes | None) -> tuple[bytes, bytes]:
-        calls.append((request, kept))
-        return b"re: " + request, b"memory %d" % len(calls)
-
-    for ask in (b"one", b"two"):
-        reply = answer_message(flower_message({RECORD: {"request": ask}}), context, answer)
-        assert read_reply(reply) == b"re: " + ask
-    assert calls == [(b"one", None), (b"two", b"memory 1")]
-
-
-@pytest.mark.parametrize(
-    "content", [{}, {"other": {"request": b"x"}}, {RECORD: {"x": b"x"}}, {RECORD: {"request": 5}}]
-)
-def test_a_message_without_a_question_is_refused(content: dict[str, Any]) -> None:
-    with pytest.raises(DecodeError):
-        answer_message(flower_message(content), flower_context(), lambda request, kept: (b"", b""))

@@ -20,8 +20,8 @@ FLEET = "/v1/fleet/"
 REFUSAL = b"fedgeom: only this machine may do that; other machines reach the fleet's part of the port\n"
 
 
-class Gate:
-    """Wraps Flower's web application."""
+class AccessFilter:
+    """Wraps Flower's web application: what other machines may not ask is refused."""
 
     def __init__(self, app: App):
         self._app = app

@@ -1,24 +1,21 @@
 """Sites on other machines: the same bytes as the embedded engine, carried by Flower.
 
-`FlowerEngine` runs inside a Flower ServerApp and sends each question as one Flower message;
-`answer_message` runs inside a ClientApp and answers it with the site's own `Site` class. Flower starts a new
-process for every message; what a site remembers travels in the Flower context (sealed: `fedgeom.deploy.journal`).
+`FlowerEngine` runs inside a Flower ServerApp and sends each question as one Flower message; the site's end of it is
+`fedgeom.engines.flower.client_app`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Lost
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message
-    from flwr.serverapp import Grid
+    from flwr.app import Message
 
 RECORD = "fedgeom"
 """The name of our record in Flower's messages and contexts."""
@@ -43,6 +40,28 @@ CRASHED = 8
 
 Place = tuple[int, str]
 """Where a site is: its node, and since when that node has been connected."""
+
+
+class Node(Protocol):
+    """What Flower tells of a node, as far as we use it."""
+
+    node_id: int
+    public_key: bytes
+    status: str
+    last_activated_at: str
+
+
+class Grid(Protocol):
+    """What we use of Flower's grid, by which a ServerApp reaches the nodes."""
+
+    def get_nodes(self) -> Iterable[Node]:
+        """Return the nodes that Flower knows."""
+
+    def push_messages(self, messages: Iterable[Any]) -> Iterable[str | None]:
+        """Send messages and return their numbers."""
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Any]:
+        """Return the replies that came to these messages."""
 
 
 @dataclass
@@ -185,25 +204,3 @@ def read_reply(reply: Message) -> bytes | Lost:
     except KeyError:
         return Lost("the site's reply holds no answer")
     return answer if isinstance(answer, bytes) else Lost("the site's reply holds no bytes")
-
-
-Answer = Callable[[bytes, bytes | None], tuple[bytes, bytes]]
-"""From a request and the memory kept so far to the answer and the memory to keep."""
-
-
-def answer_message(message: Message, context: Context, answer: Answer) -> Message:
-    """Answer one Flower message, keeping the site's memory in the Flower context."""
-    from flwr.app import ConfigRecord, RecordDict
-    from flwr.app import Message as FlowerMessage
-
-    try:
-        request = message.content.config_records[RECORD]["request"]
-    except KeyError as error:
-        raise DecodeError("the Flower message holds no fedgeom question") from error
-    if not isinstance(request, bytes):
-        raise DecodeError("the Flower message's question is not bytes")
-    state = context.state.config_records
-    kept: Any = state[RECORD].get("memory") if RECORD in state else None
-    reply, memory = answer(request, kept if isinstance(kept, bytes) and kept else None)
-    context.state[RECORD] = ConfigRecord({"memory": memory})
-    return FlowerMessage(content=RecordDict({RECORD: ConfigRecord({"answer": reply})}), reply_to=message)

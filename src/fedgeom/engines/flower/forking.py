@@ -1,7 +1,7 @@
 """A process per question without starting Python per question.
 
-Flower starts a new program for every message, and two seconds of processor time go into its imports. The
-guarded SuperExec of a site has these imports done once and forks: the process that answers is as new, as
+Flower starts a new program for every message, and two seconds of processor time go into its imports. A site's
+SuperExec, as fedgeom runs it, has these imports done once and forks: the process that answers is as new, as
 separate and as short-lived as before. Where forking is not safe (outside Linux) everything is as Flower
 does it.
 """
@@ -16,67 +16,55 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedgeom.engines.flower.processes import end_with
-from fedgeom.engines.flower.watchdog import write_down
+from fedgeom.engines.flower import patches, watchdog
+from fedgeom.engines.flower.processes import run_and_exit
 
 ANSWERER = "flwr-clientapp"
 """The program that is forked instead of started."""
 
-AHEAD = (
-    "flwr.supernode.cli",
-    "flwr.supernode.runtime.run_clientapp",
-    "fedgeom.deploy.site_app",
-    "fedgeom.data.readers",
-    "fedgeom.methods.hulls.plain",  # scikit-learn: 2.5 s
-)
-"""What answers import late."""
+AHEAD = ("flwr.supernode.cli", "flwr.supernode.runtime.run_clientapp")
+"""What Flower's part of an answer imports."""
 
 
-def fork_answerers(answer: Callable[[], None], told: Callable[[], None] = lambda: None) -> bool:
-    """Let this SuperExec fork the processes that answer, if that can be done.
+def fork_answerers(
+    answer: Callable[[], None],
+    *,
+    import_ahead: Callable[[], None] = lambda: None,
+    on_question: Callable[[], None] = lambda: None,
+) -> bool:
+    """Let this SuperExec fork the processes that answer, if that can be done; say whether it can.
 
-    ``answer`` is what such a process does; ``told`` is called whenever there is a question.
+    ``answer`` is what such a process does; ``import_ahead`` imports what it needs beside Flower; ``on_question`` is
+    called whenever there is a question.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not patches.start_programs_by(ForkingStarter(answer, on_question)):
         return False
-    module = importlib.import_module("flwr.supercore.superexec.executor.subprocess_executor")
-    if getattr(module, "subprocess", None) is not subprocess:  # if not, it is only slower
-        return False
+    for name in AHEAD:
+        importlib.import_module(name)
     import_ahead()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Flower never waits for its children; nobody has to
-    module.subprocess = _Starter(answer, told)  # type: ignore[attr-defined]
     return True
 
 
-def import_ahead() -> None:
-    """Import what every answer needs."""
-    from fedgeom.methods import METHODS, method_class
-
-    for name in AHEAD:
-        importlib.import_module(name)
-    for name in METHODS:
-        method_class(name)
-
-
-class _Starter:
+class ForkingStarter:
     """Stands for the subprocess module where Flower starts programs."""
 
     DEVNULL = subprocess.DEVNULL
 
-    def __init__(self, answer: Callable[[], None], told: Callable[[], None]):
-        self._answer, self._told = answer, told
+    def __init__(self, answer: Callable[[], None], on_question: Callable[[], None]):
+        self._answer, self._on_question = answer, on_question
 
     def Popen(self, arguments: Sequence[str], **options: Any) -> Any:  # noqa: N802
         """Start a program; the one that answers is forked."""
         if arguments[0] != ANSWERER:
             return subprocess.Popen(arguments, **options)
-        self._told()
+        self._on_question()
         sys.stdout.flush()
         sys.stderr.flush()
         number = os.fork()
         if number == 0:
             self._be(arguments, quiet=options.get("stdout") == subprocess.DEVNULL)
-        write_down(number)
+        watchdog.write_marker(number)
         return number
 
     def _be(self, arguments: Sequence[str], *, quiet: bool) -> None:
@@ -84,7 +72,7 @@ class _Starter:
 
         def program() -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            importlib.import_module("flwr.supercore.exit.exit_handler").registered_exit_handlers.clear()
+            patches.forget_exit_handlers()
             if quiet:
                 nothing = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nothing, 1)
@@ -92,4 +80,4 @@ class _Starter:
             sys.argv = list(arguments)
             self._answer()
 
-        end_with(program)
+        run_and_exit(program)

@@ -11,18 +11,22 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from fedgeom.crypto.keys import verify
-from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.crypto.keys import Identity, verify
+from fedgeom.engines.flower.engine import Grid
 from fedgeom.errors import ProtocolError
 
 if TYPE_CHECKING:
     from flwr.app import Message
-    from flwr.serverapp import Grid
 
 RECORD = "introduction"
 INTRODUCE = "query.introduce"
+PURPOSE = "introduction"
+"""What the signature is for."""
 SECONDS = 30.0
 """How long a node may take to say its name."""
+
+Introduce = Callable[[bytes], tuple[str, bytes]]
+"""From a random number to the site's name and its signature, by `sign_introduction`."""
 
 
 def ask_names(
@@ -74,23 +78,25 @@ def read_introduction(reply: Message, number: bytes, roster: Mapping[str, bytes]
     if not isinstance(name, str) or not isinstance(signature, bytes) or name not in roster:
         return None
     try:
-        verify(roster[name], signature, "introduction", number, name.encode(), signer=name)
+        verify(roster[name], signature, PURPOSE, number, name.encode(), signer=name)
     except ProtocolError:
         return None
     return name
 
 
-def introduce_message(message: Message, folder: SiteFolder) -> Message:
-    """Say at the site who it is; only a site in an insecure federation does so."""
+def sign_introduction(identity: Identity, name: str, number: bytes) -> bytes:
+    """Return the proof that whoever holds this identity, under this name, got this number."""
+    return identity.sign(PURPOSE, number, name.encode())
+
+
+def introduce_message(message: Message, introduce: Introduce) -> Message:
+    """Say at the site who it is."""
     from flwr.app import ConfigRecord, RecordDict
     from flwr.app import Message as FlowerMessage
 
-    config = folder.config()
-    if not config.insecure:
-        raise ProtocolError("in a secure federation the node's key says who the site is")
     number = message.content.config_records[RECORD]["number"]
     if not isinstance(number, bytes) or len(number) != 32:
         raise ProtocolError("an introduction needs a number of 32 bytes")
-    signature = folder.identity().sign("introduction", number, config.name.encode())
-    content = ConfigRecord({"name": config.name, "signature": signature})
+    name, signature = introduce(number)
+    content = ConfigRecord({"name": name, "signature": signature})
     return FlowerMessage(content=RecordDict({RECORD: content}), reply_to=message)

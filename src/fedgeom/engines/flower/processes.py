@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ def running(command: list[str], environment: dict[str, str], log: Path) -> Itera
             stop(process)
 
 
-def end_with(program: Callable[[], None]) -> NoReturn:
+def run_and_exit(program: Callable[[], None]) -> NoReturn:
     """Run a program in this process and end with it, at once: threads that it left behind must not keep it alive."""
     code = 1
     try:
@@ -70,6 +71,20 @@ def end_with(program: Callable[[], None]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def exit_with_parent(parent: int) -> None:
+    """End this program and its children when the one that started it is gone, even by SIGKILL."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+        time.sleep(5)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    if os.getpgrp() == os.getpid():  # only in a group of our own, or others would go too
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def stop(process: subprocess.Popen[bytes], *, patience: float = 10.0) -> None:

@@ -1,132 +1,115 @@
-"""Every Flower program, flag and environment variable we use: Flower's flags change between releases."""
+"""Flower's programs as fedgeom runs them: with the changes of `fedgeom.engines.flower.patches`.
+
+Flower's programs start each other by name. So a folder that comes first on their path holds launchers of the same
+names, which end up here. What a federation does not need is refused.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from fedgeom.errors import InputError
+from fedgeom.engines.flower import forking, patches
+from fedgeom.engines.flower.commands import POLL_VARIABLE, QUICKEST
+from fedgeom.engines.flower.pacing import IDLE_SECONDS, Pace
+from fedgeom.engines.flower.processes import exit_with_parent, run_and_exit
+from fedgeom.engines.flower.watchdog import Watchdog, marker_file
+from fedgeom.storage import locked, write_text
 
-CONNECTION = "fedgeom"
-"""The name of the coordinator in Flower's own configuration."""
-
-POLL_VARIABLE = "FEDGEOM_POLL_SECONDS"
-"""How often a site's node asks for questions while a run goes on."""
-QUICKEST, SLOWEST = 0.5, 10.0
-"""Bounds for it."""
-ASKED_PER_SECOND = 10
-"""How often all sites together may ask: each time costs the SuperLink, which is one process, 15 ms."""
-
-
-def poll_seconds(sites: int) -> float:
-    """Return how long each of so many sites waits before it asks again, and the coordinator before it looks again.
-
-    Flower's own interval is 3 s. Few sites can ask more often; of many, the SuperLink would do nothing but say no.
-    """
-    return min(SLOWEST, max(QUICKEST, sites / ASKED_PER_SECOND))
-
-
-def need_flower() -> None:
-    """Say how to install Flower when it is missing."""
-    try:
-        import flwr  # noqa: F401
-    except ImportError as error:
-        raise InputError("deployments need Flower: pip install 'fedgeom[flower]'") from error
+REPLACED = {
+    "flwr-clientapp": "clientapp",
+    "flwr-serverapp": "serverapp",
+    "flower-supernode": "supernode",
+    "flower-superlink": "superlink",
+    "flower-superexec": "superexec",
+}
+"""Flower's programs, and the functions that run them."""
+REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
+"""Programs that no federation needs; the function is `refuse`."""
 
 
-def environment(home: Path, *, guards: Path | None = None, sites: int = 0) -> dict[str, str]:
-    """Return the environment for Flower programs: our home for their files, no telemetry, quick polling.
-
-    ``guards`` is a folder with our replacements for the programs that would run code from the network; it
-    comes first on the path. ``sites`` is how many sites there are, where the programs are a site's.
-    """
-    programs = Path(sys.executable).parent
-    path = [str(p) for p in (guards, programs) if p is not None]
-    return {
-        **{key: value for key, value in os.environ.items() if not key.startswith("FLWR_")},
-        "PATH": os.pathsep.join([*path, os.environ.get("PATH", "")]),
-        "FLWR_HOME": str(home),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        # A site's executor asks its own node, which is next to nothing; a coordinator's asks the SuperLink.
-        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2" if sites else "1",
-        POLL_VARIABLE: f"{poll_seconds(sites):g}",
-        "PYTHONUNBUFFERED": "1",
+def write_launchers(folder: Path, module: str) -> Path:
+    """Write the replacing programs, which call the functions of a module, to a folder that goes first on the path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        folder / program: f"#!{sys.executable}\nfrom {module} import {function}\n\n{function}()\n"
+        for program, function in {**REPLACED, **dict.fromkeys(REFUSED, "refuse")}.items()
     }
+    if any(_differs(file, text) for file, text in texts.items()):
+        with locked(folder / "lock"):
+            for file, text in texts.items():
+                if _differs(file, text):  # somebody may be starting it just now
+                    write_text(file, text, private=True).chmod(0o700)
+    return folder
 
 
-def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str]:
-    """Return the command that starts the coordinator's SuperLink."""
-    command = [
-        "flower-superlink",
-        "--host",
-        host,
-        "--port",
-        str(port),
-        "--disable-runtime-dependency-installation",
-        "--database",
-        str(folder / "flower" / "state.db"),
-    ]
-    if insecure:
-        return [*command, "--insecure"]
-    return [
-        *command,
-        "--ssl-ca-certfile", str(folder / "ca.pem"),
-        "--ssl-certfile", str(folder / "server.pem"),
-        "--ssl-keyfile", str(folder / "server.key"),
-        "--enable-supernode-auth",
-    ]  # fmt: skip
+def _differs(file: Path, text: str) -> bool:
+    return not file.is_file() or file.read_text(encoding="utf-8") != text or not os.access(file, os.X_OK)
 
 
-def supernode(
-    address: str, *, port: int, config: Mapping[str, str], certificate: Path | None, key: Path | None
-) -> list[str]:
-    """Return the command that starts a site's SuperNode; without a certificate it is insecure."""
-    settings = " ".join(f'{name}="{value}"' for name, value in config.items())
-    command = ["flower-supernode", "--superlink", address, "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--node-config", settings]
-    if certificate is None or key is None:
-        return [*command, "--insecure"]
-    return [*command, "--root-certificates", str(certificate), "--auth-supernode-private-key", str(key)]
+def clientapp(make_app: Callable[[], Any], bundle: Path) -> None:
+    """Run Flower's ClientApp process with the app that is installed here."""
+    from flwr.supernode.cli import flwr_clientapp
+
+    patches.run_installed_client(make_app, bundle)
+    patches.retry_soon()
+    flwr_clientapp()
 
 
-def write_connection(home: Path, *, address: str, certificate: Path | None) -> None:
-    """Tell Flower's own command line where the coordinator is."""
-    home.mkdir(parents=True, exist_ok=True)
-    security = "insecure = true" if certificate is None else f'root-certificates = "{certificate}"'
-    text = (
-        f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\naddress = "{address}"\n{security}\n'
-    )
-    (home / "config.toml").write_text(text, encoding="utf-8")
+def serverapp(bundle: Path) -> None:
+    """Run Flower's ServerApp process with the app that is installed here, in the folder ``bundle``."""
+    from flwr.superlink.cli import flwr_serverapp
+
+    patches.run_installed_server(bundle)
+    patches.retry_soon()
+    flwr_serverapp()
 
 
-def register(public_key: Path, name: str) -> list[str]:
-    """Return the command that lets a node with this key in, under this name."""
-    return ["flwr", "supernode", "register", str(public_key), CONNECTION, "--name", name, "--format", "json"]
+def supernode() -> None:
+    """Run Flower's SuperNode, asking the coordinator for questions more often than it does by itself."""
+    from flwr.supernode.cli import flower_supernode
+
+    file = marker_file()
+    watchdog = Watchdog(file) if file is not None else None
+    watched = watchdog is not None and patches.call_before_each_question(watchdog.begin)
+    look = watchdog.look if watchdog is not None and watched else lambda: None
+    quick = float(os.environ.get(POLL_VARIABLE, QUICKEST))
+    patches.pace_node(Pace(quick=quick, slow=max(IDLE_SECONDS, quick), sign=1.0, look=look))
+    patches.beat_often()
+    patches.retry_soon()
+    exit_with_parent(os.getppid())
+    # When Flower gives a connection up, a thread that serves keeps the node alive, connected to nobody.
+    run_and_exit(flower_supernode)
 
 
-def unregister(node: str) -> list[str]:
-    """Return the command that shuts a node out."""
-    return ["flwr", "supernode", "unregister", node, CONNECTION, "--format", "json"]
+def superlink() -> None:
+    """Run Flower's SuperLink, with only the sites' part of its port open to other machines."""
+    from flwr.superlink.cli import flower_superlink
+
+    patches.filter_requests()
+    patches.wait_for_database()
+    exit_with_parent(os.getppid())
+    flower_superlink()
 
 
-def list_nodes() -> list[str]:
-    """Return the command that lists the nodes, as JSON."""
-    return ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
+def superexec(answer: Callable[[], None] | None, import_ahead: Callable[[], None] = lambda: None) -> None:
+    """Run Flower's SuperExec, which starts a process for each question.
+
+    A site's are forked: ``answer`` is what they do, after ``import_ahead`` was done once. A coordinator's executor
+    has nothing to answer.
+    """
+    from flwr.supercore.cli import flower_superexec
+
+    if answer is not None:
+        pace = Pace(quick=QUICKEST, slow=1.0)
+        if forking.fork_answerers(answer, import_ahead=import_ahead, on_question=pace.wake):
+            patches.pace_executor(pace)
+    flower_superexec()
 
 
-def start_run(app: Path, job: str) -> list[str]:
-    """Return the command that starts a job."""
-    return ["flwr", "run", str(app), CONNECTION, "--run-config", f'job="{job}"', "--format", "json"]
-
-
-def list_run(run_id: str) -> list[str]:
-    """Return the command that says how a run stands, as JSON."""
-    return ["flwr", "list", CONNECTION, "--run-id", run_id, "--format", "json"]
-
-
-def stop_run(run_id: str) -> list[str]:
-    """Return the command that stops a run."""
-    return ["flwr", "stop", run_id, CONNECTION]
+def refuse() -> None:
+    """Take the place of programs that a federation does not need."""
+    sys.exit("fedgeom does not run this kind of Flower program")

@@ -15,8 +15,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
+
+from fedgeom.storage import write_text
 
 MARKER = "answerer"
 """The file, in Flower's home, with the number of the process that answers."""
@@ -30,22 +31,20 @@ POLITE_SECONDS = 5.0
 """How long the node may take to say goodbye to the coordinator; a thread that serves would keep it alive."""
 
 
-def marker() -> Path | None:
+def marker_file() -> Path | None:
     """Return where the number of the answering process is written down, if there is a place for it."""
     home = os.environ.get("FLWR_HOME")
     return Path(home) / MARKER if home else None
 
 
-def write_down(process: int) -> None:
+def write_marker(process: int) -> None:
     """Say which process answers now."""
-    file = marker()
+    file = marker_file()
     if file is not None:
-        draft = file.with_suffix(".part")
-        draft.write_text(str(process), encoding="utf-8")
-        draft.replace(file)
+        write_text(file, str(process))
 
 
-class Vigil:
+class Watchdog:
     """Looks, while the node waits for an answer, whether anybody still works on it."""
 
     def __init__(self, file: Path, *, clock: Callable[[], float] = time.time):
@@ -82,17 +81,3 @@ class Vigil:
         except (OSError, ValueError) as error:
             return not isinstance(error, ProcessLookupError)
         return True
-
-
-def keep_vigil(node: ModuleType, vigil: Vigil) -> bool:
-    """Let a vigil begin anew with every question that Flower's node fetches; say whether that can be done."""
-    fetch: Callable[..., Any] | None = getattr(node, "_pull_and_store_message", None)
-    if fetch is None:
-        return False
-
-    def fetch_and_begin(*arguments: Any, **options: Any) -> Any:
-        vigil.begin()
-        return fetch(*arguments, **options)
-
-    node._pull_and_store_message = fetch_and_begin  # type: ignore[attr-defined]
-    return True

@@ -13,9 +13,10 @@ from fedgeom.data.checks import check_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import Array, Question
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls import embedding as joint_map
@@ -23,6 +24,7 @@ from fedgeom.methods.hulls.core import LEVELS, count_of_level, local_hulls, radi
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.plan import HullPlan, decode_hulls, largest_order
+from fedgeom.methods.hulls.preview import corners
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 from fedgeom.protocols import maximum
@@ -159,6 +161,10 @@ class Hulls(HullSettings, Method):
         )
         svc = fit_groups(points_of_groups(bins, members, plan.grid), classifier)
         return HullModel.of(svc, plan.classes, matrix), members
+
+    def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
+        """Return the corners of the site's hulls, where a question asks for them."""
+        return corners(site, question, self.trim) if isinstance(question, EncodeHulls) else []
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same from the sites' hulls themselves, without labels, codes, masks or messages."""

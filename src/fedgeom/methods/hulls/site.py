@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -13,14 +12,14 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import LEVELS, local_hulls, reach_levels
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.settings import HullSettings
-from fedgeom.protocols.handing_out import HandedMemory, HandedModel
+from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -32,7 +31,6 @@ LARGEST_ENTRY = 1e6
 class HullMemory(SecureMemory, kw_only=True):
     """What the site remembers beside its keys: its slots, and in the end the model."""
 
-    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
     slots: dict[str, int] = {}
     """For each of the site's names, which of its J labels stands for it."""
     classes: int = 0
@@ -44,7 +42,6 @@ class HullSite(SummingSite[HullMemory]):
     """Answers the questions of `Hulls`."""
 
     memory_type: ClassVar[type[Memory]] = HullMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (HandedModel,)
     handed: HandedModel[HullModel]
 
     def check(self, settings: HullSettings) -> None:

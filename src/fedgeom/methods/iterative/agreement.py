@@ -142,7 +142,8 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError(f"the scale does not fit a table of {columns} columns")
         with np.errstate(over="ignore"):  # a scale of its own is the site's own business
             if joint and not within((X - centre) / spread, FARTHEST):
-                raise ProtocolError(f"the scale makes rows of this site larger than {FARTHEST:g}")
+                # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them.
+                raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         told, memory = (tuple(ask.classes), Array.of(centre), Array.of(spread)), self.memory
         if memory.classes and told != (memory.classes, memory.centre, memory.spread):
             raise ProtocolError("the site was told other classes or another scale already")

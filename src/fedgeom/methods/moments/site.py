@@ -16,24 +16,23 @@ from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
-from fedgeom.protocols.handing_out import HandedMemory, HandedModel
+from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
 class MomentsMemory(SecureMemory, kw_only=True):
-    """What the site remembers: the agreed names, and in the end the model."""
+    """What the site remembers beside its keys and the model: the agreed names."""
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
-    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
 
 
 class MomentsSite(SummingSite[MomentsMemory]):
     """Answers the questions of `Moments`."""
 
     memory_type: ClassVar[type[Memory]] = MomentsMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, HandedModel)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
     handed: HandedModel[MomentsModel]
 
     def check(self, settings: MomentsSettings) -> None:
@@ -66,7 +65,3 @@ class MomentsSite(SummingSite[MomentsMemory]):
             return {}
         right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
         return {"fits": float(right), "rows": len(self.data)}
-
-    def model_file(self) -> bytes:
-        """Return the joint model: it speaks the agreed names."""
-        return self.memory.handed.model

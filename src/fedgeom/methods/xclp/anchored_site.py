@@ -106,8 +106,7 @@ class Anchors(SummingPart[AnchorsMemory]):
     @property
     def handed(self) -> HandedModel[XclpModel]:
         """The part that keeps the model."""
-        found: HandedModel[XclpModel] = self.site.handed  # type: ignore[attr-defined]
-        return found
+        return self.site.handed
 
     @property
     def reader(self) -> LabelReader:

@@ -18,7 +18,7 @@ from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.spreading_site import ATTEMPTS, Spreading, SpreadingMemory
-from fedgeom.protocols.handing_out import HandedMemory, HandedModel
+from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
@@ -34,7 +34,6 @@ class XclpMemory(SecureMemory, kw_only=True):
     spreading: SpreadingMemory = msgspec.field(default_factory=SpreadingMemory)
     anchors: AnchorsMemory = msgspec.field(default_factory=AnchorsMemory)
     labels: LabelsMemory = msgspec.field(default_factory=LabelsMemory)
-    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
 
 
 class XclpSite(SummingSite[XclpMemory]):
@@ -48,7 +47,6 @@ class XclpSite(SummingSite[XclpMemory]):
         Spreading,
         Anchors,
         LabelReader,
-        HandedModel,
     )
     labels: LabelReader
     handed: HandedModel[XclpModel]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import stat
 import threading
 
-import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.deploy import site_app
+from fedgeom.crypto.keys import verify
+from fedgeom.deploy import answering
+from fedgeom.deploy.answering import answer, introduce, read_data, reveals
 from fedgeom.deploy.journal import Journal
-from fedgeom.deploy.log_hints import Signs, describe
-from fedgeom.deploy.site_app import answer
-from fedgeom.errors import DecodeError
+from fedgeom.deploy.log_hints import describe
+from fedgeom.engines.flower.introduction import PURPOSE
+from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
@@ -111,7 +113,7 @@ def test_another_protocol_version(anna, monkeypatch):
 
 
 def test_too_large_a_question(anna):
-    edit(anna, "largest_message = 67108864", "largest_message = 100")
+    edit(anna, "max_message_bytes = 67108864", "max_message_bytes = 100")
     with pytest.raises(DecodeError, match="the limit is 100"):
         answer(anna, hello(), None)
 
@@ -155,7 +157,7 @@ def test_what_is_wrong_with_the_data_stays_at_the_site(anna, tmp_path):
 def test_what_is_wrong_with_the_folder_stays_at_the_site(anna, tmp_path):
     (anna.path / "roster.json").unlink()
     said = reason(answer(anna, hello(), None)[0])
-    assert said == site_app.NOT_READY
+    assert said == answering.NOT_READY
     assert "roster" in Journal(anna.path).entries()[-1].note
 
 
@@ -166,81 +168,42 @@ def test_a_result_that_cannot_be_written_does_not_cost_the_answer(sites, coordin
     assert not talk.lost
 
 
-@pytest.fixture
-def flwr(monkeypatch):
-    """Flower's public names, as in a process that works on some run."""
-    names = pytest.importorskip("flwr.app")
-    identity = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
-    for field in ("run_id", "node_id", "task_id"):
-        monkeypatch.setattr(identity, f"_{field}", 1, raising=False)
-    return names
+def test_what_a_site_keeps_is_for_its_owner_only(sites, coordinator):
+    anna = sites["anna"].path
+    (anna / "results").mkdir(mode=0o755)  # by an older version
+    METHOD.conduct(Sites(FolderEngine(sites), run=RUN, method="hulls", roster=coordinator.roster()))
+    result = anna / "results" / RUN.hex()[:16]
+    folders = [anna / "memory", anna / "results", result, result / "sites"]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * 4
+    files = [anna / "ledger.jsonl", *(anna / "memory").glob("*.bin"), *result.rglob("*.*")]
+    assert {file.name for file in files} >= {"ledger.jsonl", "anna.json", "model.safetensors"}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-def test_errors_reach_flower_without_their_text(anna, flwr, monkeypatch):
-    def fail(*_):
-        raise ValueError("could not convert string to float: 'Mueller'")
-
-    app, context = site_app.make_app(), _context(flwr, anna)
-    with monkeypatch.context() as patch:
-        patch.setattr(site_app, "answer", fail)
-        reply = app(message=_message(flwr, {"request": hello()}), context=context)
-    assert reply.has_error()
-    assert reply.error.reason == site_app.FAILED
-    reply = app(message=_message(flwr, {"request": b"nonsense"}), context=context)
-    assert "refused: not a fedgeom frame" in reply.error.reason
-    reply = app(message=_message(flwr, {"request": hello()}), context=context)
-    assert unpack(reply.content.config_records["fedgeom"]["answer"]).kind == "join.keys"
-
-
-def _context(flwr, site):
-    return flwr.Context(1, 2, {"site": str(site.path)}, flwr.RecordDict(), {})
-
-
-def _message(flwr, record, kind="query.fedgeom", name="fedgeom"):
-    content = flwr.RecordDict({name: flwr.ConfigRecord(record)})
-    message = flwr.Message(content=content, dst_node_id=2, message_type=kind)
-    message.metadata.__dict__["_message_id"] = "m"
-    return message
-
-
-def test_introductions(tmp_path, flwr):
-    from fedgeom.engines.flower.introduction import read_introduction
-
+def test_a_site_says_its_name_in_an_insecure_federation_only(tmp_path):
     insecure = make_coordinator(tmp_path / "c", insecure=True)
     sites = make_sites(tmp_path, insecure, insecure=True)
-    roster, app = insecure.roster(), site_app.make_app()
-
-    def introduce(site, number):
-        message = _message(flwr, {"number": number}, "query.introduce", "introduction")
-        return app(message=message, context=_context(flwr, site))
-
-    reply = introduce(sites["anna"], b"n" * 32)
-    assert read_introduction(reply, b"n" * 32, roster) == "anna"
-    assert read_introduction(reply, b"m" * 32, roster) is None  # a replay
-    assert read_introduction(reply, b"n" * 32, {"anna": roster["bert"]}) is None
-    assert read_introduction(reply, b"n" * 32, {}) is None
-    assert introduce(sites["anna"], b"short").has_error()
+    name, signature = introduce(sites["anna"], b"n" * 32)
+    assert name == "anna"
+    verify(insecure.roster()["anna"], signature, PURPOSE, b"n" * 32, b"anna")
     edit(sites["bert"], "insecure = true", "insecure = false")
-    assert introduce(sites["bert"], b"n" * 32).has_error()  # where TLS is, nobody asks that
+    with pytest.raises(ProtocolError, match="the node's key says who the site is"):
+        introduce(sites["bert"], b"n" * 32)  # where TLS is, nobody asks that
 
 
-def test_signs_of_a_connection(tmp_path):
-    log = tmp_path / "site.log"
-    signs = Signs(log, 0, "host:1")
-    assert signs.new() == ""
-    log.write_text("Connection attempt failed, retrying in 1 seconds\n")
-    assert "does not answer" in signs.new()
-    with log.open("a") as file:
-        file.write("Connection attempt failed, retrying in 2 seconds\n")
-    assert signs.new() == ""
-    with log.open("a") as file:
-        file.write("SuperNode ID: 7\n")
-    assert signs.new() == "connected to host:1"
+def test_what_an_answer_reveals_is_said_in_the_words_of_the_method():
+    known = METHOD.site.understands()
+    for kind, question in known.items():
+        assert reveals("hulls", kind, question.answer.kind) == (question.answer_reveals or question.answer.reveals)
+    assert reveals("hulls", "join.hello", Refusal.kind) == Refusal.reveals
+    assert reveals("hulls", "nonsense", "x") == reveals("nonsense", "join.hello", "x") == ""
 
 
-def test_entries_of_older_ledgers_are_read(tmp_path):
-    old = {"time": 1.0, "run": "00", "method": "hulls", "question": "q", "answer": "a", "received": 1, "sent": 2}
-    (tmp_path / "ledger.jsonl").write_bytes(msgspec.json.encode(old | {"reveals": ""}) + b"\n")
-    (entry,) = Journal(tmp_path).entries()
-    assert entry.counts
-    assert entry.note == ""
+def test_the_table_is_read_as_site_toml_says(anna, tmp_path):
+    rows = np.load(tmp_path / "anna.npz")
+    data = read_data(anna)
+    assert data.name == "anna"
+    np.testing.assert_array_equal(data.X, rows["X"])
+    edit(anna, 'label = "y"', 'label = "z"')
+    with pytest.raises(InputError, match="z"):
+        read_data(anna)

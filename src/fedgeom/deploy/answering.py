@@ -1,77 +1,73 @@
-"""The ClientApp: one question from Flower, answered by the site in its folder."""
+"""A question, answered by the site in its folder: policy first, memory and ledger before the answer leaves.
+
+Every question may find a new process, so all that a site knows is in its folder and in what the engine carried. What is
+wrong with the data or the folder stays at the site: the coordinator learns that, not what.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedgeom import __version__
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.engine import QUESTION, answer_message
-from fedgeom.engines.flower.introduction import INTRODUCE, introduce_message
+from fedgeom.engines.flower.introduction import sign_introduction
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation.messages import Refusal, pack, unpack
-from fedgeom.federation.record import as_plain
-from fedgeom.federation.site import Badge, Host
-from fedgeom.methods import METHODS, method_class
-
-if TYPE_CHECKING:
-    from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
+from fedgeom.federation.method import METHODS
+from fedgeom.federation.record import SiteResult, write_site_result
+from fedgeom.federation.site import SiteIdentity, SiteRunner
+from fedgeom.methods.catalogue import method_class
+from fedgeom.storage import make_private_folder, write_file, write_text
 
 log = logging.getLogger(__name__)
 
 NOT_READY = "the site is not ready to answer; its own log says why"
-REFUSED = 2
-"""Flower's error code for an app that refused or failed."""
-FAILED = "the site failed while it was answering; its own log says why"
 
 
-class TurnedAwayError(ProtocolError):
+class NotAdmittedError(ProtocolError):
     """The site's policy does not let this run begin."""
 
 
 def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
     journal = Journal(folder.path)
-    with journal.alone():
+    with journal.exclusive():
         return _answer(folder, journal, request, carried)
 
 
 def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     config = folder.config()
-    policy = config.policy.policy()
+    policy = config.policy
     try:
-        frame = unpack(request, limit=policy.largest_message)
+        frame = unpack(request, limit=policy.max_message_bytes)
     except DecodeError as error:
         journal.enter(_entry("", "", "unreadable", "none", len(request), 0, note=str(error), counts=False))
         raise
     enter = functools.partial(_entry, frame.run.hex(), frame.method, frame.kind)
     try:
-        _let_in(folder, journal, frame.run, frame.method)
+        _check_admission(folder, journal, frame.run, frame.method)
         kept = journal.newest(frame.run, carried, folder.identity() if carried else None)
     except ProtocolError as error:  # nothing is remembered of it
         reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
-        counts = not isinstance(error, TurnedAwayError)
+        counts = not isinstance(error, NotAdmittedError)
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
         return reply, away
-    host: Host | None = None
+    runner: SiteRunner | None = None
     with _notes() as notes:
         try:
-            badge = Badge(config.name, folder.identity(), folder.roster(), policy)
-            load = functools.cache(lambda: read_data(folder))
-            host = Host(method_class(frame.method).site, frame.method, badge, load)
-            reply, memory = host.answer(request, kept.memory or None)
+            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy)
+            load, method = functools.cache(lambda: read_data(folder)), method_class(frame.method)
+            runner = SiteRunner(method.site, method, identity, load)
+            reply, memory = runner.answer(request, kept.memory or None)
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
@@ -81,21 +77,23 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
     journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
-    if host is not None:
-        keep_result(folder, host, frame.run, memory)
+    if runner is not None:
+        note = keep_result(folder, runner, frame.run, memory)
+        if note:
+            journal.enter(enter("none", 0, 0, note=note))
     return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
 
 
-def _let_in(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:
+def _check_admission(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:
     """Ask the site's policy whether it takes part in a run at all."""
     config = folder.config()
     allowed = config.policy.methods
     if method not in METHODS or (allowed and method not in allowed):
-        raise TurnedAwayError(f"site {config.name!r} does not take part in method {method!r}")
+        raise NotAdmittedError(f"site {config.name!r} does not take part in method {method!r}")
     try:
-        journal.check_often(run, config.policy.runs_per_day)
+        journal.check_rate_limit(run, config.policy.runs_per_day)
     except ProtocolError as error:
-        raise TurnedAwayError(str(error)) from error
+        raise NotAdmittedError(str(error)) from error
 
 
 def _entry(
@@ -141,23 +139,31 @@ def _notes() -> Iterator[list[str]]:
         ours.removeHandler(handler)
 
 
-def keep_result(folder: SiteFolder, host: Host, run: bytes, memory: bytes) -> None:
-    """Write down what the site itself learnt, once there is something: `fedgeom predict` can use a model's folder."""
+def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: bytes) -> str:
+    """Write down what the site itself has, once there is something, and return what went wrong, if anything.
+
+    `fedgeom predict` can use the folder. The answer is ready and must not be lost with a result that cannot be
+    written, so the fault is not raised here: it is in the site's log, in its ledger, and in results/RUN/error.txt.
+    """
+    target = folder.path / "results" / run.hex()[:16]
     try:
-        site = host.wake(run, memory or None)
-        result = site.result()
-        model: bytes = getattr(site.memory, "model", b"")
-        if not result and not model:
-            return
-        target = folder.path / "results" / run.hex()[:16]
-        (target / "sites").mkdir(parents=True, exist_ok=True, mode=0o700)
-        content = {"site": host.badge.name, **result}
-        text = msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic"))
-        (target / "sites" / f"{host.badge.name}.json").write_bytes(text + b"\n")
-        if model:
-            (target / "model.safetensors").write_bytes(model)
-    except Exception:  # the answer is ready and must not be lost with this
+        site = runner.restore(run, memory or None)
+        result = SiteResult(site.name, site.result(), site.model_file())
+        if not result.found and not result.model:
+            return ""
+        for inner in (folder.path / "results", target, target / "sites"):
+            make_private_folder(inner)
+        write_site_result(target, result, private=True)
+        if result.model:
+            write_file(target / "model.safetensors", result.model, private=True)
+        (target / "error.txt").unlink(missing_ok=True)
+        return ""
+    except Exception as error:
         log.exception("the result of run %s could not be written", run.hex()[:8])
+        words = f"the site's own result could not be written: {type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):  # a full disk: the log has it
+            write_text(make_private_folder(target) / "error.txt", words + "\n", private=True)
+        return words
 
 
 def reveals(method: str, question: str, answered: str) -> str:
@@ -182,38 +188,9 @@ def read_data(folder: SiteFolder) -> SiteData:
     )
 
 
-def make_app() -> ClientApp:
-    """Return the ClientApp; the site's folder comes from the node's own configuration."""
-    from flwr.clientapp import ClientApp
-
-    app = ClientApp()
-
-    @app.query(QUESTION.split(".", 1)[1])
-    def query(message: Message, context: Context) -> Message:
-        folder = SiteFolder(Path(str(context.node_config["site"])))
-        try:
-            return answer_message(message, context, lambda request, kept: answer(folder, request, kept))
-        except DecodeError as error:
-            return refuse_message(message, f"refused: {error} (the site runs fedgeom {__version__})")
-        except Exception:  # its text may quote the data, and Flower would send it
-            log.exception("the question could not be answered")
-            return refuse_message(message, FAILED)
-
-    @app.query(INTRODUCE.split(".", 1)[1])
-    def introduce(message: Message, context: Context) -> Message:
-        folder = SiteFolder(Path(str(context.node_config["site"])))
-        try:
-            return introduce_message(message, folder)
-        except Exception:
-            log.exception("the site could not introduce itself")
-            return refuse_message(message, FAILED)
-
-    return app
-
-
-def refuse_message(message: Message, reason: str) -> Message:
-    """Return Flower's kind of answer for a question that could not even be read."""
-    from flwr.app import Error
-    from flwr.app import Message as FlowerMessage
-
-    return FlowerMessage(Error(REFUSED, reason), reply_to=message)
+def introduce(folder: SiteFolder, number: bytes) -> tuple[str, bytes]:
+    """Return the site's name and its signature under a number; only a site in an insecure federation gives them."""
+    config = folder.config()
+    if not config.insecure:
+        raise ProtocolError("in a secure federation the node's key says who the site is")
+    return config.name, sign_introduction(folder.identity(), config.name, number)

@@ -1,0 +1,133 @@
+"""Every Flower command, flag, setting and environment variable we use: they change between releases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from fedgeom.errors import InputError
+from fedgeom.storage import make_private_folder, write_text
+
+CONNECTION = "fedgeom"
+"""The name of the coordinator in Flower's own configuration."""
+
+SITE_SETTING, JOB_SETTING = "site", "job"
+"""By what names a node's own settings say where the site's folder is, and a run's which job it is."""
+
+POLL_VARIABLE = "FEDGEOM_POLL_SECONDS"
+"""How often a site's node asks for questions while a run goes on."""
+QUICKEST, SLOWEST = 0.5, 10.0
+"""Bounds for it."""
+ASKED_PER_SECOND = 10
+"""How often all sites together may ask: each time costs the SuperLink, which is one process, 15 ms."""
+
+
+def poll_seconds(sites: int) -> float:
+    """Return how long each of so many sites waits before it asks again, and the coordinator before it looks again.
+
+    Flower's own interval is 3 s. Few sites can ask more often; of many, the SuperLink would do nothing but say no.
+    """
+    return min(SLOWEST, max(QUICKEST, sites / ASKED_PER_SECOND))
+
+
+def need_flower() -> None:
+    """Say how to install Flower when it is missing."""
+    try:
+        import flwr  # noqa: F401
+    except ImportError as error:
+        raise InputError("deployments need Flower: pip install 'fedgeom[flower]'") from error
+
+
+def environment(home: Path, *, launchers: Path | None = None, sites: int = 0) -> dict[str, str]:
+    """Return the environment for Flower programs: our home for their files, no telemetry, quick polling.
+
+    ``launchers`` is a folder with our replacements for the programs that would run code from the network; it
+    comes first on the path. ``sites`` is how many sites there are, where the programs are a site's.
+    """
+    programs = Path(sys.executable).parent
+    path = [str(p) for p in (launchers, programs) if p is not None]
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith("FLWR_")},
+        "PATH": os.pathsep.join([*path, os.environ.get("PATH", "")]),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        # A site's executor asks its own node, which is next to nothing; a coordinator's asks the SuperLink.
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2" if sites else "1",
+        POLL_VARIABLE: f"{poll_seconds(sites):g}",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str]:
+    """Return the command that starts the coordinator's SuperLink."""
+    command = [
+        "flower-superlink",
+        "--host",
+        host,
+        "--port",
+        str(port),
+        "--disable-runtime-dependency-installation",
+        "--database",
+        str(folder / "flower" / "state.db"),
+    ]
+    if insecure:
+        return [*command, "--insecure"]
+    return [
+        *command,
+        "--ssl-ca-certfile", str(folder / "ca.pem"),
+        "--ssl-certfile", str(folder / "server.pem"),
+        "--ssl-keyfile", str(folder / "server.key"),
+        "--enable-supernode-auth",
+    ]  # fmt: skip
+
+
+def supernode(address: str, *, port: int, site: Path, certificate: Path | None, key: Path | None) -> list[str]:
+    """Return the command that starts the SuperNode of the site in a folder; without a certificate it is insecure."""
+    settings = f'{SITE_SETTING}="{site}"'
+    command = ["flower-supernode", "--superlink", address, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--node-config", settings]
+    if certificate is None or key is None:
+        return [*command, "--insecure"]
+    return [*command, "--root-certificates", str(certificate), "--auth-supernode-private-key", str(key)]
+
+
+def write_connection(home: Path, *, address: str, certificate: Path | None) -> None:
+    """Tell Flower's own command line where the coordinator is."""
+    make_private_folder(home)
+    security = "insecure = true" if certificate is None else f'root-certificates = "{certificate}"'
+    text = (
+        f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\naddress = "{address}"\n{security}\n'
+    )
+    write_text(home / "config.toml", text)
+
+
+def register(public_key: Path, name: str) -> list[str]:
+    """Return the command that lets a node with this key in, under this name."""
+    return ["flwr", "supernode", "register", str(public_key), CONNECTION, "--name", name, "--format", "json"]
+
+
+def unregister(node: str) -> list[str]:
+    """Return the command that shuts a node out."""
+    return ["flwr", "supernode", "unregister", node, CONNECTION, "--format", "json"]
+
+
+def list_nodes() -> list[str]:
+    """Return the command that lists the nodes, as JSON."""
+    return ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
+
+
+def start_run(app: Path, job: str) -> list[str]:
+    """Return the command that starts a job."""
+    return ["flwr", "run", str(app), CONNECTION, "--run-config", f'{JOB_SETTING}="{job}"', "--format", "json"]
+
+
+def list_run(run_id: str) -> list[str]:
+    """Return the command that says how a run stands, as JSON."""
+    return ["flwr", "list", CONNECTION, "--run-id", run_id, "--format", "json"]
+
+
+def stop_run(run_id: str) -> list[str]:
+    """Return the command that stops a run."""
+    return ["flwr", "stop", run_id, CONNECTION]

@@ -1,0 +1,23 @@
+"""What a question of the hulls method would take from a site's rows: the corners of its hulls, rounded to the grid."""
+
+from __future__ import annotations
+
+from fedgeom.data.sites import SiteData
+from fedgeom.federation.shown_rows import ShownRows
+from fedgeom.methods.hulls import embedding as joint_map
+from fedgeom.methods.hulls.core import local_hulls
+from fedgeom.methods.hulls.messages import EncodeHulls
+
+
+def corners(site: SiteData, question: EncodeHulls, trim: float | str) -> list[ShownRows]:
+    """Return the corners of each class's hull as the site makes them for this question."""
+    grid, X = question.plan.grid, site.X
+    if question.embedding is not None:
+        scales = joint_map.column_scales(X)
+        X = joint_map.embed(X, question.embedding.numpy(), scales, c=question.plan.curvature)
+    labels = site.y.astype(str)
+    found = []
+    for label, bins in local_hulls(X, labels, grid, trim).items():
+        points = X[labels == label]
+        found.append(ShownRows(label, len(points), len(bins), points, grid.center(bins)))
+    return found

@@ -1,0 +1,203 @@
+"""Laws against a coordinator that lies: spoilt messages, standard tricks, refusals that tell nothing of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import DecodeError
+from fedgeom.federation.messages import Array, Question, encode
+from fedgeom.federation.method import Method
+from fedgeom.protocols.joining.messages import Hello, Share
+from fedgeom.protocols.secure_sum.messages import Confirm, SumQuestion, Unmask, hash_question
+from fedgeom.testing.examples import other_rows
+from fedgeom.testing.rehearsal import Exchange, Rehearsal, refused
+
+Variant = tuple[str, Question]
+"""What the coordinator does, and the question it then asks."""
+
+
+def spoilt_messages_are_refused(method: Method, sites: Sequence[SiteData], seed: int, *, times: int) -> int:
+    """Spoil every question's bytes: the site answers, refuses, or cannot read it, and a refusal changes nothing.
+
+    Return how many were tried.
+    """
+    held = Rehearsal(method, sites, seed).hold()
+    rng, tried = np.random.default_rng(seed), 0
+    for one in _one_of_each_kind(held):
+        runner = held.runner(one.site)
+        for _ in range(times):
+            spoilt, tried = _spoil(one.request, rng), tried + 1
+            try:
+                reply, memory = runner.answer(spoilt, one.before)
+            except DecodeError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"a spoilt {one.frame.kind!r} made the site fail: {error!r}") from error
+            left = memory and msgspec.msgpack.decode(memory).get("left")
+            if refused(reply) and not left:
+                assert memory == (one.before or b""), f"a refused {one.frame.kind!r} changed the site's memory"
+    return tried
+
+
+def _spoil(request: bytes, rng: np.random.Generator) -> bytes:
+    """Change, cut, double or add a few bytes."""
+    data = bytearray(request)
+    way, at = int(rng.integers(4)), int(rng.integers(len(data)))
+    if way == 0:
+        for _ in range(int(rng.integers(1, 4))):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+    elif way == 1:
+        del data[at : at + int(rng.integers(1, 9))]
+    elif way == 2:
+        data[at:at] = data[at : at + int(rng.integers(1, 9))]
+    else:
+        data[at:at] = rng.bytes(int(rng.integers(1, 5)))
+    return bytes(data)
+
+
+def tricks_are_refused(method: Method, sites: Sequence[SiteData], seed: int) -> int:
+    """Play the standard tricks of a coordinator that wants one site's numbers: each is refused.
+
+    Return how many were tried.
+    """
+    held = Rehearsal(method, sites, seed).hold()
+    tried = 0
+    for one in _one_of_each_kind(held):
+        question = held.question(one)
+        for trick, lie in _tricks(question, one.site):
+            _must_refuse(held, one, one.after, lie, trick)
+            tried += 1
+        if not isinstance(question, Hello):
+            _must_refuse(held, one, None, question, "asks before the site joined")
+            tried += 1
+    assert tried, "the method asks nothing"
+    return tried
+
+
+def _must_refuse(held: Rehearsal, one: Exchange, memory: bytes | None, lie: Question, trick: str) -> None:
+    try:
+        reply, _ = held.runner(one.site).answer(held.request(lie, encode(lie)), memory)
+    except DecodeError:
+        return
+    assert refused(reply), f"a coordinator that {trick} gets an answer to {lie.kind!r}"
+
+
+def _tricks(question: Question, site: str) -> Iterator[Variant]:
+    """Yield questions that a site which has answered ``question`` must refuse."""
+    replace = msgspec.structs.replace
+    if isinstance(question, Hello):
+        yield "invites again with another number of sums", replace(question, rounds=question.rounds + 1)
+        yield "invites again with another seed", replace(question, seed=question.seed + 1)
+        yield "invites with an unknown term", replace(question, terms=question.terms | {"unheard of": 1})
+        yield "runs another release", replace(question, release="999.0")
+    elif isinstance(question, Share):
+        others = [name for name in sorted(question.cohort) if name != site]
+        few = {name: question.cohort[name] for name in (site, others[0])}
+        yield "announces another cohort", replace(question, cohort=few)
+    elif isinstance(question, SumQuestion):
+        yield from _sum_tricks(question, site)
+    elif isinstance(question, Confirm):
+        gone = next(name for name in question.alive if name != site)
+        alive = tuple(name for name in question.alive if name != gone)
+        yield "confirms a second list", replace(question, alive=alive, dropped=(*question.dropped, gone))
+        yield "calls a site alive and dropped", replace(question, dropped=(*question.dropped, gone))
+        yield "leaves a site out of both lists", replace(question, alive=alive)
+        yield "confirms another round", replace(question, round=question.round + 1)
+    elif isinstance(question, Unmask):
+        gone = next(name for name in question.alive if name != site)
+        alive = tuple(name for name in question.alive if name != gone)
+        yield "unmasks without signatures", replace(question, signatures={})
+        yield "unmasks a second list", replace(question, alive=alive, dropped=(*question.dropped, gone))
+        yield (
+            "unmasks with forged signatures",
+            replace(question, signatures=dict.fromkeys(question.alive, bytes(64))),
+        )
+
+
+def _sum_tricks(question: SumQuestion, site: str) -> Iterator[Variant]:
+    ticket = question.ticket
+    others = tuple(name for name in ticket.participants if name != site)
+    without = tuple(name for name in ticket.participants if name != others[0])
+
+    def made_out(**changes: Any) -> SumQuestion:
+        """Return the question with another ticket, honestly stamped."""
+        blank = msgspec.structs.replace(question, ticket=msgspec.structs.replace(ticket, **changes))
+        stamp = msgspec.structs.replace(blank.ticket, question_hash=hash_question(blank))
+        return msgspec.structs.replace(blank, ticket=stamp)
+
+    yield "sums the same over one site fewer", made_out(participants=without)
+    yield "sums over the site alone", made_out(participants=(site,))
+    yield "sums without the site", made_out(participants=others)
+    yield "sums in a round that was not announced", made_out(round=10_000)
+    yield "sums in another ring", made_out(modulus="97")
+    yield "changes the members", made_out(members=without, participants=without)
+    stale = msgspec.structs.replace(ticket, question_hash=bytes(32))
+    yield "does not stamp the ticket", msgspec.structs.replace(question, ticket=stale)
+
+
+def refusals_tell_nothing(method: Method, sites: Sequence[SiteData], seed: int, *, times: int) -> int:
+    """Ask sites with the same labels but other rows the same: they refuse alike, unless they leave the run for good.
+
+    Every question of an honest run is asked, and variants with other numbers in its arrays. Return how many were tried.
+    """
+    held = Rehearsal(method, sites, seed).hold()
+    twins = {site.name: site for site in other_rows(list(sites))}
+    rng, tried = np.random.default_rng(seed), 0
+    for one in _one_of_each_kind(held):
+        question = held.question(one)
+        for lie in [question, *(_shaken(question, rng) for _ in range(times))]:
+            tried += 1
+            request = held.request(lie, encode(lie))
+            outcomes = [_outcome(held, one, request, data) for data in (None, twins[one.site])]
+            assert outcomes[0] == outcomes[1] or "left" in outcomes, (
+                f"whether {lie.kind!r} is refused depends on the rows: {outcomes[0]!r} or {outcomes[1]!r}"
+            )
+    return tried
+
+
+def _outcome(held: Rehearsal, one: Exchange, request: bytes, data: SiteData | None) -> str:
+    """Return "answered", "left", or the reason of a refusal."""
+    try:
+        reply, memory = held.runner(one.site, data).answer(request, one.before)
+    except DecodeError:
+        return "unreadable"
+    if memory and msgspec.msgpack.decode(memory).get("left"):
+        return "left"
+    return refused(reply) or "answered"
+
+
+def _shaken(question: Question, rng: np.random.Generator) -> Question:
+    """Return a question with other numbers in its arrays of real numbers; a ticket is stamped anew."""
+    raw = msgspec.to_builtins(question, builtin_types=(bytes,))
+    lie: Question = msgspec.convert(_shake(raw, rng), type(question))
+    if isinstance(lie, SumQuestion):
+        ticket = msgspec.structs.replace(lie.ticket, question_hash=hash_question(lie))
+        lie = msgspec.structs.replace(lie, ticket=ticket)
+    return lie
+
+
+def _shake(value: Any, rng: np.random.Generator) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"dtype", "shape", "data"} and value["dtype"] in ("f4", "f8"):
+            array = msgspec.convert(value, Array).numpy()
+            factor = 10.0 ** rng.uniform(-3, 3)
+            return msgspec.to_builtins(Array.of((array * factor).astype(array.dtype)), builtin_types=(bytes,))
+        return {key: _shake(one, rng) for key, one in value.items()}
+    return [_shake(one, rng) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _one_of_each_kind(held: Rehearsal) -> list[Exchange]:
+    """Return the first and the last question of each kind, of a site that answered it."""
+    first: dict[str, Exchange] = {}
+    last: dict[str, Exchange] = {}
+    for one in held.exchanges:
+        if not refused(one.reply):
+            first.setdefault(one.frame.kind, one)
+            last[one.frame.kind] = one
+    found = {(one.step, one.site): one for one in (*first.values(), *last.values())}
+    return list(found.values())

@@ -1,0 +1,90 @@
+"""Laws of what a run yields: the plain twin's result, the same on every engine, a ledger that leaves nothing out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedgeom.data.sites import SiteData
+from fedgeom.engines.run import ENGINES, run
+from fedgeom.federation.method import Method
+from fedgeom.testing.rehearsal import Rehearsal
+
+
+def secure_is_plain(method: Method, sites: Sequence[SiteData], seed: int, tolerance: float) -> None:
+    """A run yields what `Method.plain` computes: the joint model, and what the sites have in the end."""
+    finished, twin = run(method, sites, seed), method.plain(sites, seed)
+    assert not finished.lost, f"sites were lost in an undisturbed run: {finished.lost}"
+    arrays, facts = finished.model.tensors()
+    wanted, wanted_facts = twin.model.tensors()
+    assert facts == wanted_facts, f"the model says {facts}, the plain twin's {wanted_facts}"
+    _close(arrays, wanted, tolerance, "the joint model")
+    for site, own in twin.local.items():
+        assert site in finished.local, f"{site} has no result, but the plain twin has one for it"
+        shared = {key: value for key, value in own.items() if key in finished.local[site]}
+        _close({key: finished.local[site][key] for key in shared}, shared, tolerance, f"the result of {site}")
+
+
+def _close(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float, what: str) -> None:
+    assert set(found) == set(wanted), f"{what} has {sorted(found)}, the plain twin's {sorted(wanted)}"
+    for name, value in wanted.items():
+        one, other = np.asarray(found[name]), np.asarray(value)
+        if other.dtype.kind in "fiu":
+            assert one.shape == other.shape, (
+                f"{what}: {name} has shape {one.shape}, the plain twin's {other.shape}"
+            )
+            gap = float(np.max(np.abs(one.astype(float) - other.astype(float)), initial=0.0))
+            limit = tolerance * (1 + float(np.max(np.abs(other), initial=0.0)))
+            assert gap <= limit, f"{what}: {name} differs from the plain twin's by {gap:.3g}"
+        else:
+            assert one.tolist() == other.tolist(), f"{what}: {name} is {found[name]!r}, the plain twin's {value!r}"
+
+
+def same_seed_same_model(method: Method, sites: Sequence[SiteData], seed: int) -> None:
+    """The same seed gives the same bytes on every engine and every time; saved models come back whole."""
+    bytes_ = {}
+    for engine in ("embedded", *ENGINES):
+        finished = run(method, sites, seed, engine=engine)
+        bytes_[engine] = finished.model.to_bytes()
+        again = type(finished.model).from_tensors(*finished.model.tensors())
+        assert again.to_bytes() == bytes_[engine], "a model that was written and read back is another one"
+    odd = [engine for engine, data in bytes_.items() if data != bytes_["embedded"]]
+    assert not odd, f"other bytes than on the embedded engine, with the same seed, on: {', '.join(odd)}"
+
+
+def ledger_is_complete(method: Method, sites: Sequence[SiteData], seed: int) -> None:
+    """Every answer that left a site is in the ledger, with its size and what it reveals."""
+    held = Rehearsal(method, sites, seed).hold()
+    sent = [(one.step, one.site, len(one.reply), len(one.request)) for one in held.exchanges]
+    written = [(e.step, e.site, e.bytes, e.received) for e in held.conversation.ledger]
+    assert sorted(sent) == sorted(written), "the ledger does not hold just the messages that left the sites"
+    silent = sorted({entry.kind for entry in held.conversation.ledger if not entry.reveals})
+    assert not silent, f"the ledger does not say what these messages reveal: {', '.join(silent)}"
+
+
+def settings_travel(method: Method) -> None:
+    """The terms of a run give the method back, and unknown terms are refused."""
+    again = type(method).from_terms(method.terms())
+    assert again.terms() == method.terms(), "the terms of a run do not give the method's settings back"
+    try:
+        type(method).from_terms(method.terms() | {"no such setting": 1})
+    except ValueError:
+        return
+    raise AssertionError("a setting that does not exist is accepted")
+
+
+def sites_have_their_model(method: Method, sites: Sequence[SiteData], seed: int) -> None:
+    """A site's own model file predicts what ``model.for_site(run.local[site])`` predicts."""
+    from fedgeom.methods.catalogue import read_model  # it loads every method
+
+    held = Rehearsal(method, sites, seed).hold()
+    for name, result in held.engine.results(held.run, models=True).items():
+        rows = next(site.X for site in sites if site.name == name)
+        if not result.model:
+            assert not result.found, f"{name} has a result but no model file of its own"
+            continue
+        own = read_model(result.model).predict(rows)
+        wanted = held.model.for_site(result.found).predict(rows)
+        assert np.array_equal(own, wanted), f"the model file of {name} predicts otherwise than model.for_site"

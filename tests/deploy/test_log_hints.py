@@ -1,0 +1,92 @@
+"""What Flower's log means for a steward, and how a line of the ledger reads."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fedgeom.deploy.journal import LocalEntry
+from fedgeom.deploy.log_hints import HINTS, STILL_COUNTED, ConnectionHints, describe, explain
+from fedgeom.engines.flower import log_lines
+from fedgeom.engines.flower.watchdog import DIED
+from tests.deploy.making import make_coordinator, make_sites
+
+
+@pytest.fixture
+def anna(tmp_path):
+    return make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+
+
+def test_signs_of_a_connection(tmp_path):
+    log = tmp_path / "site.log"
+    hints = ConnectionHints(log, 0, "host:1")
+    assert hints.new() == ""
+    log.write_text("Connection attempt failed, retrying in 1 seconds\n")
+    assert "does not answer" in hints.new()
+    with log.open("a") as file:
+        file.write("Connection attempt failed, retrying in 2 seconds\n")
+    assert hints.new() == ""
+    with log.open("a") as file:
+        file.write("SuperNode ID: 7\n")
+    assert hints.new() == "connected to host:1"
+
+
+def test_only_what_is_new_is_read(tmp_path):
+    log = tmp_path / "site.log"
+    log.write_text("SuperNode ID: 7\n")
+    assert ConnectionHints(log, log.stat().st_size, "host:1").new() == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "piece"),
+    [
+        (DIED, "process that answered a question died"),
+        (log_lines.FOREIGN_CERTIFICATE, "ca.pem did not sign it"),
+        (log_lines.UNKNOWN_NODE, "fedgeom coordinator admit anna.pub"),
+        (log_lines.NOBODY_LISTENS, "nothing listens at 127.0.0.1:8000"),
+        ("something else", "the connection to 127.0.0.1:8000 ended; details are in"),
+    ],
+)
+def test_why_a_connection_ended(anna, line, piece):
+    log = anna.path / "site.log"
+    log.write_text(f"first\n{line}\n")
+    assert piece in explain(anna, log, 0)
+    assert "ended; details are in" in explain(anna, log, log.stat().st_size)  # it was before the last start
+
+
+def test_a_node_that_was_let_in_before_is_still_counted(anna):
+    log = anna.path / "site.log"
+    log.write_text(f"{log_lines.ACTIVATED}: 7\n")
+    start = log.stat().st_size
+    with log.open("a") as file:
+        file.write(f"{log_lines.UNKNOWN_NODE}\n")
+    assert explain(anna, log, start) == STILL_COUNTED
+    assert "was not admitted" in explain(anna, log, 0)
+
+
+def test_hints_have_no_gaps_left(anna):
+    for sign in HINTS:
+        log = anna.path / "site.log"
+        log.write_text(sign)
+        assert not re.search(r"[{}]", explain(anna, log, 0))
+
+
+def test_a_line_of_the_ledger():
+    entry = LocalEntry(
+        time=0.0,
+        run="0123456789",
+        method="hulls",
+        question="join.hello",
+        answer="refusal",
+        received=1234,
+        sent=5,
+        reveals="",
+    )
+    shown = describe(entry)
+    assert shown.endswith("run 01234567 asked join.hello (1,234 B), answered refusal (5 B)")
+    import msgspec
+
+    assert describe(msgspec.structs.replace(entry, note="why", run="")).endswith(
+        "run ? asked join.hello (1,234 B), answered refusal (5 B): why"
+    )

@@ -1,0 +1,125 @@
+"""The programs that Flower starts: each launcher finds its function, and each app the folder that is meant."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from fedgeom.deploy import programs
+from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE
+from fedgeom.deploy.jobs import create_job
+from fedgeom.engines.flower.engine import QUESTION, RECORD, read_reply
+from fedgeom.engines.flower.programs import REFUSED, REPLACED
+from fedgeom.errors import InputError
+from fedgeom.federation.messages import unpack
+from fedgeom.methods import METHODS
+from tests.deploy.making import make_coordinator, make_sites
+from tests.deploy.test_answering import hello
+
+
+def test_every_launcher_finds_its_function(tmp_path):
+    folder = programs.write_launchers(tmp_path)
+    for program in (*REPLACED, *REFUSED):
+        text = (folder / program).read_text()
+        _, imported, _, called = text.splitlines()
+        space: dict[str, object] = {}
+        exec(imported, space)  # without the call
+        assert space[called.removesuffix("()")] is getattr(programs, REPLACED.get(program, "refuse"))
+
+
+def test_a_coordinator_conducts_jobs_of_its_folder_only(tmp_path, monkeypatch):
+    coordinator = make_coordinator(tmp_path / "c")
+    make_sites(tmp_path, coordinator)
+    (tmp_path / "study.toml").write_text("")
+    job = create_job(coordinator, tmp_path / "study.toml")
+    conducted, grid = [], object()
+    monkeypatch.setattr("fedgeom.deploy.conducting.conduct", lambda *given: conducted.append(given))
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    with pytest.raises(InputError, match="fedgeom coordinator start"):
+        programs.conduct_job(job.name, grid)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(coordinator.path))
+    for name in ("", "../c", "none-1"):
+        with pytest.raises(InputError):
+            programs.conduct_job(name, grid)
+    programs.conduct_job(job.name, grid)
+    assert conducted == [(coordinator, job, grid)]
+
+
+def test_an_executor_forks_at_a_site_and_not_at_a_coordinator(monkeypatch):
+    given = []
+    monkeypatch.setattr(programs.programs, "superexec", lambda *arguments: given.append(arguments))
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    programs.superexec()
+    monkeypatch.setenv(FOLDER_VARIABLE, "c")
+    programs.superexec()
+    assert given == [(programs.clientapp, programs.import_ahead), (None, programs.import_ahead)]
+
+
+def test_what_is_imported_ahead_is_what_every_method_answers_with(tmp_path):
+    code = (
+        "import sys\nfrom fedgeom.deploy import programs\nprograms.import_ahead()\n"
+        "from fedgeom.methods import METHODS\n"
+        "print(all(METHODS[name][0] in sys.modules for name in METHODS), 'sklearn' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == ["True", "True"]
+    assert len(METHODS) > 4
+
+
+def test_the_bundle_is_what_flower_wants_to_see():
+    settings = tomllib.loads((programs.BUNDLE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    assert settings["config"] == {"job": ""}
+    for component in settings["components"].values():
+        module, name = component.split(":")
+        text = (programs.BUNDLE / f"{module}.py").read_text()
+        assert f"{name} = " in text
+
+
+@pytest.fixture
+def flwr(monkeypatch):
+    """Flower's public names, as in a process that works on some run."""
+    names = pytest.importorskip("flwr.app", reason="Flower is not installed")
+    identity = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
+    for field in ("run_id", "node_id", "task_id"):
+        monkeypatch.setattr(identity, f"_{field}", 1, raising=False)
+    return names
+
+
+def message(flwr, record, kind, name):
+    content = flwr.RecordDict({name: flwr.ConfigRecord(record)})
+    made = flwr.Message(content=content, dst_node_id=2, message_type=kind)
+    made.metadata.__dict__["_message_id"] = "m"
+    return made
+
+
+def context(flwr, site):
+    return flwr.Context(1, 2, {"site": str(site.path)}, flwr.RecordDict(), {})
+
+
+def test_the_app_answers_for_the_site_in_its_folder(tmp_path, flwr):
+    anna = make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+    app, there = programs.client_app(), context(flwr, anna)
+    reply = app(message=message(flwr, {"request": b"nonsense"}, QUESTION, RECORD), context=there)
+    assert "refused: not a fedgeom frame" in reply.error.reason
+    reply = app(message=message(flwr, {"request": hello()}, QUESTION, RECORD), context=there)
+    answer = read_reply(reply)
+    assert isinstance(answer, bytes)
+    assert unpack(answer).kind == "join.keys"
+
+
+def test_the_app_introduces_the_site_in_an_insecure_federation_only(tmp_path, flwr):
+    from fedgeom.engines.flower.introduction import INTRODUCE, read_introduction
+
+    for insecure in (True, False):
+        root = tmp_path / str(insecure)
+        root.mkdir()
+        coordinator = make_coordinator(root / "c", insecure=insecure)
+        anna = make_sites(root, coordinator, insecure=insecure)["anna"]
+        asked = message(flwr, {"number": b"n" * 32}, INTRODUCE, "introduction")
+        reply = programs.client_app()(message=asked, context=context(flwr, anna))
+        found = read_introduction(reply, b"n" * 32, coordinator.roster())
+        assert found == ("anna" if insecure else None)
+        assert reply.has_error() == (not insecure)

@@ -1,0 +1,113 @@
+"""Before a site connects: a real handshake with the right authority, and every other error in plain words."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from fedgeom.deploy.site_checks import check_certificate, check_site
+from fedgeom.errors import InputError
+from tests.deploy.making import edit, make_coordinator, make_sites
+
+
+@contextmanager
+def serving(made, host):
+    """Serve a coordinator's certificate by a bare TLS server; yields the address."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.path / "server.pem", made.path / "server.key")
+
+    def answer():
+        while True:
+            try:
+                raw, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                context.wrap_socket(raw, server_side=True).close()
+            except OSError:
+                raw.close()
+
+    with socket.create_server((host, 0)) as listener:
+        threading.Thread(target=answer, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def served(tmp_path):
+    made = make_coordinator(tmp_path / "c", names=["coordinator.example"])
+    with serving(made, "127.0.0.1") as port:
+        yield made, port
+
+
+def test_the_handshake(served, tmp_path):
+    made, port = served
+    check_certificate(f"127.0.0.1:{port}", made.path / "ca.pem")
+    check_certificate(f"localhost:{port}", made.path / "ca.pem")
+
+
+def test_a_foreign_authority(served, tmp_path):
+    _, port = served
+    other = make_coordinator(tmp_path / "other")
+    with pytest.raises(InputError, match="foreign"):
+        check_certificate(f"127.0.0.1:{port}", other.path / "ca.pem")
+
+
+def test_an_address_that_the_certificate_does_not_name(tmp_path):
+    made = make_coordinator(tmp_path / "c", names=["coordinator.example"])
+    with (
+        serving(made, "127.0.0.2") as port,
+        pytest.raises(InputError, match=r"not made out for this address.*127\.0\.0\.2"),
+    ):
+        check_certificate(f"127.0.0.2:{port}", made.path / "ca.pem")
+
+
+def test_nobody_there_is_no_error(tmp_path):
+    made = make_coordinator(tmp_path / "c")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    check_certificate(f"127.0.0.1:{port}", made.path / "ca.pem")
+
+
+@pytest.fixture
+def sites(tmp_path):
+    return make_sites(tmp_path, make_coordinator(tmp_path / "c"))
+
+
+def test_a_site_that_is_ready_is_described(sites, tmp_path):
+    said, rows = [], len(np.load(tmp_path / "anna.npz")["y"])
+    check_site(sites["anna"], said.append)
+    assert said == [f"anna: {rows} rows, 2 columns, 2 classes"]
+
+
+def test_what_is_missing_is_named_with_whom_to_ask(sites):
+    anna = sites["anna"]
+    (anna.path / "roster.json").rename(anna.path / "elsewhere")
+    with pytest.raises(InputError, match=r"ask the coordinator for roster\.json"):
+        check_site(anna, lambda text: None)
+    (anna.path / "elsewhere").rename(anna.path / "roster.json")
+    (anna.path / "ca.pem").unlink()
+    with pytest.raises(InputError, match=r"ask the coordinator for ca\.pem"):
+        check_site(anna, lambda text: None)
+    shutil.copy(sites["bert"].identity_file, anna.path)
+    with pytest.raises(InputError, match="does not hold 'anna' with this site's identity"):
+        check_site(anna, lambda text: None)
+
+
+def test_an_insecure_federation_is_called_so_and_needs_no_certificate(tmp_path):
+    anna = make_sites(tmp_path, make_coordinator(tmp_path / "c", insecure=True), insecure=True)["anna"]
+    (anna.path / "ca.pem").unlink()
+    said = []
+    check_site(anna, said.append)
+    assert said[-1].startswith("INSECURE")
+
+
+def test_data_that_cannot_be_read_come_first(sites, tmp_path):
+    edit(sites["anna"], "anna.npz", "nothing.npz")
+    with pytest.raises(InputError, match=r"nothing\.npz"):
+        check_site(sites["anna"], lambda text: None)

@@ -1,0 +1,173 @@
+"""Submitting and following: nothing without a coordinator, states from events, and runs that end in any way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedgeom.deploy import submit
+from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.deploy.federation_file import read_federation
+from fedgeom.deploy.jobs import create_job
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Event
+from fedgeom.storage import locked
+from tests.deploy.making import make_coordinator, make_sites
+
+
+@pytest.fixture
+def coordinator(tmp_path):
+    made = make_coordinator(tmp_path / "c")
+    make_sites(tmp_path, made)
+    return made
+
+
+def federation(tmp_path, text='method = "hulls"\n'):
+    file = tmp_path / "My Study.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def job(tmp_path, coordinator):
+    return create_job(coordinator, federation(tmp_path))
+
+
+def test_nothing_is_submitted_without_a_coordinator(tmp_path, coordinator, job):
+    with pytest.raises(InputError, match="fedgeom coordinator start"):
+        submit.new_job(coordinator, federation(tmp_path))
+    with pytest.raises(InputError, match="fedgeom coordinator start"):
+        submit.job_to_resume(coordinator, job.name)
+    with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
+        assert submit.job_to_resume(coordinator, str(job.run_folder)) == job
+        submit.write_status(job.run_folder, "finished", "")
+        with pytest.raises(InputError, match="finished already"):
+            submit.job_to_resume(coordinator, job.name)
+
+
+def test_keys_that_only_a_local_run_uses(tmp_path):
+    plain = federation(tmp_path, 'method = "hulls"\n[[sites]]\nname = "anna"\n')
+    assert submit.ignored_keys(read_federation(plain)) == []
+    text = 'holdout = 0.3\nlabel = "y"\n[policy]\nmin_cohort = 3\n[[sites]]\nname = "a"\nfile = "a.csv"\n'
+    keys = submit.ignored_keys(read_federation(federation(tmp_path, text)))
+    assert keys == ["holdout", "label", "[policy]", "everything but the name in [[sites]]"]
+
+
+def test_the_board():
+    board = submit.Board(("anna", "bert"))
+    assert {line.state for line in board.lines.values()} == {"expected"}
+    for event in (
+        Event(0, "join", "anna", "joined"),
+        Event(1, "join.hello", "anna", "asked"),
+        Event(0, "join", "bert", "lost", "did not come"),
+    ):
+        board.take(event)
+    assert (board.step, board.lines["anna"].state, board.lines["anna"].kind) == (1, "answering", "join.hello")
+    assert (board.lines["bert"].state, board.lines["bert"].detail) == ("lost", "did not come")
+    board.clear()
+    assert (board.step, board.lines["bert"].state) == (0, "expected")
+
+
+def line(step, state="answered"):
+    event = {"step": step, "kind": "k", "site": "anna", "state": state, "detail": ""}
+    return json.dumps(event).encode() + b"\n"
+
+
+def test_following_events(tmp_path):
+    follower = submit.Follower(tmp_path)
+    file = tmp_path / "events.jsonl"
+    assert follower.new() == (False, [])
+    file.write_bytes(line(1) + line(2)[:10])
+    assert [e.step for e in follower.new()[1]] == [1]
+    file.write_bytes(line(1) + line(2))
+    assert [e.step for e in follower.new()[1]] == [2]
+    file.write_bytes(line(1))  # a resumed run begins anew
+    anew, events = follower.new()
+    assert anew
+    assert [e.step for e in events] == [1]
+
+
+class Flower:
+    """Stands for Flower: what it was asked, and what it says of runs."""
+
+    def __init__(self, monkeypatch):
+        self.status, self.stopped, self.started = "running", [], []
+        monkeypatch.setattr(submit, "flower_status", lambda folder, number: self.status)
+        monkeypatch.setattr(submit, "stop_flower_run", lambda folder, number: self.stopped.append(number))
+        monkeypatch.setattr(submit, "start_flower_run", self.start)
+
+    def start(self, folder, name):
+        self.started.append(name)
+        return str(len(self.started))
+
+
+@pytest.fixture
+def flower(monkeypatch):
+    return Flower(monkeypatch)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def follow(coordinator, job, seen=None):
+    clock = Clock()
+    take = (lambda event: None) if seen is None else seen.append
+    return submit.follow(coordinator, job, "1", take, clock=clock, sleep=clock.sleep)
+
+
+def test_a_run_to_its_end(coordinator, job, flower):
+    assert submit.start(coordinator, job) == "1"
+    assert submit.read_status(job.run_folder).state == "submitted"
+    (job.run_folder / "events.jsonl").write_bytes(line(1, "asked") + line(1))
+    submit.write_status(job.run_folder, "finished", "")
+    seen = []
+    assert follow(coordinator, job, seen).state == "finished"
+    assert [event.state for event in seen] == ["asked", "answered"]
+
+
+def test_flower_ends_a_run_that_says_nothing(coordinator, job, flower):
+    submit.start(coordinator, job)
+    flower.status = "finished:failed"
+    with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
+        status = follow(coordinator, job)
+    assert (status.state, status.detail) == ("failed", "Flower ended the run (finished:failed)")
+    assert submit.read_status(job.run_folder).state == "failed"
+
+
+def test_the_coordinator_stops(coordinator, job, flower):
+    submit.start(coordinator, job)
+    assert follow(coordinator, job).detail == "the coordinator stopped"
+
+
+def test_resuming_stops_what_nobody_conducts(coordinator, job, flower):
+    submit.start(coordinator, job)
+    (job.run_folder / "events.jsonl").write_bytes(line(5))
+    assert submit.start(coordinator, job) == "2"
+    assert flower.stopped == ["1"]
+    assert not (job.run_folder / "events.jsonl").exists()
+
+
+def test_resuming_joins_a_run_that_goes_on(coordinator, job, flower):
+    submit.start(coordinator, job)
+    with locked(job.run_folder / "lock", "busy"):
+        assert submit.start(coordinator, job) == "1"
+    assert flower.started == [job.name]
+
+
+def test_stopping(coordinator, job, flower):
+    submit.start(coordinator, job)
+    submit.stop(coordinator, job, "1")
+    assert flower.stopped == ["1"]
+    assert submit.read_status(job.run_folder).state == "interrupted"
+    submit.write_status(job.run_folder, "finished", "")
+    submit.stop(coordinator, job, "1")  # it ended by itself meanwhile
+    assert submit.read_status(job.run_folder).state == "finished"

@@ -1,0 +1,139 @@
+"""Processes: ended with all their children, and never mistaken for another program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from fedgeom.engines.flower import processes
+from fedgeom.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("then", "code", "said"),
+    [("pass", 0, ""), ("sys.exit(3)", 3, ""), ("sys.exit('why')", 1, "why"), ("1 / 0", 1, "ZeroDivisionError")],
+)
+def test_a_program_ends_though_a_thread_goes_on(then: str, code: int, said: str) -> None:
+    """Flower's node gives a connection up and lives on, because of the thread that serves: a site would be deaf."""
+    script = f"""
+import sys, threading, time
+from fedgeom.engines.flower.processes import run_and_exit
+def program():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    {then}
+run_and_exit(program)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+def test_programs_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    """A site's program may be killed without warning; its node must not go on without it."""
+    child = textwrap.dedent(
+        """
+        import os, subprocess, sys, time
+        from fedgeom.engines.flower.processes import exit_with_parent
+        exit_with_parent(os.getppid())
+        grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        print(os.getpid(), grandchild.pid, flush=True)
+        time.sleep(60)
+        """
+    )
+    parent = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\ntime.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        numbers = [int(word) for word in started.stdout.readline().split()]
+        os.kill(started.pid, signal.SIGKILL)
+    end = time.monotonic() + 30
+    while any(_runs(number) for number in numbers) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not any(_runs(number) for number in numbers)
+
+
+CHILDREN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, {how})
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["signal.SIG_DFL", "signal.SIG_IGN"])
+def test_a_program_is_stopped_with_its_children_also_when_it_does_not_listen(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = processes.stop
+    monkeypatch.setattr(processes, "stop", lambda process: stop(process, patience=0.5))
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    command = [sys.executable, "-c", CHILDREN.format(how=how)]
+    with processes.running(command, dict(os.environ), log) as process:
+        end = time.monotonic() + 30
+        while len(log.read_text().splitlines()) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+    kept, child = log.read_text().splitlines()
+    assert kept == "before"
+    assert process.returncode is not None
+    end = time.monotonic() + 10
+    while _runs(int(child)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not _runs(int(child))
+
+
+def test_a_service_managers_signal_ends_a_program_by_way_of_its_clean_up() -> None:
+    before, cleaned = signal.getsignal(signal.SIGTERM), []
+
+    def program() -> None:
+        with processes.ending_politely():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(10)
+            finally:
+                cleaned.append(True)
+
+    with pytest.raises(SystemExit) as left:
+        program()
+    assert left.value.code == 0
+    assert cleaned == [True]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_ports() -> None:
+    port = processes.free_port()
+    processes.check_port(f"127.0.0.1:{port}")
+    with socket.create_server(("127.0.0.1", port)):
+        with pytest.raises(InputError, match=f"another program listens at 127.0.0.1:{port}"):
+            processes.check_port(f"127.0.0.1:{port}")
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as lives:
+            processes.wait_for_port(f"127.0.0.1:{port}", lives)
+            lives.kill()
+
+
+def test_a_program_that_does_not_listen_is_not_waited_for_without_end() -> None:
+    address = f"127.0.0.1:{processes.free_port()}"
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as lives:
+        with pytest.raises(InputError, match=r"did not listen at .* within 0\.3 s"):
+            processes.wait_for_port(address, lives, seconds=0.3)
+        lives.kill()
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as dead:
+        dead.wait()
+        with pytest.raises(InputError, match=r"ended at once \(code 3\)"):
+            processes.wait_for_port(address, dead, seconds=30)
+
+
+def _runs(number: int) -> bool:
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True, check=False)
+    return bool(status.stdout.strip()) and not status.stdout.strip().startswith("Z")
