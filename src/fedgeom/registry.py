@@ -40,7 +40,7 @@ class Registry(Mapping[str, Any]):
             if point is None:
                 asked = f"{what}={name!r} is unknown" if what else f"there is no {self.kind} {name!r}"
                 raise InputError(f"{asked}; there are: {self}")
-            thing = point.load()  # which may register itself
+            thing = self._load(point)
             if getattr(thing, "name", name) != name:
                 raise InputError(
                     f"{point.value} calls itself {thing.name!r}, but was installed as the {self.kind} {name!r}"
@@ -48,8 +48,18 @@ class Registry(Mapping[str, Any]):
             self._known.setdefault(name, thing)
         return self._known[name]
 
+    def _load(self, point: EntryPoint) -> Any:
+        try:
+            return point.load()  # which may register itself
+        except Exception as error:  # whatever is wrong in another package, the rest of fedgeom goes on
+            owner = f" of the package {point.dist.name!r}" if point.dist is not None else ""
+            raise InputError(f"the {self.kind} {point.name!r}{owner} cannot be loaded: {error}") from error
+
     def _offered(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=self.group)}
+        found: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self.group):
+            found.setdefault(point.name, point)  # of several packages, the first on the path
+        return found
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
