@@ -15,7 +15,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.method import Method
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
-from fedgeom.methods import method_class
+from fedgeom.methods.catalogue import method_class
 
 NAMES = ("anna", "bert", "carl")
 
@@ -74,9 +74,6 @@ def small(name: str) -> Method:
 
 def parameters_of(method: Method) -> str:
     """Return the part of a federation file with the settings of a method that are not the usual ones."""
-    changed = {
-        field.name: value
-        for field in dataclasses.fields(method)  # type: ignore[arg-type]
-        if (value := getattr(method, field.name)) != field.default
-    }
+    usual = type(method)().terms()
+    changed = {name: value for name, value in method.terms().items() if value != usual[name]}
     return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])

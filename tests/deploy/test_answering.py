@@ -19,9 +19,9 @@ from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
-from fedgeom.methods import load_model
+from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
-from fedgeom.protocols.cohort import Hello
+from fedgeom.protocols.joining.messages import Hello
 from tests.deploy.making import edit, make_coordinator, make_sites
 
 RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)
@@ -43,7 +43,7 @@ def anna(sites):
 
 
 def hello(run=RUN, method="hulls"):
-    return pack(run, method, Hello(rounds=2, terms=METHOD.parameters()))
+    return pack(run, method, Hello(rounds=2, terms=METHOD.terms()))
 
 
 def reason(reply):
@@ -77,7 +77,9 @@ def test_a_whole_run_over_folders(sites, coordinator, tmp_path):
     result = sites["anna"].path / "results" / RUN.hex()[:16]
     assert json.loads((result / "sites" / "anna.json").read_text())["names"].keys() == {"yes", "no"}
     X = np.load(tmp_path / "anna.npz")["X"]
-    np.testing.assert_array_equal(load_model(result / "model.safetensors").predict(X), model.predict(X))
+    mine = model.for_site({"names": json.loads((result / "sites" / "anna.json").read_text())["names"]})
+    for file in (result / "model.safetensors", result / "sites" / "anna.safetensors"):
+        np.testing.assert_array_equal(load_model(file).predict(X), mine.predict(X))
 
 
 def test_the_memory_is_on_disk_before_the_answer_leaves(anna):

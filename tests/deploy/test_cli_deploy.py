@@ -16,7 +16,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registere
 from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry
-from fedgeom.federation.record import RunRecord
+from fedgeom.federation.record import RunRecord, read_status, write_status
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
 
@@ -148,14 +148,14 @@ def test_submit_that_fails_says_how_to_go_on(here, flower):
 
 def test_interrupting_leaves_a_folder_that_says_so(here, made, flower, monkeypatch):
     def interrupt(*_, **__):
-        submit.write_status(made.path / "runs" / "study-1", "running", "")
+        write_status(made.path / "runs" / "study-1", "running", "")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(submit, "follow", interrupt)
     (here / "study.toml").write_text("")
     shown = call("submit", "study.toml", "--folder", "c", code=130)
     assert "to go on: fedgeom submit --resume study-1" in shown
-    assert submit.read_status(made.path / "runs" / "study-1").state == "interrupted"
+    assert read_status(made.path / "runs" / "study-1").state == "interrupted"
 
 
 def test_the_live_table():

@@ -28,7 +28,7 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.engine import FlowerEngine
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.record import read_folder
-from fedgeom.methods import METHODS
+from fedgeom.methods.catalogue import METHODS
 from tests.deploy.making import make_coordinator, make_sites, small
 
 RUN, SEED = bytes(range(32)), 5

@@ -53,7 +53,10 @@ def test_no_policy_is_the_default(tmp_path):
         ('seed = "one"\n' + SITE, "Expected `int`"),
         ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
         ("[parameters]\nepsilom = 1\n" + SITE, r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'"),
-        ('[parameters]\nepsilon = "small"\n' + SITE, "Expected `float`"),
+        (
+            '[parameters]\nepsilon = "small"\n' + SITE,
+            r"\[parameters\] epsilon='small' given; wanted a number above 0",
+        ),
         ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1"),
         (
             "[policy]\nsmallest = 3\n" + SITE,

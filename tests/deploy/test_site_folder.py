@@ -8,6 +8,7 @@ import pytest
 
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import Policy
 from tests.deploy.making import edit
 
 
@@ -63,7 +64,7 @@ def test_odd_file_and_label_names_survive_the_configuration(tmp_path):
     site = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000", file=file, label=label)
     config = site.config()
     assert (config.file, config.label, config.coordinator) == (file, label, "host.example:8000")
-    assert config.policy.policy().min_cohort == 3
+    assert config.policy == Policy()
 
 
 def test_a_new_node_key_changes_the_public_file_and_nothing_else(site):
