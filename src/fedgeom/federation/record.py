@@ -143,7 +143,10 @@ def write_site_result(folder: str | Path, result: SiteResult, *, private: bool =
     inner = Path(folder) / "sites"
     inner.mkdir(parents=True, exist_ok=True)
     stem = file_name(result.site)
-    shown = {key: value for key, value in result.found.items() if key != BULKY}
+    table = result.found.get(BULKY)  # of some methods it is only their number
+    shown = {
+        key: value for key, value in result.found.items() if key != BULKY or not isinstance(table, np.ndarray)
+    }
     write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=private)
     if result.model:
         write_file(inner / f"{stem}.safetensors", result.model, private=private)
