@@ -24,10 +24,10 @@ def make_coordinator(path, **options):
     return CoordinatorFolder.create(path, **({"names": ["localhost"], "host": "127.0.0.1"} | options))
 
 
-def make_sites(root, coordinator, *, insecure=False):
-    """Three sites with points of the disc, admitted, with roster and certificate in place."""
-    drawn = labelled_disc(240, 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
-    parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), 3, names=NAMES)
+def make_sites(root, coordinator, *, insecure=False, names=NAMES):
+    """Some sites with points of the disc, admitted, with roster and certificate in place."""
+    drawn = labelled_disc(80 * len(names), 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
+    parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), len(names), names=names)
     sites = {}
     for part in parts:
         np.savez(root / f"{part.name}.npz", X=part.X, y=part.y)
