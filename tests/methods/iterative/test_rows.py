@@ -1,4 +1,4 @@
-"""Each row against its paper: by hand on bowls, and against `papers.py` on unlike sites."""
+"""Each row against its paper: by hand on bowls, and against `twin.py` on unlike sites."""
 
 from __future__ import annotations
 
@@ -24,16 +24,21 @@ from fedgeom.methods.iterative import (
     simulate,
 )
 from fedgeom.methods.iterative.vectors import Layout
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin
 from tests.methods.iterative.making import BOWLS, Bowl, bowls, unlike, whole
 
 SITES = unlike()
-SLOPES, SHARES = papers.logistic_slopes(SITES), papers.shares_of(SITES)
+CLIENTS = twin.clients_of(SITES)
 ZERO = np.zeros(3)
-STEPS = {"rounds": 3, "rate": 0.3}
-PLAIN = STEPS | {"steps": 4, "batch": None, "scale": "none"}
+STEPS = {"rounds": 3, "rate": 0.3, "steps": 4, "batch": None}
+WORK, PLAIN = twin.Work(**STEPS), STEPS | {"scale": "none"}
 NEAR = {"rel": 0, "abs": 2e-7}
 """Sums are rounded to 2⁻²⁸ at every site."""
+
+
+def downhill(site):
+    """Twelve full steps of the twin on one site's loss."""
+    return twin.descend(twin.clients_of([site])[0].slope, ZERO, 0.3, [slice(None)] * 12)
 
 
 def lowest(row, sites, **simulated):
@@ -125,36 +130,36 @@ def test_local_only_follows_the_schedule():
 
 def test_fedavg():
     found = simulate(FedAvg(**PLAIN), SITES).model
-    assert whole(found) == pytest.approx(papers.fedavg(SLOPES, ZERO, SHARES, steps=4, **STEPS), **NEAR)
+    assert whole(found) == pytest.approx(twin.fedavg(CLIENTS, WORK), **NEAR)
     assert found.names == ("class 0", "class 1")
 
 
 def test_fedprox():
-    expected = papers.fedprox(SLOPES, ZERO, SHARES, steps=4, mu=0.7, **STEPS)
+    expected = twin.fedprox(CLIENTS, WORK, mu=0.7)
     assert whole(simulate(FedProx(mu=0.7, **PLAIN), SITES).model) == pytest.approx(expected, **NEAR)
 
 
 @pytest.mark.parametrize("server_rate", [1.0, 0.6])
 def test_scaffold(server_rate):
-    expected = papers.scaffold(SLOPES, ZERO, steps=4, server_rate=server_rate, **STEPS)
+    expected = twin.scaffold(CLIENTS, WORK, server_rate=server_rate)
     found = simulate(Scaffold(server_rate=server_rate, **PLAIN), SITES).model
     assert whole(found) == pytest.approx(expected, abs=1e-6)
 
 
 def test_feddyn():
-    expected = papers.feddyn(SLOPES, ZERO, steps=4, alpha=0.4, **STEPS)
+    expected = twin.feddyn(CLIENTS, WORK, alpha=0.4)
     assert whole(simulate(FedDyn(alpha=0.4, **PLAIN), SITES).model) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("cls", "yogi"), [(FedAdam, False), (FedYogi, True)])
 def test_fedopt(cls, yogi):
     own = {"server_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
-    expected = papers.fedopt(SLOPES, ZERO, SHARES, steps=4, yogi=yogi, **own, **STEPS)
+    expected = twin.fedopt(CLIENTS, WORK, yogi=yogi, **own)
     assert whole(simulate(cls(**own, **PLAIN), SITES).model) == pytest.approx(expected, abs=1e-6)
 
 
 def test_ditto():
-    expected, personal = papers.ditto(SLOPES, ZERO, SHARES, steps=4, lam=0.5, **STEPS)
+    expected, personal = twin.ditto(CLIENTS, WORK, lam=0.5)
     done = simulate(Ditto(lam=0.5, **PLAIN), SITES)
     assert whole(done.model) == pytest.approx(expected, **NEAR)
     for site, vector in zip(SITES, personal, strict=True):
@@ -163,8 +168,11 @@ def test_ditto():
 
 def test_pfedme():
     own = {"local_rounds": 3, "inner_steps": 4, "lam": 2.0, "outer_rate": 0.2, "inner_rate": 0.1, "beta": 0.7}
-    expected = papers.pfedme(SLOPES, ZERO, rounds=3, **own)
-    assert whole(simulate(PFedMe(**own, **PLAIN), SITES).model) == pytest.approx(expected, **NEAR)
+    expected, personal = twin.pfedme(CLIENTS, WORK, **own)
+    done = simulate(PFedMe(**own, **PLAIN), SITES)
+    assert whole(done.model) == pytest.approx(expected, **NEAR)
+    for site, vector in zip(SITES, personal, strict=True):
+        assert whole(done.personal[site.name]) == pytest.approx(vector, **NEAR)
 
 
 def test_pfedme_draws_batches_of_the_given_size_with_the_penalty_of_the_whole_site():
@@ -180,7 +188,7 @@ def test_pfedme_draws_batches_of_the_given_size_with_the_penalty_of_the_whole_si
 
 def test_fedper():
     head = np.array([True, False, False])  # the intercept
-    body, personal = papers.fedper(SLOPES, ZERO, SHARES, head, steps=4, **STEPS)
+    body, personal = twin.fedper(CLIENTS, WORK, head)
     done = simulate(FedPer(**PLAIN), SITES)
     assert done.model.parameters["weights"].ravel() == pytest.approx(body, **NEAR)
     assert done.model.parameters["intercept"] == pytest.approx([0.0])
@@ -254,7 +262,7 @@ def test_fedprox_with_a_great_pull_stays():
 
 def test_scaffold_of_one_site_is_plain_descent():
     one = SITES[:1]
-    expected = papers.descend(papers.logistic_slopes(one)[0], ZERO, 0.3, 12)
+    expected = downhill(one[0])
     assert whole(simulate(Scaffold(**PLAIN), one).model) == pytest.approx(expected, abs=1e-6)
 
 
@@ -270,11 +278,10 @@ def test_fixed_points():
 
 def test_feddyn_with_logistic_regression_ends_at_the_joint_optimum_and_fedavg_does_not():
     common = {"scale": "none", "solver": "exact", "weights": "sites"}
-    slopes = papers.logistic_slopes(SITES)
 
     def steepness(row):
         w = whole(simulate(row, SITES).model)
-        return float(np.linalg.norm(sum(slope(w) for slope in slopes) / len(slopes)))
+        return float(np.linalg.norm(sum(client.slope(w) for client in CLIENTS) / len(CLIENTS)))
 
     assert steepness(FedDyn(rounds=60, alpha=0.1, **common)) < 1e-3
     assert steepness(FedAvg(rounds=20, **common)) > 1e-2
@@ -325,7 +332,7 @@ def test_sites_alike_train_as_one_place_does(cls):
 
 def test_pooled_is_descent_on_all_rows():
     everyone = [type(SITES[0])("all", np.vstack([s.X for s in SITES]), np.concatenate([s.y for s in SITES]))]
-    expected = papers.descend(papers.logistic_slopes(everyone)[0], ZERO, 0.3, 12)
+    expected = downhill(everyone[0])
     for row in (
         FedAvg(**PLAIN),
         Ditto(**PLAIN),
