@@ -20,7 +20,7 @@ WORKS = {
     "steps": {"rounds": 3, "rate": 0.2, "steps": 7, "batch": 4},
     "a share": {"rounds": 6, "rate": 0.3, "epochs": 1, "batch": 6, "share": 0.6},
 }
-"""No site's rows are a multiple of a batch, and seven steps end in the middle of an epoch."""
+"""Sites have 13 to 25 rows, so that most last batches are smaller, and seven steps end in the middle of an epoch."""
 
 ADAPTIVE = {"server_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
 MOREAU = {"local_rounds": 3, "inner_steps": 4, "lam": 2.0, "outer_rate": 0.2, "inner_rate": 0.1, "beta": 0.7}
