@@ -13,7 +13,7 @@ from fedgeom import Ditto, FedAvg, FedPer, LocalOnly, PTopoFL
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Algorithm, pooled, simulate
 from fedgeom.methods.iterative.plain import scales
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SITES, ZERO
 from tests.methods.iterative.making import own, whole
 

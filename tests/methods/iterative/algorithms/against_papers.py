@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.methods.iterative import Effort, Task, Tree
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.making import Bowl, unlike, whole
 
 SITES = unlike()

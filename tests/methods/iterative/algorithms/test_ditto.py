@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedgeom import Ditto, LocalOnly
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SHARES, SITES, SLOPES, STEPS, ZERO, same
 from tests.methods.iterative.making import BOWLS, bowls, own, whole
 

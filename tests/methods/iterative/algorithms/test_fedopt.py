@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom import FedAdam, FedYogi
 from fedgeom.methods.iterative import Tree
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.algorithms.against_papers import PLAIN, SHARES, SITES, SLOPES, STEPS, ZERO, lowest
 from tests.methods.iterative.making import BOWLS, bowls, whole
 

@@ -8,7 +8,7 @@ import pytest
 from fedgeom import FedPer
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Tree
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SHARES, SITES, SLOPES, STEPS, ZERO
 from tests.methods.iterative.making import own
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom import PFedMe, SiteData
 from fedgeom.methods.iterative import Tree
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.algorithms.against_papers import (
     NEAR,
     PLAIN,

@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom import Scaffold
 from fedgeom.methods.iterative import Round, Tree
-from tests.methods.iterative import papers
+from tests.methods.iterative import twin as papers
 from tests.methods.iterative.algorithms.against_papers import (
     PLAIN,
     SITES,
