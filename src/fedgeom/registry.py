@@ -28,8 +28,9 @@ class Registry(Mapping[str, Any]):
     def add(self, name: str, thing: Any) -> None:
         """Make something known in this process; only a new definition of the same thing may take its place."""
         if name in self._known and _place(self._known[name]) != _place(thing):
+            article = "an" if self.kind[0] in "aeiou" else "a"
             raise InputError(
-                f"there is a {self.kind} {name!r} already ({_place(self._known[name])}); choose another name"
+                f"there is {article} {self.kind} {name!r} already ({_place(self._known[name])}); choose another name"
             )
         self._known[name] = thing
 
