@@ -15,7 +15,7 @@ class FedAvgM(Algorithm):
 
     name: ClassVar[str] = "fedavgm"
 
-    beta: Annotated[float, Between(0, 1)] = 0.5
+    beta: Annotated[float, Between(0, 1, open_high=True)] = 0.5
     """β: how much of the last step the next one repeats."""
 
     def start(self, model):
@@ -26,7 +26,8 @@ class FedAvgM(Algorithm):
         return Tree(model=state["model"] + momentum, momentum=momentum)
 
 
-patients = fedgeom.load_set("breast-cancer", n_sites=4)
-run = fedgeom.run(FedAvgM(rounds=5), patients.train, seed=0)
-right = np.concatenate([run.model.predict(site.X) == site.y for site in patients.test])
-print(f"{right.mean():.1%} of {len(right)} test rows are right; the coordinator saw sums only")
+if __name__ == "__main__":
+    patients = fedgeom.load_set("breast-cancer", n_sites=4)
+    run = fedgeom.run(FedAvgM(rounds=5), patients.train, seed=0)
+    right = np.concatenate([run.model.predict(site.X) == site.y for site in patients.test])
+    print(f"{right.mean():.1%} of {len(right)} test rows are right; the coordinator saw sums only")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from fedgeom.errors import InputError
@@ -24,20 +25,30 @@ class Registry(Mapping[str, Any]):
     def __init__(self, kind: str, group: str):
         self.kind, self.group = kind, group
         self._known: dict[str, Any] = {}
+        self._own: dict[str, tuple[EntryPoint, str]] = {}  # what `offer` was given, and the package it needs
 
     def add(self, name: str, thing: Any) -> None:
         """Make something known in this process; only a new definition of the same thing may take its place."""
-        if name in self._known and _place(self._known[name]) != _place(thing):
+        taken = self._own[name][0].value if name in self._own else ""
+        taken = _place(self._known[name]) if name in self._known else taken
+        if taken and taken != _place(thing):
             article = "an" if self.kind[0] in "aeiou" else "a"
-            raise InputError(
-                f"there is {article} {self.kind} {name!r} already ({_place(self._known[name])}); choose another name"
-            )
+            raise InputError(f"there is {article} {self.kind} {name!r} already ({taken}); choose another name")
         self._known[name] = thing
+
+    def offer(self, name: str, place: str, *, needs: str) -> None:
+        """Make something known that is loaded from ``place`` ("module:name") when it is used.
+
+        It is there only where the package ``needs`` is installed, which is not imported to find that out.
+        """
+        self._own[name] = EntryPoint(name, place, self.group), needs
 
     def find(self, name: str, *, what: str = "") -> Any:
         """Return what has this name, or raise `InputError` that lists the names there are."""
         if name not in self._known:
             point = self._offered().get(name)
+            if point is None and name in self._own:
+                raise InputError(f"the {self.kind} {name!r} needs {self._own[name][1]!r}, which is not installed")
             if point is None:
                 asked = f"{what}={name!r} is unknown" if what else f"there is no {self.kind} {name!r}"
                 raise InputError(f"{asked}; there are: {self}")
@@ -57,7 +68,7 @@ class Registry(Mapping[str, Any]):
             raise InputError(f"the {self.kind} {point.name!r}{owner} cannot be loaded: {error}") from error
 
     def _offered(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
+        found: dict[str, EntryPoint] = {name: point for name, (point, needs) in self._own.items() if find_spec(needs)}
         for point in entry_points(group=self.group):
             found.setdefault(point.name, point)  # of several packages, the first on the path
         return found

@@ -119,7 +119,7 @@ def read_status(folder: str | Path) -> Status:
     """Read how a run stands; where nothing was written yet, it was only submitted."""
     try:
         return msgspec.json.decode((Path(folder) / "status.json").read_bytes(), type=Status)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError):  # broken JSON, or broken UTF-8
         return Status()
 
 
@@ -168,7 +168,7 @@ def read_folder(folder: str | Path) -> dict[str, Any]:
     for line in (path / "metrics.jsonl").read_bytes().splitlines():
         try:
             row = msgspec.json.decode(line)
-        except msgspec.DecodeError:
+        except ValueError:
             break  # the line that was being written when the run was cut off
         metrics[row["metric"]] = row["value"]
     content["metrics"] = metrics
