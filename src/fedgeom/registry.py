@@ -70,7 +70,8 @@ class Registry(Mapping[str, Any]):
     def _offered(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {name: point for name, (point, needs) in self._own.items() if find_spec(needs)}
         for point in entry_points(group=self.group):
-            found.setdefault(point.name, point)  # of several packages, the first on the path
+            if point.name not in self._own:  # ours stay ours, also where the package they need is missing
+                found.setdefault(point.name, point)  # of several packages, the first on the path
         return found
 
     def __getitem__(self, name: str) -> Any:
