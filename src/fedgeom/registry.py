@@ -68,7 +68,9 @@ class Registry(Mapping[str, Any]):
             raise InputError(f"the {self.kind} {point.name!r}{owner} cannot be loaded: {error}") from error
 
     def _offered(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {name: point for name, (point, needs) in self._own.items() if find_spec(needs)}
+        found: dict[str, EntryPoint] = {
+            name: point for name, (point, needs) in self._own.items() if find_spec(needs)
+        }
         for point in entry_points(group=self.group):
             if point.name not in self._own:  # ours stay ours, also where the package they need is missing
                 found.setdefault(point.name, point)  # of several packages, the first on the path
