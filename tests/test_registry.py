@@ -119,3 +119,23 @@ def test_a_thing_that_registers_itself_when_it_is_loaded(toys, offered):
 
     offered.append(Self("kite", Thing))
     assert toys["kite"] is Thing
+
+
+def test_what_needs_a_package_is_there_only_with_it(toys):
+    toys.offer("top", f"{__name__}:Thing", needs="msgspec")
+    toys.offer("drone", f"{__name__}:Thing", needs="no_such_package")
+    assert toys["top"] is Thing
+    assert list(toys) == ["ball", "top"]
+    assert "drone" not in toys
+    with pytest.raises(InputError, match="the toy 'drone' needs 'no_such_package', which is not installed"):
+        toys.find("drone")
+
+
+def test_what_is_ours_where_a_package_is_there_is_taken_where_it_is_not(toys, offered):
+    toys.offer("drone", "fedgeom.nowhere:Drone", needs="no_such_package")
+    with pytest.raises(InputError, match=r"there is a toy 'drone' already \(fedgeom\.nowhere:Drone\)"):
+        toys.add("drone", Thing)
+    offered.append(Point("drone", Thing))
+    assert "drone" not in toys
+    with pytest.raises(InputError, match="needs 'no_such_package'"):
+        toys.find("drone")

@@ -32,7 +32,8 @@ class Registry(Mapping[str, Any]):
         taken = self._own[name][0].value if name in self._own else ""
         taken = _place(self._known[name]) if name in self._known else taken
         if taken and taken != _place(thing):
-            raise InputError(f"there is a {self.kind} {name!r} already ({taken}); choose another name")
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            raise InputError(f"there is {article} {self.kind} {name!r} already ({taken}); choose another name")
         self._known[name] = thing
 
     def offer(self, name: str, place: str, *, needs: str) -> None:
@@ -71,7 +72,8 @@ class Registry(Mapping[str, Any]):
             name: point for name, (point, needs) in self._own.items() if find_spec(needs)
         }
         for point in entry_points(group=self.group):
-            found.setdefault(point.name, point)  # of several packages, the first on the path
+            if point.name not in self._own:  # ours stay ours, also where the package they need is missing
+                found.setdefault(point.name, point)  # of several packages, the first on the path
         return found
 
     def __getitem__(self, name: str) -> Any:

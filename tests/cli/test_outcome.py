@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import msgspec
@@ -52,9 +53,9 @@ def shown(run, train, test, **options):
     return out.file.getvalue()
 
 
-def test_everything_that_is_shown_is_kept(case):
-    text = shown(case.run, case.data.train, case.data.test, truth=case.truth)
-    folder = case.run.folder
+def test_everything_that_is_shown_is_kept(case, tmp_path):
+    folder = shutil.copytree(case.run.folder, tmp_path / "run")
+    text = shown(replace(case.run, folder=folder), case.data.train, case.data.test, truth=case.truth)
     for piece in ("Accuracy", "pooled rows", "What left each site", "8 of 8 local names", str(folder)):
         assert piece in text.replace("\n", " ")
     kept_names = msgspec.json.decode((folder / NAMES).read_bytes(), type=Naming)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import msgspec
 
 from fedgeom.evaluation.comparison import Comparison
@@ -9,8 +11,8 @@ from fedgeom.report.naming import read_naming
 from fedgeom.report.page import COMPARISON, NAMES, PICTURE, write_page
 
 
-def test_page(case):
-    folder = case.run.folder
+def test_page(case, tmp_path):
+    folder = shutil.copytree(case.run.folder, tmp_path / "run")
     bare = write_page(folder).read_text()
     assert "quantized hulls" in bare
     assert "<img" not in bare

@@ -46,7 +46,7 @@ WORDS = {
     "xclp.cell-counts": "masked sizes of clusters",
     "xclp.cell-sums": "masked centres of clusters",
     "xclp.codes": "masked ties between clusters",
-    "xclp.take": "give every site anchors and their scores",
+    "xclp.read-model": "give every site anchors and their scores",
     "xclp.label-counts": "masked numbers of labels found",
     "xclp.weigh": "give every site the scale of confidences",
     "sum.confirm": "  agree on who is in the sum",
