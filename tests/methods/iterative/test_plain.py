@@ -13,8 +13,7 @@ from fedgeom import Ditto, FedAvg, FedPer, LocalOnly, PTopoFL
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Algorithm, pooled, simulate
 from fedgeom.methods.iterative.plain import scales
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SITES, ZERO
+from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SITES, downhill
 from tests.methods.iterative.making import own, whole
 
 EVERYONE = fedgeom.SiteData("all", np.vstack([s.X for s in SITES]), np.concatenate([s.y for s in SITES]))
@@ -31,8 +30,7 @@ def test_the_method_and_the_function_are_the_same():
     [FedAvg(**PLAIN), Ditto(**PLAIN), FedPer(**PLAIN), LocalOnly(**PLAIN), FedAvg(aggregation="krum", **PLAIN)],
 )
 def test_pooled_is_descent_on_all_rows(algorithm):
-    expected = papers.descend(papers.logistic_slopes([EVERYONE])[0], ZERO, 0.3, 12)
-    assert whole(pooled(algorithm, SITES)) == pytest.approx(expected, **NEAR)
+    assert whole(pooled(algorithm, SITES)) == pytest.approx(downhill(EVERYONE), **NEAR)
 
 
 @pytest.mark.parametrize(

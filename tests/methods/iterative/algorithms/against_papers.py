@@ -6,16 +6,21 @@ import numpy as np
 import pytest
 
 from fedgeom.methods.iterative import Effort, Task, Tree
-from tests.methods.iterative import twin as papers
+from tests.methods.iterative import twin
 from tests.methods.iterative.making import Bowl, unlike, whole
 
 SITES = unlike()
-SLOPES, SHARES = papers.logistic_slopes(SITES), papers.shares_of(SITES)
+CLIENTS = twin.clients_of(SITES)
 ZERO = np.zeros(3)
-STEPS = {"rounds": 3, "rate": 0.3}
-PLAIN = STEPS | {"steps": 4, "batch": None, "scale": "none"}
+STEPS = {"rounds": 3, "rate": 0.3, "steps": 4, "batch": None}
+WORK, PLAIN = twin.Work(**STEPS), STEPS | {"scale": "none"}
 NEAR = {"rel": 0, "abs": 2e-7}
 """Sums are rounded to 2⁻²⁸ at every site."""
+
+
+def downhill(site) -> np.ndarray:
+    """Twelve full steps of the twin on one site's loss."""
+    return twin.descend(twin.clients_of([site])[0].slope, ZERO, 0.3, [slice(None)] * 12)
 
 
 def lowest(algorithm, sites) -> float:

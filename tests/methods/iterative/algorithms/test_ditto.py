@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedgeom import Ditto, LocalOnly
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SHARES, SITES, SLOPES, STEPS, ZERO, same
+from tests.methods.iterative import twin
+from tests.methods.iterative.algorithms.against_papers import CLIENTS, NEAR, PLAIN, SITES, WORK, same
 from tests.methods.iterative.making import BOWLS, bowls, own, whole
 
 
@@ -19,7 +19,7 @@ def test_by_hand():
 
 
 def test_as_published():
-    expected, personal = papers.ditto(SLOPES, ZERO, SHARES, steps=4, lam=0.5, **STEPS)
+    expected, personal = twin.ditto(CLIENTS, WORK, lam=0.5)
     done = Ditto(lam=0.5, **PLAIN).plain(SITES)
     assert whole(done.model) == pytest.approx(expected, **NEAR)
     for site, vector in zip(SITES, personal, strict=True):

@@ -5,17 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedgeom import FedAvg, FedProx, Scaffold
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import (
-    NEAR,
-    PLAIN,
-    SHARES,
-    SITES,
-    SLOPES,
-    STEPS,
-    ZERO,
-    lowest,
-)
+from tests.methods.iterative import twin
+from tests.methods.iterative.algorithms.against_papers import CLIENTS, NEAR, PLAIN, SITES, WORK, lowest
 from tests.methods.iterative.making import BOWLS, bowls, whole
 
 
@@ -28,7 +19,7 @@ def test_by_hand():
 
 def test_as_published():
     found = FedAvg(**PLAIN).plain(SITES).model
-    assert whole(found) == pytest.approx(papers.fedavg(SLOPES, ZERO, SHARES, steps=4, **STEPS), **NEAR)
+    assert whole(found) == pytest.approx(twin.fedavg(CLIENTS, WORK), **NEAR)
     assert found.names == ("class 0", "class 1")
 
 

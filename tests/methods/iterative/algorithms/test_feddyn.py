@@ -7,8 +7,8 @@ import pytest
 
 from fedgeom import FedAvg, FedDyn
 from fedgeom.methods.iterative import Round, Tree
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import PLAIN, SITES, SLOPES, STEPS, ZERO, lowest, one
+from tests.methods.iterative import twin
+from tests.methods.iterative.algorithms.against_papers import CLIENTS, PLAIN, SITES, WORK, lowest, one
 from tests.methods.iterative.making import BOWLS, bowls, whole
 
 
@@ -23,7 +23,7 @@ def test_by_hand():
 
 
 def test_as_published():
-    expected = papers.feddyn(SLOPES, ZERO, steps=4, alpha=0.4, **STEPS)
+    expected = twin.feddyn(CLIENTS, WORK, alpha=0.4)
     assert whole(FedDyn(alpha=0.4, **PLAIN).plain(SITES).model) == pytest.approx(expected, abs=1e-6)
 
 
@@ -45,7 +45,7 @@ def test_logistic_regression_ends_at_the_joint_optimum_and_that_of_fedavg_does_n
 
     def steepness(algorithm):
         w = whole(algorithm.plain(SITES).model)
-        return float(np.linalg.norm(sum(slope(w) for slope in SLOPES) / len(SLOPES)))
+        return float(np.linalg.norm(sum(client.slope(w) for client in CLIENTS) / len(CLIENTS)))
 
     assert steepness(FedDyn(rounds=60, alpha=0.1, **common)) < 1e-3
     assert steepness(FedAvg(rounds=20, **common)) > 1e-2

@@ -7,8 +7,8 @@ import pytest
 
 from fedgeom import FedAdam, FedYogi
 from fedgeom.methods.iterative import Tree
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import PLAIN, SHARES, SITES, SLOPES, STEPS, ZERO, lowest
+from tests.methods.iterative import twin
+from tests.methods.iterative.algorithms.against_papers import CLIENTS, PLAIN, SITES, WORK, lowest
 from tests.methods.iterative.making import BOWLS, bowls, whole
 
 
@@ -22,7 +22,7 @@ def test_by_hand():
 @pytest.mark.parametrize(("cls", "yogi"), [(FedAdam, False), (FedYogi, True)])
 def test_as_published(cls, yogi):
     own = {"server_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
-    expected = papers.fedopt(SLOPES, ZERO, SHARES, steps=4, yogi=yogi, **own, **STEPS)
+    expected = twin.fedopt(CLIENTS, WORK, yogi=yogi, **own)
     assert whole(cls(**own, **PLAIN).plain(SITES).model) == pytest.approx(expected, abs=1e-6)
 
 

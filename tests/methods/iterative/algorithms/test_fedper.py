@@ -8,14 +8,14 @@ import pytest
 from fedgeom import FedPer
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Tree
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import NEAR, PLAIN, SHARES, SITES, SLOPES, STEPS, ZERO
+from tests.methods.iterative import twin
+from tests.methods.iterative.algorithms.against_papers import CLIENTS, NEAR, PLAIN, SITES, WORK
 from tests.methods.iterative.making import own
 
 
 def test_as_published():
     head = np.array([True, False, False])  # the intercept
-    body, personal = papers.fedper(SLOPES, ZERO, SHARES, head, steps=4, **STEPS)
+    body, personal = twin.fedper(CLIENTS, WORK, head)
     done = FedPer(**PLAIN).plain(SITES)
     assert done.model.parameters["weights"].ravel() == pytest.approx(body, **NEAR)
     assert done.model.parameters["intercept"] == pytest.approx([0.0])

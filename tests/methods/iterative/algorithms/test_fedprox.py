@@ -5,18 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedgeom import FedAvg, FedProx
-from tests.methods.iterative import twin as papers
-from tests.methods.iterative.algorithms.against_papers import (
-    NEAR,
-    PLAIN,
-    SHARES,
-    SITES,
-    SLOPES,
-    STEPS,
-    ZERO,
-    lowest,
-    same,
-)
+from tests.methods.iterative import twin
+from tests.methods.iterative.algorithms.against_papers import CLIENTS, NEAR, PLAIN, SITES, WORK, ZERO, lowest, same
 from tests.methods.iterative.making import BOWLS, bowls, whole
 
 
@@ -27,7 +17,7 @@ def test_by_hand():
 
 
 def test_as_published():
-    expected = papers.fedprox(SLOPES, ZERO, SHARES, steps=4, mu=0.7, **STEPS)
+    expected = twin.fedprox(CLIENTS, WORK, mu=0.7)
     assert whole(FedProx(mu=0.7, **PLAIN).plain(SITES).model) == pytest.approx(expected, **NEAR)
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from fedgeom import PFedMe, SiteData
 from fedgeom.methods.iterative import Tree
-from tests.methods.iterative import twin as papers
+from tests.methods.iterative import twin
 from tests.methods.iterative.algorithms.against_papers import (
+    CLIENTS,
     NEAR,
     PLAIN,
     SITES,
-    SLOPES,
-    ZERO,
+    WORK,
     bowl_task,
     lowest,
     one,
@@ -33,8 +33,11 @@ def test_by_hand():
 
 def test_as_published():
     mine = {"local_rounds": 3, "inner_steps": 4, "lam": 2.0, "outer_rate": 0.2, "inner_rate": 0.1, "beta": 0.7}
-    expected = papers.pfedme(SLOPES, ZERO, rounds=3, **mine)
-    assert whole(PFedMe(**mine, **PLAIN).plain(SITES).model) == pytest.approx(expected, **NEAR)
+    expected, personal = twin.pfedme(CLIENTS, WORK, **mine)
+    done = PFedMe(**mine, **PLAIN).plain(SITES)
+    assert whole(done.model) == pytest.approx(expected, **NEAR)
+    for site, vector in zip(SITES, personal, strict=True):
+        assert own(done, site.name) == pytest.approx(vector, **NEAR)
 
 
 def test_batches_of_the_given_size_have_the_penalty_of_the_whole_site():

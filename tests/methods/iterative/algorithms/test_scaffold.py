@@ -7,14 +7,14 @@ import pytest
 
 from fedgeom import Scaffold
 from fedgeom.methods.iterative import Round, Tree
-from tests.methods.iterative import twin as papers
+from tests.methods.iterative import twin
 from tests.methods.iterative.algorithms.against_papers import (
+    CLIENTS,
     PLAIN,
     SITES,
-    SLOPES,
-    STEPS,
-    ZERO,
+    WORK,
     bowl_task,
+    downhill,
     lowest,
     one,
 )
@@ -35,7 +35,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize("server_rate", [1.0, 0.6])
 def test_as_published(server_rate):
-    expected = papers.scaffold(SLOPES, ZERO, steps=4, server_rate=server_rate, **STEPS)
+    expected = twin.scaffold(CLIENTS, WORK, server_rate=server_rate)
     found = Scaffold(server_rate=server_rate, **PLAIN).plain(SITES).model
     assert whole(found) == pytest.approx(expected, abs=1e-6)
 
@@ -60,8 +60,7 @@ def test_the_variate_moves_by_the_share_of_sites():
 
 
 def test_with_one_site_it_is_plain_descent():
-    expected = papers.descend(papers.logistic_slopes(SITES[:1])[0], ZERO, 0.3, 12)
-    assert whole(Scaffold(**PLAIN).plain(SITES[:1]).model) == pytest.approx(expected, abs=1e-6)
+    assert whole(Scaffold(**PLAIN).plain(SITES[:1]).model) == pytest.approx(downhill(SITES[0]), abs=1e-6)
 
 
 def test_unlike_bowls_end_at_the_joint_optimum():
