@@ -1,111 +1,237 @@
-"""Running in this process: what is given is checked first, and whatever fails later, the record says so."""
+"""`fedgeom.run`: what it takes, what it keeps, and how a run ends."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+import json
+import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.errors import InputError
-from fedgeom.federation.policy import Policy
-from fedgeom.federation.record import SiteResult, read_folder, read_status
-from tests.protocols.naming import Naming, named_sites
-from tests.protocols.summing import killer
+from fedgeom.engines.run import ENGINES, run
+from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
+from fedgeom.federation.record import read_folder
+
+METHOD = fedgeom.Moments(space="euclidean")
 
 
-def test_a_run_returns_the_model_the_ledger_and_what_each_site_has(tmp_path: Path) -> None:
-    run = fedgeom.run(Naming(), named_sites(4), seed=7, record=tmp_path / "run")
-    assert run.model.names == ("common", *(f"only at s{i:04d}" for i in range(4)))
-    assert run.local == {f"s{i:04d}": {"names": list(run.model.names)} for i in range(4)}
-    assert len(run.ledger) == 20
-    assert run.lost == {}
-    assert run.folder == tmp_path / "run"
-    config = read_folder(tmp_path / "run")["config"]
-    assert (config["method"], config["seed"], config["engine"]) == ("naming", 7, "embedded")
-    assert config["sites"]["s0000"] == {"rows": 2, "columns": 2}
-    files = {file.name for file in (tmp_path / "run" / "sites").iterdir()}
-    assert files == {f"s{i:04d}.{ending}" for i in range(4) for ending in ("json", "safetensors")}
+def tables(n=3, rows=20):
+    rng = np.random.default_rng(0)
+    found = []
+    for at in range(n):
+        y = np.repeat(["a", "b"], rows // 2)
+        found.append(SiteData(f"s{at}", rng.normal(size=(rows, 2)) + np.where(y == "a", 0, 3)[:, None], y))
+    return found
+
+
+SITES = tables()
+
+
+# What is given.
 
 
 @pytest.mark.parametrize(
     ("method", "sites", "message"),
     [
-        (Naming, named_sites(3), r"wanted a method with its settings, such as fedgeom.Naming\(\)"),
-        ("hulls", named_sites(3), r"method='hulls' given; wanted a method with its settings"),
-        (Naming(), [], "no sites were given"),
-        (Naming(), [np.zeros((2, 2))], "a ndarray was given among the sites; wanted fedgeom.SiteData"),
+        (fedgeom.Moments, SITES, r"wanted a method with its settings, such as fedgeom\.Moments\(\)"),
+        ("moments", SITES, r"method='moments' given; wanted a method with its settings"),
+        (METHOD, [], "no sites were given; wanted a list of SiteData"),
+        (METHOD, [SITES[0], SITES[1].X], r"a ndarray was given among the sites; wanted fedgeom\.SiteData"),
+        (METHOD, [SITES[0], SITES[0]], "site names must differ; given more than once: s0"),
     ],
 )
-def test_what_cannot_be_run_is_refused_in_words(method: Any, sites: list[Any], message: str) -> None:
+def test_what_is_no_method_and_what_are_no_sites(method, sites, message):
     with pytest.raises(InputError, match=message):
-        fedgeom.run(method, sites)
+        run(method, sites)
 
 
-def test_an_engine_is_found_by_name_or_given() -> None:
-    class Slow(EmbeddedEngine):
-        name = "slow"
+def test_sites_may_come_from_a_generator():
+    assert run(METHOD, (site for site in SITES)).sites == SITES
 
-    assert fedgeom.run(Naming(), named_sites(3), engine=Slow).model.names
-    with pytest.raises(InputError, match="engine='steam' is unknown; there are: embedded"):
-        fedgeom.run(Naming(), named_sites(3), engine="steam")
+
+def test_data_are_looked_at_before_anything_is_sent_or_written(tmp_path):
+    gap = replace(SITES[1], X=np.full_like(SITES[1].X, np.nan))
+    wide = replace(SITES[2], X=np.ones((20, 3)))
+    seen = []
+    for sites, message in (([SITES[0], gap, SITES[2]], "site 's1': row 0"), ([*SITES[:2], wide], "same columns")):
+        with pytest.raises(InputError, match=message):
+            run(METHOD, sites, record=tmp_path / "r", resumable=True, watch=seen.append)
+    assert not seen
+    assert not (tmp_path / "r").exists()
+
+
+# What comes of it.
+
+
+def test_a_seed_decides_the_model_and_keys_are_new_each_time():
+    method = fedgeom.FedAvg(rounds=2, batch=4, epochs=1)
+    first, same, other = (run(method, SITES, seed=seed) for seed in (1, 1, 2))
+    assert first.model.to_bytes() == same.model.to_bytes() != other.model.to_bytes()
+    assert first.model.to_bytes() == method.plain(SITES, seed=1).model.to_bytes()
+
+
+def test_everything_is_in_the_record(tmp_path):
+    found = run(METHOD, SITES, seed=3, record=tmp_path / "r")
+    content = read_folder(found.folder)
+    assert content["status"]["state"] == "finished"
+    assert content["config"] == {
+        "format": "fedgeom-run/1",
+        "method": "moments",
+        "parameters": METHOD.terms(),
+        "seed": 3,
+        "engine": "embedded",
+        "sites": {site.name: {"rows": 20, "columns": 2} for site in SITES},
+    }
+    assert len(content["ledger"]) == len(found.ledger) > 0
+    assert content["metrics"]["sites"] == 3
+    assert (found.folder / "model.safetensors").read_bytes() == found.model.to_bytes()
+    own = json.loads((found.folder / "sites" / "s1.json").read_text())
+    assert own == {"site": "s1", **found.local["s1"]}
+    assert own["rows"] == 20
+    assert not (found.folder / "resume").exists()
+    with pytest.raises(InputError, match="already holds a run"):
+        run(METHOD, SITES, record=tmp_path / "r")
+
+
+def test_without_a_record_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(METHOD, SITES).folder is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_watchers_see_every_question_and_answer():
+    seen = []
+    found = run(METHOD, SITES, watch=seen.append)
+    assert len([event for event in seen if event.state == "answered"]) == len(found.ledger)
+    assert {event.site for event in seen} == {"s0", "s1", "s2"}
+
+
+def test_a_lost_site_is_named_with_the_reason():
+    sites = tables(5)
+    found = run(METHOD, sites, interfere=lambda name, request: "out of power" if name == "s3" else None)
+    assert found.lost == {"s3": "out of power"}
+    assert set(found.local) == {"s0", "s1", "s2", "s4"}
+
+
+def test_the_policy_holds_at_every_site(tmp_path):
+    with pytest.raises(ProtocolError, match="4"):
+        run(METHOD, SITES, policy=fedgeom.Policy(min_cohort=4), record=tmp_path / "r")
+    assert read_folder(tmp_path / "r")["status"]["state"] == "failed"
+    assert run(METHOD, SITES, policy=fedgeom.Policy(min_cohort=2)).lost == {}
+
+
+def test_a_run_that_fails_says_why_in_its_record(tmp_path):
+    with pytest.raises(TooFewSitesError, match="gone"):
+        run(METHOD, SITES, record=tmp_path / "r", interfere=lambda name, request: "gone" if name != "s0" else None)
+    status = read_folder(tmp_path / "r")["status"]
+    assert status["state"] == "failed"
+    assert "gone" in status["detail"]
+
+
+# Engines.
+
+
+class Counting(EmbeddedEngine):
+    """An engine that counts what it carries."""
+
+    name = "counting"
+    carried = 0
+
+    def deliver(self, requests):
+        for name, reply in super().deliver(requests):
+            Counting.carried += 1
+            yield name, reply
+
+
+def test_an_engine_by_its_class_or_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(ENGINES, "_known", dict(ENGINES._known))
+    monkeypatch.setattr(Counting, "carried", 0)
+    found = run(METHOD, SITES, engine=Counting, record=tmp_path / "r")
+    assert Counting.carried == len(found.ledger)
+    assert read_folder(tmp_path / "r")["config"]["engine"] == "counting"
+    ENGINES.add("counting", Counting)
+    again = run(METHOD, SITES, engine="counting")
+    assert Counting.carried == 2 * len(found.ledger)
+    assert again.model.to_bytes() == found.model.to_bytes() == run(METHOD, SITES).model.to_bytes()
+
+
+def test_an_unknown_engine_is_told_which_there_are():
+    with pytest.raises(InputError, match="engine='carrier pigeon' is unknown; there are: embedded"):
+        run(METHOD, SITES, engine="carrier pigeon")
+
+
+# Going on.
+
+
+class Killed(BaseException):
+    """Stands for the death of the process: nothing of ours catches it."""
+
+
+def begin(folder, at=4, **options):
+    """Begin a resumable run that dies when the given question has been answered by all."""
+
+    def die(event):
+        if event.step == at and event.site == "s2" and event.state == "answered":
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(METHOD, SITES, record=folder, watch=die, **({"resumable": True} | options))
+    return folder
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_a_run_that_died_goes_on_to_the_same_model(at, tmp_path):
+    folder = begin(tmp_path / "r", at)
+    kept = folder / "resume"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    seen = []
+    found = run(METHOD, SITES, record=folder, resume=True, watch=seen.append)
+    assert found.model.to_bytes() == run(METHOD, SITES).model.to_bytes()
+    assert read_folder(folder)["status"]["state"] == "finished"
+    assert len(read_folder(folder)["ledger"]) == len(found.ledger)
+    assert not kept.exists()
+
+
+def test_resuming_where_nothing_is_begins_a_resumable_run(tmp_path):
+    begin(tmp_path / "r", resumable=False, resume=True)
+    found = run(METHOD, SITES, record=tmp_path / "r", resume=True)
+    assert found.model.to_bytes() == run(METHOD, SITES).model.to_bytes()
+
+
+def test_what_cannot_go_on(tmp_path):
+    folder = begin(tmp_path / "r")
+    other = [*SITES[:2], replace(SITES[2], X=SITES[2].X + 1)]
+    for method, sites, seed, message in [
+        (
+            fedgeom.Moments(space="euclidean", rule="centroid"),
+            SITES,
+            0,
+            "has rule = 'gaussian'; 'centroid' was given",
+        ),
+        (METHOD, SITES, 9, "has seed = 0; 9 was given"),
+        (METHOD, SITES[:2], 0, "has sites = "),
+        (METHOD, other, 0, "began with other rows at s2; give it the same sites"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            run(method, sites, seed, record=folder, resume=True)
+    with pytest.raises(InputError, match="has engine = 'embedded'; 'counting' was given"):
+        run(METHOD, SITES, record=folder, resume=True, engine=Counting)
+    run(METHOD, SITES, record=folder, resume=True)
+    with pytest.raises(InputError, match=r"is finished; its model is .*model\.safetensors"):
+        run(METHOD, SITES, record=folder, resume=True)
+
+
+def test_a_run_that_was_not_resumable_stays_so(tmp_path):
+    begin(tmp_path / "r", resumable=False)
+    with pytest.raises(InputError, match="kept when a run begins with resumable=True"):
+        run(METHOD, SITES, record=tmp_path / "r", resume=True)
 
 
 @pytest.mark.parametrize("option", ["resumable", "resume"])
-def test_resuming_needs_a_folder(option: str) -> None:
-    with pytest.raises(InputError, match="need record"):
-        fedgeom.run(Naming(), named_sites(3), **{option: True})
-
-
-def test_the_policy_holds_for_every_site_and_losses_are_named() -> None:
-    with pytest.raises(fedgeom.TooFewSitesError, match="asks for at least 5"):
-        fedgeom.run(Naming(), named_sites(4), policy=Policy(min_cohort=5))
-    run = fedgeom.run(Naming(), named_sites(4), interfere=killer({"s0003": ("model.take", 1)}))
-    assert run.lost == {"s0003": "killed at model.take"}
-
-
-def test_a_result_that_cannot_be_read_is_a_failure_that_the_record_knows(tmp_path: Path) -> None:
-    class Leaky(EmbeddedEngine):
-        def results(self, run: bytes, *, models: bool) -> dict[str, SiteResult]:
-            raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        fedgeom.run(Naming(), named_sites(3), engine=Leaky, record=tmp_path)
-    assert read_status(tmp_path).state == "failed"
-    assert read_status(tmp_path).detail == "the disk is gone"
-
-
-def test_a_finished_run_keeps_no_secrets_and_is_not_resumed(tmp_path: Path) -> None:
-    fedgeom.run(Naming(), named_sites(3), record=tmp_path, resumable=True)
-    assert not (tmp_path / "resume").exists()
-    with pytest.raises(InputError, match="is finished; its model is"):
-        fedgeom.run(Naming(), named_sites(3), record=tmp_path, resume=True)
-
-
-def test_a_run_that_broke_off_goes_on_with_what_it_had(tmp_path: Path) -> None:
-    method = Naming(min_sites=4)
-    with pytest.raises(fedgeom.TooFewSitesError):
-        fedgeom.run(
-            method,
-            named_sites(4),
-            record=tmp_path,
-            resumable=True,
-            interfere=killer({"s0001": ("names.seal", 1)}),
-        )
-    assert os.listdir(tmp_path / "resume")
-    for wrong, message in (
-        ({"seed": 1}, "has seed = 0; 1 was given"),
-        ({"method": Naming(min_sites=3)}, "has min_sites = 4; 3 was given"),
-    ):
-        with pytest.raises(InputError, match=message):
-            fedgeom.run(
-                wrong.get("method", method), named_sites(4), wrong.get("seed", 0), record=tmp_path, resume=True
-            )
-    run = fedgeom.run(method, named_sites(4), record=tmp_path, resume=True)
-    assert run.lost == {}
-    assert len(run.ledger) == 20
-    assert not (tmp_path / "resume").exists()
+def test_going_on_needs_a_folder(option):
+    with pytest.raises(InputError, match="resumable and resume need record"):
+        run(METHOD, SITES, **{option: True})

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get
 import numpy as np
 
 from fedgeom.errors import InputError
-from fedgeom.federation.registry import Registry
+from fedgeom.registry import Registry
 
 Terms = Mapping[str, Any]
 """The settings of a run as plain values: numbers, text, None, lists of text, tables of these."""

@@ -6,22 +6,10 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom import FedAdam, FedAvg, FedDyn, FedPer, FedProx, Scaffold
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import (
-    FedAdam,
-    FedAvg,
-    FedDyn,
-    FedPer,
-    FedProx,
-    Logistic,
-    Objective,
-    Scaffold,
-    TorchLearner,
-)
-from fedgeom.methods.iterative.effort import Effort
-from fedgeom.methods.iterative.plain import simulate
-from fedgeom.methods.iterative.vectors import Layout
-from tests.methods.iterative.making import unlike, whole
+from fedgeom.methods.iterative import Effort, Logistic, Objective, TorchLearner, Tree
+from tests.methods.iterative.making import own, unlike, whole
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 nn = torch.nn
@@ -64,8 +52,8 @@ COUNTING = TorchLearner("test-counting", counting)
 @pytest.mark.parametrize("row", [FedAvg, FedProx, Scaffold, FedDyn])
 def test_a_linear_module_is_logistic_regression_without_a_penalty(row):
     options = {"rounds": 3, "epochs": 3, "batch": None, "rate": 0.2}
-    ours = simulate(row(learner=Logistic(C=1e12), **options), SITES).model
-    theirs = simulate(row(learner=LINEAR, **options), SITES).model
+    ours = row(learner=Logistic(C=1e12), **options).plain(SITES).model
+    theirs = row(learner=LINEAR, **options).plain(SITES).model
     assert np.allclose(theirs.parameters["weight"].T, ours.parameters["weights"], atol=1e-5)
     assert np.allclose(theirs.parameters["bias"], ours.parameters["intercept"], atol=1e-5)
     X = SITES[0].X
@@ -76,10 +64,10 @@ def test_loss_and_gradient_are_those_of_logistic_regression():
     X, y = SITES[0].X, np.arange(len(SITES[0])) % 3
     W, b = np.random.default_rng(0).normal(size=(3, 4)), np.array([0.1, 0.2, 0.3])
     LINEAR.bind(4, 3)
-    plain, theirs = Logistic(C=1e12), {"weight": W, "bias": b}
-    ours = {"weights": W.T.copy(), "intercept": b}
+    plain, theirs = Logistic(C=1e12), Tree(weight=W, bias=b)
+    ours = Tree(weights=W.T.copy(), intercept=b)
     assert LINEAR.loss(theirs, X, y) == pytest.approx(plain.loss(ours, X, y), abs=1e-5)
-    assert LINEAR.surprise(theirs, X, y) == pytest.approx(plain.surprise(ours, X, y), abs=1e-5)
+    assert LINEAR.nll(theirs, X, y) == pytest.approx(plain.nll(ours, X, y), abs=1e-5)
     slope, expected = LINEAR.gradient(theirs, X, y), plain.gradient(ours, X, y)
     assert np.allclose(slope["weight"].T, expected["weights"], atol=1e-5)
 
@@ -88,17 +76,14 @@ def test_an_objective_pulls_torch_as_it_pulls_numpy():
     X, y = SITES[0].X, np.arange(len(SITES[0])) % 3
     effort, rng = Effort(epochs=4, batch=None, rate=0.1), np.random.default_rng(0)
     start = LINEAR.start(4, 3, rng)
-    layout = Layout.of(start)
-    linear_term, centre = rng.normal(size=(2, layout.size))
-    terms = layout.unpack(linear_term), layout.unpack(centre)
-    ours = {"intercept": np.zeros(3), "weights": np.zeros((4, 3))}
-    order = Layout.of(ours)
-    mine = [order.pack({"intercept": part["bias"], "weights": part["weight"].T}) for part in terms]
+    terms = [start.like(rng.normal(size=start.size)) for _ in range(2)]
+    mine = [Tree(intercept=part["bias"], weights=part["weight"].T) for part in terms]
+    ours = Tree(intercept=np.zeros(3), weights=np.zeros((4, 3)))
     expected = Logistic(C=1e12).fit(
         ours, X, y, objective=Objective(mine[0], 0.5, mine[1]), effort=effort, rng=np.random.default_rng(0)
     )
     found = LINEAR.fit(
-        start, X, y, objective=Objective(linear_term, 0.5, centre), effort=effort, rng=np.random.default_rng(0)
+        start, X, y, objective=Objective(terms[0], 0.5, terms[1]), effort=effort, rng=np.random.default_rng(0)
     )
     assert np.allclose(found["weight"].T, expected["weights"], atol=1e-5)
 
@@ -110,7 +95,7 @@ def test_the_same_seed_gives_the_same_model_whatever_happened_before(learner):
     torch.manual_seed(99)
     torch.rand(7)
     shown = fedgeom.run(FedAvg(learner=learner, secure=False, **SHORT), SITES, seed=1)
-    assert first.model.to_bytes() == shown.model.to_bytes() == simulate(row, SITES, seed=1).model.to_bytes()
+    assert first.model.to_bytes() == shown.model.to_bytes() == row.plain(SITES, seed=1).model.to_bytes()
     assert fedgeom.run(row, SITES, seed=2).model.to_bytes() != first.model.to_bytes()
 
 
@@ -136,8 +121,7 @@ def test_a_new_process_for_every_question_changes_nothing(name, build, secure):
     run = fedgeom.run(row, SITES, interfere=fresh)
     assert run.model.to_bytes() == clean.model.to_bytes()
     for site in SITES:
-        mine, theirs = (whole(r.model.at(r.local[site.name])) for r in (run, clean))
-        assert (mine == theirs).all()
+        assert (own(run, site.name) == own(clean, site.name)).all()
 
 
 def test_the_order_in_which_sites_are_served_changes_nothing():
@@ -161,25 +145,15 @@ def test_running_variances_stay_positive(row):
     assert np.isfinite(model.predict_proba(SITES[0].X)).all()
 
 
-@pytest.mark.parametrize("row", [FedAvg(), FedAdam(), FedDyn(), Scaffold(server_rate=0.5)])
-def test_statistics_are_averaged_by_every_row(row):
-    state = row.start(np.array([1.0, 2.0]))
-    change = {name: np.array([0.3, 0.4]) for name in row.sends}
-    mean = change if row.sends_changes else {"model": np.array([1.3, 2.4])}
-    new = row.next_state(state, mean, 1.0, np.array([False, True]))["model"]
-    assert new[1] == pytest.approx(2.4)
-    assert new[0] == row.combine(state, mean, 1.0)["model"][0]
-
-
 def test_fedper_keeps_the_head_at_home():
     run = fedgeom.run(FedPer(learner="test-deep", **SHORT), SITES)
     first = DEEP.start(4, 3, np.random.default_rng([0, 0]))
     assert (run.model.parameters["4.weight"] == first["4.weight"]).all()
     assert (run.model.parameters["0.weight"] != first["0.weight"]).any()
-    own = [run.model.at(run.local[site.name]).parameters for site in SITES]
-    assert (own[0]["4.weight"] != own[1]["4.weight"]).any()
-    assert (own[0]["0.weight"] == own[1]["0.weight"]).all()
-    assert run.model.to_bytes() == simulate(FedPer(learner="test-deep", **SHORT), SITES).model.to_bytes()
+    mine = [run.model.for_site(run.local[site.name]).parameters for site in SITES]
+    assert (mine[0]["4.weight"] != mine[1]["4.weight"]).any()
+    assert (mine[0]["0.weight"] == mine[1]["0.weight"]).all()
+    assert run.model.to_bytes() == FedPer(learner="test-deep", **SHORT).plain(SITES).model.to_bytes()
 
 
 def test_a_lonely_last_row_can_be_normalised():
@@ -205,9 +179,29 @@ def test_model_files(tmp_path):
 
 def test_refusals():
     with pytest.raises(InputError, match='knows no solver "exact"'):
-        simulate(FedAvg(learner="test-linear", solver="exact", rounds=1), SITES)
+        FedAvg(learner="test-linear", solver="exact", rounds=1).plain(SITES)
     wrong = TorchLearner("test-wrong", linear, head=("top",))
     with pytest.raises(InputError, match="head arrays top are not in the module; it has"):
         wrong.start(4, 3, np.random.default_rng(0))
     with pytest.raises(InputError, match="call bind first"):
         TorchLearner("test-unbound", linear).loss({}, SITES[0].X, np.zeros(1, np.int64))
+
+
+class Tempered(nn.Module):
+    """Scores divided by one number that is learnt, too."""
+
+    def __init__(self, columns, classes):
+        super().__init__()
+        self.inner, self.heat = nn.Linear(columns, classes), nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, rows):
+        return self.inner(rows) / self.heat
+
+
+def test_a_parameter_without_dimensions_travels_and_is_kept(tmp_path):
+    learner = TorchLearner("test-tempered", Tempered)
+    run = fedgeom.run(FedAvg(learner=learner, **SHORT), SITES, record=tmp_path / "run")
+    assert run.model.to_bytes() == FedAvg(learner=learner, **SHORT).plain(SITES).model.to_bytes()
+    back = fedgeom.load_model(tmp_path / "run")
+    assert back.parameters["heat"].shape == ()
+    assert (back.predict_proba(SITES[0].X) == run.model.predict_proba(SITES[0].X)).all()
