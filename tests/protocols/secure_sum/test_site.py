@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.errors import DecodeError
+from fedgeom.errors import DecodeError, ProtocolError
 from fedgeom.federation.messages import Question, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import Share
@@ -237,6 +237,41 @@ def test_shares_go_out_of_one_kind_for_each_site() -> None:
         shares = lie.get(name, lie.unmask(signatures, **lists), UnmaskShares)
         assert set(shares.self_shares) == set(lie.names[:4])
         assert set(shares.mask_shares) == {"s0004"}
+
+
+# --- weights ---
+
+
+def test_weights_under_which_a_sum_is_nearly_one_sites_own_are_refused() -> None:
+    """(Σf)²/Σf² sites are mixed: 1 + 1 + 1 are three, 1 + 0.2 + 0.2 are 1.96/1.08."""
+    sums = summed(4).as_site(ME).sums
+    sums.check_mixture({"a": 1.0, "b": 1.0, "c": 1.0})
+    sums.check_mixture({"a": 0.01, "b": 0.01, "c": 0.01})  # only the proportions matter
+    sums.check_mixture({"a": 1.0, "b": 0.5, "c": 0.5})  # 2.67 of 3, more than 0.8 of what is asked for
+    with pytest.raises(ProtocolError, match=r"a sum of 1.8 sites; the policy asks for 3"):
+        sums.check_mixture({"a": 1.0, "b": 0.2, "c": 0.2})
+    for few in ({"a": 1.0, "b": 1.0, "c": 0.0}, {"a": 1.0, "b": 1.0}, {}, {"a": 0.0}):
+        with pytest.raises(ProtocolError, match="the policy asks for 3"):
+            sums.check_mixture(few)
+
+
+def test_a_list_that_leaves_only_light_sites_beside_a_heavy_one_is_not_signed() -> None:
+    """The weights mixed enough sites while all were there."""
+    lie = summed(6)
+    site = lie.as_site(ME)
+    heavy, light = lie.names[:3], lie.names[3:]
+    site.sums.weigh(0, dict.fromkeys(heavy, 1.0) | dict.fromkeys(light, 0.05))
+    lie.memories[ME] = msgspec.msgpack.encode(site.memory)
+    one_heavy = (ME, *light)
+    dropped = tuple(name for name in lie.names if name not in one_heavy)
+    lie.refused(ME, Confirm(round=0, alive=one_heavy, dropped=dropped), "the weights make this a sum of 1.3 sites")
+    assert isinstance(lie.ask(ME, Confirm(round=0, alive=lie.names, dropped=())), Confirmation)
+
+
+def test_equal_weights_need_no_remembering() -> None:
+    site = summed(4).as_site(ME)
+    site.sums.weigh(0, dict.fromkeys(("a", "b", "c"), 1.0))
+    assert site.memory.sums.rounds[0].factors == {}
 
 
 # --- the runner --------------------------------------------------------------------------------------------------

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Callable
-from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import chisquare, ks_2samp
+from scipy.stats import ks_2samp
 
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.protocols.hamming import (
@@ -22,14 +17,12 @@ from fedgeom.protocols.hamming import (
     PackedBits,
     Paillier,
     Step,
-    Variant,
     converse,
     open_shares,
     plain_distances,
     variant,
 )
-from fedgeom.protocols.hamming.bfv import layout
-from fedgeom.protocols.hamming.bits import Letter, read, write
+from tests.protocols.hamming.words import bits, even, flat, opened
 
 NEEDS = {"bfv": "seal", "paillier": "gmpy2", "paillier-unpacked": "gmpy2", "ot": "flint"}
 NAMES = [
@@ -37,92 +30,6 @@ NAMES = [
     for name, library in NEEDS.items()
 ]
 each = pytest.mark.parametrize("name", NAMES)
-
-
-def bits(rows: int, length: int, seed: int = 0, density: float = 0.5) -> PackedBits:
-    return PackedBits.of(np.random.default_rng([seed, rows, length]).random((rows, length)) < density)
-
-
-def flat(rows: int, length: int, value: int) -> PackedBits:
-    return PackedBits.of(np.full((rows, length), value))
-
-
-def opened(kind: Variant, asker: PackedBits, helper: PackedBits) -> np.ndarray:
-    talk = converse(kind, asker, helper)
-    assert len(talk.letters) == kind.passes
-    assert talk.asker.shape == talk.helper.shape == (len(asker), len(helper))
-    return open_shares(talk.asker, talk.helper, asker.length, kind.group)
-
-
-def even(data: np.ndarray) -> bool:
-    """Whether bytes look uniform (a wrong alarm once in a million)."""
-    return bool(chisquare(np.bincount(data.ravel(), minlength=256)).pvalue > 1e-6)
-
-
-# The plain twin and the shares.
-
-
-def test_plain_distances_by_hand() -> None:
-    one = PackedBits.of([[0, 0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1, 1]])
-    two = PackedBits.of([[1, 0, 0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 0, 0, 0]])
-    assert plain_distances(one, two).tolist() == [[2, 0], [7, 9]]
-    assert one.weights().tolist() == [0, 9]
-    with pytest.raises(InputError, match="9 and of 8"):
-        plain_distances(one, flat(1, 8, 0))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), st.integers(1, 9), st.integers(1, 4), st.integers(1, 12))
-def test_opening_is_subtraction_of_long_numbers(data: st.DataObject, rows: int, columns: int, group: int) -> None:
-    length = 65535
-    wanted = np.array(
-        data.draw(st.lists(st.integers(0, length), min_size=rows * columns, max_size=rows * columns))
-    )
-    wanted = wanted.reshape(rows, columns)
-    helper = np.empty((rows, columns), np.uint16)
-    asker = np.empty((rows, columns), np.uint16)
-    for start in range(0, rows, group):
-        size = min(group, rows - start)
-        for column in range(columns):
-            mask = data.draw(st.integers(0, 2 ** (16 * size) - 1))
-            word = sum(int(wanted[start + at, column]) << 16 * at for at in range(size))
-            for at in range(size):
-                helper[start + at, column] = mask >> 16 * at & 0xFFFF
-                asker[start + at, column] = (mask + word) >> 16 * at & 0xFFFF
-    assert np.array_equal(open_shares(asker, helper, length, group), wanted)
-
-
-def test_shares_that_do_not_belong_together_are_noticed() -> None:
-    share = np.zeros((2, 2), np.uint16)
-    with pytest.raises(ProtocolError, match="belong together"):
-        open_shares(share, share + np.uint16(1), 100)
-    with pytest.raises(ProtocolError, match="one shape"):
-        open_shares(share, share[:1], 100)
-    with pytest.raises(ProtocolError, match="uint16"):
-        open_shares(share, share.astype(np.int64), 100)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("rows", "length", "message"),
-    [
-        (np.zeros((2, 2), np.uint8), 0, "0 bits"),
-        (np.zeros((2, 8192), np.uint8), 65536, "65535"),
-        (np.zeros((2, 2), np.uint8), 17, "3 uint8"),
-        (np.zeros((0, 2), np.uint8), 16, "at least one row"),
-        (np.zeros((2, 2), np.uint16), 16, "uint16"),
-        (np.ones((2, 2), np.uint8), 15, "must be 0"),
-    ],
-)
-def test_bits_are_checked(rows: np.ndarray, length: int, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        PackedBits(rows, length)
-
-
-def test_only_zeros_and_ones_are_packed() -> None:
-    with pytest.raises(InputError, match="zeros and ones"):
-        PackedBits.of([[0, 2]])
-    with pytest.raises(InputError, match="zeros and ones"):
-        PackedBits.of([0, 1])
 
 
 def test_unknown_variants_and_sizes_are_refused() -> None:
@@ -133,8 +40,6 @@ def test_unknown_variants_and_sizes_are_refused() -> None:
             Paillier(slots=slots, bits=size)
     assert variant().name == DEFAULT
 
-
-# Every variant is exact.
 
 HARD: dict[str, Callable[[int], tuple[PackedBits, PackedBits]]] = {
     "all zero": lambda length: (flat(2, length, 0), flat(3, length, 0)),
@@ -170,81 +75,6 @@ def test_small_sizes(name: str, one: int, other: int, length: int) -> None:
 def test_larger_sizes(name: str, one: int, other: int, length: int) -> None:
     asker, helper = bits(one, length, 5), bits(other, length, 6, 0.9)
     assert np.array_equal(opened(variant(name), asker, helper), plain_distances(asker, helper))
-
-
-def test_the_farthest_possible_distance_is_not_zero() -> None:
-    """Modulo L, as the paper has it, these two would be the same."""
-    pytest.importorskip("seal")
-    length = 65535
-    asker, helper = flat(1, length, 0), PackedBits.of(np.vstack([np.zeros(length), np.ones(length)]))
-    assert opened(variant("bfv"), asker, helper).tolist() == [[0, length]]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 400), st.integers(0, 99))
-def test_packed_lattice_on_any_size(one: int, other: int, length: int, seed: int) -> None:
-    pytest.importorskip("seal")
-    asker, helper = bits(one, length, seed), bits(other, length, seed + 1)
-    assert np.array_equal(opened(variant("bfv"), asker, helper), plain_distances(asker, helper))
-
-
-@pytest.mark.parametrize(
-    "sizes", [(100, 100, 4096), (1, 1, 1), (1000, 7, 4096), (7, 1000, 100), (5000, 5000, 65535)]
-)
-def test_layouts_fit_and_cover(sizes: tuple[int, int, int]) -> None:
-    plan = layout(*sizes)
-    places = plan.places()
-    assert places.max() < 8192
-    assert len(set(places.tolist())) == plan.rows * plan.columns
-    assert plan.depth * plan.pieces >= sizes[2] > plan.depth * (plan.pieces - 1)
-    assert plan.rows * plan.row_groups * 3 >= sizes[0]
-    assert plan.columns * plan.column_groups >= sizes[1]
-
-
-@pytest.mark.parametrize("kind", [Paillier(slots=3), Paillier(slots=125), Paillier(slots=7, bits=3072)])
-def test_packed_paillier(kind: Paillier) -> None:
-    pytest.importorskip("gmpy2")
-    asker, helper = bits(8, 12), PackedBits.of(np.vstack([bits(2, 12, 1).unpacked(), np.ones(12), np.zeros(12)]))
-    assert np.array_equal(opened(kind, asker, helper), plain_distances(asker, helper))
-
-
-# Sites come and go.
-
-
-def test_a_missing_site_leaves_the_others_as_they_were() -> None:
-    kind = variant("ot")
-    sites = {"a": bits(2, 30, 1), "b": bits(3, 30, 2), "c": bits(4, 30, 3)}
-
-    def pairs(names: str) -> dict[tuple[str, str], list[list[int]]]:
-        return {(x, y): opened(kind, sites[x], sites[y]).tolist() for x, y in combinations(names, 2)}
-
-    everybody = pairs("abc")
-    assert pairs("ab") == {pair: table for pair, table in everybody.items() if "c" not in pair}
-
-
-def test_a_turn_may_find_a_new_process() -> None:
-    kind, asker, helper = variant("ot"), bits(2, 20), bits(3, 20, 1)
-    one = kind.begin(asker, 3)
-    two = kind.step_b(helper, 2, None, one.letter or b"")
-    program = (
-        "import sys, msgspec, numpy as np\n"
-        "from fedgeom.protocols.hamming import PackedBits, variant\n"
-        "rows, state, letter = msgspec.msgpack.decode(sys.stdin.buffer.read())\n"
-        "mine = PackedBits(np.frombuffer(rows, np.uint8).reshape(2, 3), 20)\n"
-        "step = variant('ot').step_a(mine, 3, state, letter)\n"
-        "sys.stdout.buffer.write(msgspec.msgpack.encode([step.state, step.letter]))\n"
-    )
-    given = msgspec.msgpack.encode([asker.rows.tobytes(), one.state, two.letter])
-    done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, check=True)
-    state, letter = msgspec.msgpack.decode(done.stdout)
-    three = kind.step_b(helper, 2, two.state, letter)
-    four = kind.step_a(asker, 3, state, three.letter or b"")
-    assert four.share is not None
-    assert three.share is not None
-    assert np.array_equal(open_shares(four.share, three.share, 20), plain_distances(asker, helper))
-
-
-# Letters that are not what they should be.
 
 
 class Turn(NamedTuple):
@@ -344,21 +174,6 @@ def test_letters_at_the_wrong_turn_are_refused(name: str) -> None:
         kind.step_a(asker, 2, b"", turns(name)[1].letter)
 
 
-class _Example(Letter, frozen=True, tag="example"):
-    one: bytes
-
-
-def test_sizes_follow_from_the_reader() -> None:
-    assert read(write(_Example(b"abc")), _Example, one=3).one == b"abc"
-    with pytest.raises(ProtocolError, match="3 bytes; 4 wanted"):
-        read(write(_Example(b"abc")), _Example, one=4)
-    with pytest.raises(ProtocolError, match="at most"):
-        read(bytes(1000), _Example, one=4)
-
-
-# What each party sees does not depend on the others' bits.
-
-
 def shares(name: str, asker: PackedBits, helper: PackedBits) -> tuple[np.ndarray, np.ndarray]:
     talk = converse(variant(name), asker, helper)
     return talk.asker, talk.helper
@@ -389,26 +204,6 @@ def test_nothing_is_used_twice(name: str) -> None:
     assert not np.array_equal(one.helper, two.helper)
     for first, second in zip(one.letters, two.letters, strict=True):
         assert first != second
-
-
-@pytest.mark.parametrize("value", [0, 1])
-def test_transfer_letters_are_uniform(value: int) -> None:
-    talk = converse(variant("ot"), flat(8, 512, value), flat(20, 512, 1 - value))
-    for letter in talk.letters[2:]:
-        _, numbers = msgspec.msgpack.decode(letter)
-        assert even(np.frombuffer(numbers, np.uint8))
-
-
-@pytest.mark.parametrize("value", [0, 1])
-def test_lattice_letters_are_uniform(value: int) -> None:
-    pytest.importorskip("seal")
-    talk = converse(variant("bfv"), flat(90, 300, value), flat(60, 300, 1 - value))
-    for letter in talk.letters:
-        for field in msgspec.msgpack.decode(letter)[-2:]:
-            if len(field) == 8 * 6 * 8192:
-                continue  # a public key, in part modulo a small prime
-            low = np.frombuffer(field, "<u8") & np.uint64(2**16 - 1)  # the top bits follow the primes
-            assert even(low.astype("<u2").view(np.uint8))
 
 
 def test_the_helper_answers_one_letter_twice_with_nothing_in_common() -> None:
