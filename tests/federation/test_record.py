@@ -143,10 +143,15 @@ def test_a_private_result_is_its_owners_only(tmp_path: Path) -> None:
     ],
 )
 def test_a_sites_name_as_a_file_has_it(site: str, name: str, tmp_path: Path) -> None:
-    assert file_name(site) == name
+    found = file_name(site)
+    assert found == name if site == name else found.startswith(f"{name}-")
     write_site_result(tmp_path, SiteResult(site, {}))
-    assert [file.name for file in (tmp_path / "sites").iterdir()] == [f"{name}.json"]
-    assert json.loads((tmp_path / "sites" / f"{name}.json").read_bytes())["site"] == site
+    assert [file.name for file in (tmp_path / "sites").iterdir()] == [f"{found}.json"]
+    assert json.loads((tmp_path / "sites" / f"{found}.json").read_bytes())["site"] == site
+
+
+def test_two_sites_never_share_a_file() -> None:
+    assert len({file_name(name) for name in ("a b", "a_b", "a/b", "a:b")}) == 4
 
 
 def test_versions_name_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ Everything is written as it happens, so that an interrupted run leaves a folder 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping
@@ -152,7 +153,9 @@ def write_site_result(folder: str | Path, result: SiteResult, *, private: bool =
 
 def file_name(site: str) -> str:
     """Return a site's name as a file can have it."""
-    return "".join(char if char.isalnum() or char in "-_." else "_" for char in site)
+    plain = "".join(char if char.isalnum() or char in "-_." else "_" for char in site)
+    # Two names that differ in other signs only must not share a file.
+    return plain if plain == site else f"{plain}-{hashlib.sha256(site.encode()).hexdigest()[:8]}"
 
 
 def read_folder(folder: str | Path) -> dict[str, Any]:
