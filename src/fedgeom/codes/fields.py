@@ -1,7 +1,7 @@
 """Prime fields and their extensions, as far as labels and codes need them.
 
 Vectors modulo q are ``uint64`` arrays with q < 2**63, so that the sum of two entries never overflows.
-Elements of an extension field are rows of small ``int64`` coefficients, so that thousands of them are
+Ints of an extension field are rows of small ``int64`` coefficients, so that thousands of them are
 multiplied at once.
 """
 
@@ -14,10 +14,8 @@ from math import isqrt, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgeom.arrays import Ints, Words
 from fedgeom.errors import InputError
-
-Vector = NDArray[np.uint64]
-Elements = NDArray[np.int64]
 
 MODULUS_BITS = 63
 """Moduli stay below 2**63: two residues add without overflow in a 64-bit word."""
@@ -29,7 +27,7 @@ _CHUNK = 1 << 24  # small prime powers are merged into one subgroup of about thi
 
 def is_prime(n: int) -> bool:
     """Say whether n is prime; the answer is proved, not probable."""
-    from flint import fmpz
+    from flint import fmpz  # python-flint: slow to import
 
     return n > 1 and bool(fmpz(n).is_prime())
 
@@ -73,7 +71,7 @@ def modulus_for(lower: int, *, bits: int = MODULUS_BITS, two_power: int = 0) -> 
     return q
 
 
-def _reduced(vector: Vector, modulus: int) -> Vector:
+def _reduced(vector: Words, modulus: int) -> Words:
     """Check that a vector is what the modular helpers may be given."""
     if not 2 <= modulus < 1 << MODULUS_BITS:
         raise InputError(f"modulus {modulus} is not in [2, 2**{MODULUS_BITS}); use modulus_for to choose one")
@@ -84,22 +82,22 @@ def _reduced(vector: Vector, modulus: int) -> Vector:
     return vector
 
 
-def add_mod(a: Vector, b: Vector, modulus: int) -> Vector:
+def add_mod(a: Words, b: Words, modulus: int) -> Words:
     """Return a + b modulo q, entry by entry."""
     total = _reduced(a, modulus) + _reduced(b, modulus)
     # Where total < q the difference wraps round to something huge, so the minimum is the residue.
-    residue: Vector = np.minimum(total, total - np.uint64(modulus))
+    residue: Words = np.minimum(total, total - np.uint64(modulus))
     return residue
 
 
-def sub_mod(a: Vector, b: Vector, modulus: int) -> Vector:
+def sub_mod(a: Words, b: Words, modulus: int) -> Words:
     """Return a − b modulo q, entry by entry."""
     difference = _reduced(a, modulus) - _reduced(b, modulus)
-    residue: Vector = np.minimum(difference, difference + np.uint64(modulus))  # adding q undoes a borrow
+    residue: Words = np.minimum(difference, difference + np.uint64(modulus))  # adding q undoes a borrow
     return residue
 
 
-def negate_mod(a: Vector, modulus: int) -> Vector:
+def negate_mod(a: Words, modulus: int) -> Words:
     """Return −a modulo q, entry by entry."""
     return sub_mod(np.zeros_like(a), a, modulus)
 
@@ -122,7 +120,7 @@ class ExtensionField:
             fold[i] = (fold[i] + fold[i - 1, -1] * fold[0]) % p
         self._fold = fold
 
-    def multiply(self, a: Elements, b: Elements) -> Elements:
+    def multiply(self, a: Ints, b: Ints) -> Ints:
         """Return the products of two batches, row by row (a batch of one row is broadcast)."""
         h = self.h
         rows = max(len(a), len(b))
@@ -130,10 +128,10 @@ class ExtensionField:
         for i in range(h):
             product[:, i : i + h] += a[:, i : i + 1] * b
         product %= self.p
-        folded: Elements = (product[:, :h] + product[:, h:] @ self._fold) % self.p
+        folded: Ints = (product[:, :h] + product[:, h:] @ self._fold) % self.p
         return folded
 
-    def power(self, a: Elements, exponent: int) -> Elements:
+    def power(self, a: Ints, exponent: int) -> Ints:
         """Return every row raised to one common exponent ≥ 1."""
         result = a
         for bit in bin(exponent)[3:]:
@@ -142,7 +140,7 @@ class ExtensionField:
                 result = self.multiply(result, a)
         return result
 
-    def powers_of_generator(self, exponents: Sequence[int]) -> Elements:
+    def powers_of_generator(self, exponents: Sequence[int]) -> Ints:
         """Return β**e for every exponent e, one row each."""
         tables = self._byte_tables
         digits = np.frombuffer(
@@ -153,7 +151,7 @@ class ExtensionField:
             result = self.multiply(result, table[digit])
         return result
 
-    def consecutive_powers(self, base: Elements, count: int) -> Elements:
+    def consecutive_powers(self, base: Ints, count: int) -> Ints:
         """Return base**0, …, base**(count − 1) for a batch of one row, by doubling."""
         block = np.zeros((1, self.h), dtype=np.int64)
         block[0, 0] = 1
@@ -164,7 +162,7 @@ class ExtensionField:
         return block[:count]
 
     @cached_property
-    def _byte_tables(self) -> list[Elements]:
+    def _byte_tables(self) -> list[Ints]:
         """Hold β**(d·256**j) for every byte position j and digit d: a power is then a few products."""
         base = np.zeros((1, self.h), dtype=np.int64)
         base[0, 1] = 1
@@ -175,13 +173,13 @@ class ExtensionField:
         return tables
 
 
-def _primitive_polynomial(p: int, h: int, prime_divisors: Sequence[int]) -> Elements:
+def _primitive_polynomial(p: int, h: int, prime_divisors: Sequence[int]) -> Ints:
     """Return the lower coefficients of the first monic polynomial of degree h with a primitive root.
 
     If x has order p**h − 1 modulo m, then every non-zero residue is a unit, so m is irreducible too and
     needs no separate test. Counting up through the polynomials gives every process the same one.
     """
-    from flint import nmod_poly
+    from flint import nmod_poly  # python-flint: slow to import
 
     order = p**h - 1
     x = nmod_poly([0, 1], p)
@@ -203,7 +201,7 @@ def factor_order(p: int, h: int) -> dict[int, int]:
     Parts above 2**160 are left whole: factoring takes too long, and logarithms there would even if it did
     not. Smaller parts are factored completely, so that the result depends on no library's luck or version.
     """
-    from flint import fmpz
+    from flint import fmpz  # python-flint: slow to import
 
     part: dict[int, int] = {}
     for d in range(1, h + 1):
@@ -254,7 +252,7 @@ def logarithms_of_linear(space: ExtensionField, factors: dict[int, int]) -> list
     return logs
 
 
-def _subgroup_logarithms(space: ExtensionField, elements: Elements, order: int) -> NDArray[np.int64]:
+def _subgroup_logarithms(space: ExtensionField, elements: Ints, order: int) -> NDArray[np.int64]:
     """Return logarithms to base β**(n/order) of elements of that subgroup: baby steps, giant steps."""
     steps = _baby_steps(space.p, order)
     generator = space.powers_of_generator([space.order // order])
@@ -277,7 +275,7 @@ def _subgroup_logarithms(space: ExtensionField, elements: Elements, order: int) 
     return logs
 
 
-def _keys(elements: Elements, p: int) -> NDArray[np.uint64]:
+def _keys(elements: Ints, p: int) -> NDArray[np.uint64]:
     """Fold each element into one 64-bit word: exact while p**h < 2**64, a hash above.
 
     A false match of the hash is next to impossible and would be caught by the check of all logarithms.

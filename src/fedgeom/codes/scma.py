@@ -23,7 +23,8 @@ import numpy as np
 from flint import fmpz_mod_poly_ctx, nmod_poly
 from numpy.typing import NDArray
 
-from fedgeom.codes.fields import MODULUS_BITS, Vector, is_prime
+from fedgeom.arrays import Words
+from fedgeom.codes.fields import MODULUS_BITS, is_prime
 from fedgeom.errors import DecodeError, InputError
 
 Poly = Any
@@ -67,7 +68,7 @@ class ScmaCode:
         """The number of symbols in a word, 2K + checks."""
         return 2 * self.capacity + self.checks
 
-    def encode(self, bins: Sequence[int] | NDArray[Any], values: Sequence[int] | NDArray[Any]) -> Vector:
+    def encode(self, bins: Sequence[int] | NDArray[Any], values: Sequence[int] | NDArray[Any]) -> Words:
         """Return the word S_0 … S_{length−1} of a vector with the given values in the given bins.
 
         The power sums are the coefficients of Σ_b v_b/(1 − b·x) = P(x)/Q(x); P and Q come from a product
@@ -84,7 +85,7 @@ class ScmaCode:
             raise InputError(f"{repeated} bins are given more than once; add their values up first")
         return self._word(positions, weights)
 
-    def _word(self, positions: list[int], weights: list[int]) -> Vector:
+    def _word(self, positions: list[int], weights: list[int]) -> Words:
         """Expand P/Q to the word's length."""
         q = self.modulus
         word = np.zeros(self.length, dtype=np.uint64)
@@ -99,7 +100,7 @@ class ScmaCode:
             word[: len(symbols)] = [int(s) for s in symbols]
         return word
 
-    def decode(self, symbols: Vector) -> tuple[NDArray[np.int64], Vector]:
+    def decode(self, symbols: Words) -> tuple[NDArray[np.int64], Words]:
         """Return the non-empty bins, ascending, and their values; refuse words that no vector explains.
 
         Write T(x) = Σ_{l<2K} S_l·x**(2K−1−l). Up to terms below the point, T/x**2K = Σ_b v_b/(x − b) =

@@ -19,14 +19,8 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgeom.codes.fields import (
-    Elements,
-    ExtensionField,
-    factor_order,
-    logarithm_work,
-    logarithms_of_linear,
-    next_prime,
-)
+from fedgeom.arrays import Ints
+from fedgeom.codes.fields import ExtensionField, factor_order, logarithm_work, logarithms_of_linear, next_prime
 from fedgeom.errors import DecodeError, InputError
 
 _FILLER, _UNUSED = -1, -2  # field points that carry no label: the dropped zero, and those not kept
@@ -106,7 +100,7 @@ class SidonLabels:
         return terms
 
     @cached_property
-    def _point_powers(self) -> Elements:
+    def _point_powers(self) -> Ints:
         """Hold x**i mod p for i = 0 … h and every x in F_p."""
         assert self._field is not None
         p = self._field.p
@@ -243,7 +237,7 @@ def _affordable_prime(count: int, h: int) -> tuple[int, dict[int, int]]:
     )
 
 
-def _multiplicities(coefficients: Elements, roots: NDArray[np.int64], p: int) -> NDArray[np.int64]:
+def _multiplicities(coefficients: Ints, roots: NDArray[np.int64], p: int) -> NDArray[np.int64]:
     """Return the multiplicity of one given root per monic polynomial: leading zeros of its Taylor shift."""
     shifted = coefficients.copy()
     degree = shifted.shape[1] - 1

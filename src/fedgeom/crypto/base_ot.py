@@ -49,7 +49,7 @@ _PRIME = int(
 
 @lru_cache(maxsize=1)
 def _field() -> Any:
-    from flint import fmpz_mod_ctx
+    from flint import fmpz_mod_ctx  # python-flint: slow to import
 
     return fmpz_mod_ctx(_PRIME)
 
@@ -60,7 +60,7 @@ def _bytes(element: Any) -> bytes:
 
 def _element(data: bytes) -> Any:
     """Read an element of the group other than 1, or raise `ProtocolError`."""
-    from flint import fmpz
+    from flint import fmpz  # python-flint: slow to import
 
     number = int.from_bytes(data, "big")
     if len(data) != ELEMENT_BYTES or not 1 < number < _PRIME or fmpz(number).jacobi(_PRIME) != 1:

@@ -37,6 +37,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Words
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 
 DEGREE = 8192
@@ -44,12 +45,10 @@ PLAIN_BITS = 48
 FLOOD_BITS = 71
 _PRIME_BITS = (60, 60, 18)  # the last is SEAL's, for keys only
 
-Words = npt.NDArray[np.uint64]
-
 
 def _seal() -> Any:
     try:
-        import seal
+        import seal  # optional
     except ImportError as error:
         raise InputError(
             "packed lattice encryption needs seal-python, which is not installed: pip install 'fedgeom[xclp]' "

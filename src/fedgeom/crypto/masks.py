@@ -11,7 +11,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from fedgeom.crypto.rings import Ring, Vector
+from fedgeom.arrays import Words
+from fedgeom.crypto.rings import Ring
 
 _ZEROS = bytes(1 << 16)  # encrypted in pieces that stay in the processor's cache
 _COUNTER_AND_NONCE = bytes(16)
@@ -23,7 +24,7 @@ class KeyStream:
     def __init__(self, key: bytes):
         self._encryptor = Cipher(ChaCha20(key, _COUNTER_AND_NONCE), mode=None).encryptor()
 
-    def words(self, count: int) -> Vector:
+    def words(self, count: int) -> Words:
         """Return the next ``count`` words, little-endian on every machine."""
         out = bytearray(8 * count)
         view, zeros = memoryview(out), memoryview(_ZEROS)
@@ -33,7 +34,7 @@ class KeyStream:
         return np.frombuffer(out, "<u8").astype(np.uint64, copy=False)
 
 
-def expand(key: bytes, ring: Ring, length: int) -> Vector:
+def expand(key: bytes, ring: Ring, length: int) -> Words:
     """Stretch a key to ``length`` independent, exactly uniform ring elements.
 
     Words are cut to the ring's bit length, and those not below the modulus are skipped. Both holders
@@ -53,13 +54,13 @@ def expand(key: bytes, ring: Ring, length: int) -> Vector:
     return kept[:length]
 
 
-def _cut(words: Vector, ring: Ring) -> Vector:
+def _cut(words: Words, ring: Ring) -> Words:
     if ring.bits < 64:
         words &= np.uint64((1 << ring.bits) - 1)
     return words
 
 
-def add_masks(vector: Vector, ring: Ring, *, plus: Iterable[bytes] = (), minus: Iterable[bytes] = ()) -> Vector:
+def add_masks(vector: Words, ring: Ring, *, plus: Iterable[bytes] = (), minus: Iterable[bytes] = ()) -> Words:
     """Add the masks of some keys to a vector and take away those of others.
 
     Reductions are postponed while the running sums are sure to fit into 64 bits: the cipher, not the
@@ -68,7 +69,7 @@ def add_masks(vector: Vector, ring: Ring, *, plus: Iterable[bytes] = (), minus: 
     return ring.subtract(_total(plus, ring, vector), _total(minus, ring, np.zeros_like(vector)))
 
 
-def _total(keys: Iterable[bytes], ring: Ring, start: Vector) -> Vector:
+def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
     room = 1 << max(64 - ring.bits, 0)  # how many elements may be added before the sum could wrap
     total, used = start.copy(), 1
     for key in keys:

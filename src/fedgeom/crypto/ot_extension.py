@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
+from fedgeom.arrays import Bits
 from fedgeom.crypto.masks import KeyStream
 
 COLUMNS = 128
@@ -38,21 +39,19 @@ COLUMNS = 128
 ROW_BYTES = COLUMNS // 8
 BLOCK_BYTES = 16
 
-Bytes = npt.NDArray[np.uint8]
 
-
-def new_delta() -> Bytes:
+def new_delta() -> Bits:
     """Draw the sender's secret Δ as 128 zeros and ones."""
     return np.unpackbits(np.frombuffer(secrets.token_bytes(ROW_BYTES), np.uint8))
 
 
-def _columns(keys: Sequence[bytes], width: int) -> Bytes:
+def _columns(keys: Sequence[bytes], width: int) -> Bits:
     """Stretch each key to ``width`` bytes."""
     stretched = [KeyStream(key).words(-(-width // 8)).astype("<u8").view(np.uint8)[:width] for key in keys]
     return np.stack(stretched)
 
 
-def transpose(columns: Bytes) -> Bytes:
+def transpose(columns: Bits) -> Bits:
     """Turn 8m × n packed bytes (rows of 8n bits) into the 8n × m packed bytes of the transposed bits.
 
     Squares of 8 × 8 bits sit in one 64-bit word each and are transposed there in three exchanges
@@ -68,7 +67,7 @@ def transpose(columns: Bytes) -> Bytes:
     return np.ascontiguousarray(turned.transpose(0, 2, 1)).reshape(8 * width, high // 8)
 
 
-def receiver_columns(pairs: Sequence[tuple[bytes, bytes]], choices: Bytes) -> Bytes:
+def receiver_columns(pairs: Sequence[tuple[bytes, bytes]], choices: Bits) -> Bits:
     """Return the message u, (128, width) bytes, for choice bits packed in ``width`` bytes."""
     width = len(choices)
     first = _columns([zero for zero, _ in pairs], width)
@@ -77,12 +76,12 @@ def receiver_columns(pairs: Sequence[tuple[bytes, bytes]], choices: Bytes) -> By
     return first
 
 
-def receiver_rows(keys: Sequence[bytes], width: int) -> Bytes:
+def receiver_rows(keys: Sequence[bytes], width: int) -> Bits:
     """Return the receiver's rows t_i, (8·width, 16) bytes, from the first key of each pair."""
     return transpose(_columns(keys, width))
 
 
-def sender_rows(delta: Bytes, keys: Sequence[bytes], message: Bytes) -> Bytes:
+def sender_rows(delta: Bits, keys: Sequence[bytes], message: Bits) -> Bits:
     """Return the sender's rows q_i, (8·width, 16) bytes."""
     columns = _columns(keys, message.shape[1])
     columns ^= message * delta[:, None]
@@ -104,7 +103,7 @@ class RowHash:
         self._encryptor.update_into(blocks.data.cast("B"), out.data.cast("B"))
         return out[:-2].reshape(blocks.shape)
 
-    def __call__(self, rows: Bytes, first: int) -> Bytes:
+    def __call__(self, rows: Bits, first: int) -> Bits:
         """Hash the rows numbered from ``first``; return (rows, length) bytes, good until the next call.
 
         Fresh memory for each call would cost several times the hash.

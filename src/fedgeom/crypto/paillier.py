@@ -25,7 +25,7 @@ KEY_BITS = (2048, 3072)
 
 def _gmp() -> Any:
     try:
-        import gmpy2
+        import gmpy2  # optional
     except ImportError as error:
         raise InputError(
             "Paillier's encryption needs gmpy2, which is not installed: pip install 'fedgeom[xclp]' "

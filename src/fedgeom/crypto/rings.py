@@ -8,9 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Words
 from fedgeom.errors import InputError
-
-Vector = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Ring:
         """Whether reduction is a bit mask."""
         return self.modulus & (self.modulus - 1) == 0
 
-    def reduce(self, vector: Vector) -> Vector:
+    def reduce(self, vector: Words) -> Words:
         """Bring 64-bit words below the modulus."""
         if self.modulus == 2**64:
             return vector
@@ -42,7 +41,7 @@ class Ring:
             return vector & np.uint64(self.modulus - 1)
         return vector % np.uint64(self.modulus)
 
-    def check(self, vector: npt.ArrayLike) -> Vector:
+    def check(self, vector: npt.ArrayLike) -> Words:
         """Return ``vector`` as ring elements, or say which entry is none."""
         array = np.asarray(vector)
         if array.ndim != 1 or array.dtype.kind not in "ui":
@@ -54,11 +53,11 @@ class Ring:
             raise InputError(f"entry {at} is {array[at]}, outside 0 … {self.modulus - 1}")
         return array.astype(np.uint64)
 
-    def add(self, a: Vector, b: Vector) -> Vector:
+    def add(self, a: Words, b: Words) -> Words:
         """Add two vectors of ring elements."""
         return self.reduce(a + b)  # below 2^64 for q ≤ 2^63; wraps by itself for 2^64
 
-    def subtract(self, a: Vector, b: Vector) -> Vector:
+    def subtract(self, a: Words, b: Words) -> Words:
         """Subtract the second vector of ring elements from the first."""
         if self.is_power_of_two:
             return self.reduce(a - b)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.data.tables import Columns, Floats, Table, as_labels, from_columns, listed
+from fedgeom.arrays import Floats
+from fedgeom.data.tables import Columns, Table, as_labels, from_columns, listed
 from fedgeom.errors import InputError
 
 

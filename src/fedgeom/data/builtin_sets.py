@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats, Labels
 from fedgeom.data.sites import SiteData, holdout, split
 from fedgeom.errors import InputError
-
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
+from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 
 LEAST_PER_CLASS = 20
 """A smaller sample of a site still has this many rows of each class, where the site has them."""
@@ -166,14 +164,14 @@ def _published(
 
 def breast_cancer(name: str, *, n_sites: int = 4, test_share: float = 0.3, seed: int = 0) -> DataSet:
     """Patients of one hospital, dealt to several."""
-    from sklearn.datasets import load_breast_cancer
+    from sklearn.datasets import load_breast_cancer  # slow to import
 
     return _bundled(name, load_breast_cancer(), n_sites, test_share, seed)
 
 
 def digits(name: str, *, n_sites: int = 4, test_share: float = 0.3, seed: int = 0) -> DataSet:
     """Images of digits, dealt to the sites; pixels that are blank nearly everywhere are left out."""
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # slow to import
 
     bunch = load_digits()
     inked = (bunch.data > 0).mean(axis=0) > 0.02
@@ -183,7 +181,7 @@ def digits(name: str, *, n_sites: int = 4, test_share: float = 0.3, seed: int = 
 
 def wine(name: str, *, n_sites: int = 3, test_share: float = 0.3, seed: int = 0) -> DataSet:
     """Wines, dealt to the sites."""
-    from sklearn.datasets import load_wine
+    from sklearn.datasets import load_wine  # slow to import
 
     return _bundled(name, load_wine(), n_sites, test_share, seed)
 
@@ -206,8 +204,6 @@ def synthetic(
     seed: int = 0,
 ) -> DataSet:
     """Points uniform in the disc by hyperbolic area, on two sides of a random geodesic."""
-    from fedgeom.geometry.hyperbolic.sampling import labelled_disc
-
     disc = labelled_disc(points, radius, margin, np.random.default_rng(seed), reference_norm=0.4 * radius)
     whole = split(disc.X, np.where(disc.y > 0, "east", "west"), n_sites, seed=seed)
     return _made(name, [holdout(site, test_share, seed) for site in whole], in_disc=True)

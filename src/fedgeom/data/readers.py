@@ -15,10 +15,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.archives import read_npz
 from fedgeom.data.bio import read_h5ad, read_parquet
 from fedgeom.data.sites import SiteData
-from fedgeom.data.tables import Columns, Floats, Table, as_labels, listed
+from fedgeom.data.tables import Columns, Table, as_labels, listed
 from fedgeom.data.text_tables import read_csv, read_tsv
 from fedgeom.errors import InputError
 from fedgeom.registry import Registry

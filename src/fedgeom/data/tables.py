@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 
-Floats = npt.NDArray[np.float64]
 Columns = str | Sequence[str]
 
 UNLABELLED = ("", "nan", "na", "n/a", "<na>")

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
@@ -176,8 +177,6 @@ def reveals(method: str, question: str, answered: str) -> str:
 
 def read_data(folder: SiteFolder) -> SiteData:
     """Read the site's table, as site.toml says."""
-    from fedgeom.data.readers import read_site
-
     config = folder.config()
     return read_site(
         folder.path / config.file,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from fedgeom.data.readers import read_site, same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS, Method
@@ -87,8 +88,6 @@ def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
     """Read the sites' files; their paths are relative to the federation file."""
-    from fedgeom.data.readers import read_site, same_columns
-
     if not federation.sites:
         raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")
     sites = []

@@ -35,7 +35,7 @@ def write_launchers(home: Path) -> Path:
 
 def client_app() -> Any:
     """Return the ClientApp, which answers for the site in the folder that the node's own settings name."""
-    from fedgeom.deploy import answering
+    from fedgeom.deploy import answering  # slow to import, and Flower starts many programs
     from fedgeom.engines.flower.client_app import make_client_app
 
     return make_client_app(
@@ -46,6 +46,7 @@ def client_app() -> Any:
 
 def server_app() -> Any:
     """Return the ServerApp; which job to run comes from the run's settings, and must lie in the folder."""
+    # Slow to import, and Flower starts many programs.
     from fedgeom.engines.flower.server_app import make_server_app
 
     return make_server_app(conduct_job)
@@ -53,7 +54,7 @@ def server_app() -> Any:
 
 def conduct_job(name: str, grid: Grid) -> None:
     """Conduct a job of the coordinator whose folder the environment names."""
-    from fedgeom.deploy.conducting import conduct
+    from fedgeom.deploy.conducting import conduct  # slow to import, and Flower starts many programs
     from fedgeom.deploy.jobs import load_job
 
     where = os.environ.get(FOLDER_VARIABLE)
@@ -65,7 +66,7 @@ def conduct_job(name: str, grid: Grid) -> None:
 
 def import_ahead() -> None:
     """Import what every answer needs, once, before processes are forked."""
-    from fedgeom.federation.method import METHODS
+    from fedgeom.federation.method import METHODS  # slow to import, and Flower starts many programs
     from fedgeom.methods.catalogue import method_class
 
     for name in AHEAD:

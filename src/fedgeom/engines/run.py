@@ -72,14 +72,19 @@ def run(
         carrier, number = _engine(made, method, data, options, store)
     log = None if record is None else RunRecord(record, config, resume=going_on)
     transcript = None if store is None else store.transcript
-    session = Session(method, number, seed, carrier.roster, log, transcript, watch)
+    return _hold(Session(method, number, seed, carrier.roster, log, transcript, watch), carrier, data, store)
+
+
+def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:
+    """Hold the session, take what each site has in the end, and put the run together."""
+    log = session.record
     try:
         model, conversation = session.hold(carrier)
     finally:
         if store is not None:
             store.release()
     try:
-        results = carrier.results(number, models=log is not None)
+        results = carrier.results(session.run, models=log is not None)
         if log is not None:
             log.sites(results)
     except BaseException as error:

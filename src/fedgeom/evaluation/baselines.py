@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.methods.hulls import embedding as joint_map
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC  # scikit-learn: 2 s
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

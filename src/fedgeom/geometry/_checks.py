@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 
 def check_curvature(c: float) -> float:
@@ -43,7 +42,7 @@ def check_radius(radius: float, c: float) -> float:
     return value
 
 
-def check_points(X: ArrayLike, *, c: float = 1.0, name: str = "points", dim: int | None = None) -> FloatArray:
+def check_points(X: ArrayLike, *, c: float = 1.0, name: str = "points", dim: int | None = None) -> Floats:
     """Return X as a float64 array of shape (n, d) whose rows all lie in the open ball of radius 1/√c.
 
     Arithmetic functions do not call this, so that they stay fast; estimators, hulls and grids do, once, at
@@ -53,7 +52,7 @@ def check_points(X: ArrayLike, *, c: float = 1.0, name: str = "points", dim: int
     raw = np.asarray(X)
     if raw.dtype.kind not in "biuf" and raw.size:
         raise InputError(f"{name} has dtype {raw.dtype}, but real numbers are wanted; convert it to float64.")
-    points: FloatArray = raw.astype(np.float64, copy=False)
+    points: Floats = raw.astype(np.float64, copy=False)
     if points.ndim == 1 and points.size == 0:
         points = points.reshape(0, 2 if dim is None else dim)
     if points.ndim != 2 or points.shape[1] == 0:
@@ -73,7 +72,7 @@ def check_points(X: ArrayLike, *, c: float = 1.0, name: str = "points", dim: int
     return points
 
 
-def _refuse(points: FloatArray, index: int, count: int, c: float, name: str) -> None:
+def _refuse(points: Floats, index: int, count: int, c: float, name: str) -> None:
     row = points[index]
     others = "" if count == 1 else f" ({count} rows are refused in all)"
     if not np.isfinite(row).all():

@@ -47,8 +47,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray, check_positive
+from fedgeom.geometry._checks import check_positive
 from fedgeom.geometry.topology.descriptors import NAMES, describe
 from fedgeom.geometry.topology.persistence import check_cloud, rips_diagrams, scale_to_unit_box
 
@@ -76,7 +77,7 @@ class Draws(Protocol):
     def permutation(self, x: int, /) -> NDArray[np.int64]:
         """Return 0 … x−1 in random order."""
 
-    def standard_normal(self, size: int, /) -> FloatArray:
+    def standard_normal(self, size: int, /) -> Floats:
         """Return independent N(0, 1) numbers."""
 
 
@@ -88,7 +89,7 @@ class PrivateMean(NamedTuple):
     all ``releases`` together.
     """
 
-    values: FloatArray
+    values: Floats
     sigma: float
     sensitivity: float
     blocks: int
@@ -189,7 +190,7 @@ def subsample_and_aggregate(
     return PrivateMean(np.round(noisy / grid) * grid, sigma, sensitivity, blocks, epsilon, delta, releases)
 
 
-def descriptor_bounds(dimension: int) -> tuple[FloatArray, FloatArray]:
+def descriptor_bounds(dimension: int) -> tuple[Floats, Floats]:
     """Return public bounds (low, high) of the 48 size-free numbers for points of the unit box in R^dimension.
 
     H0 curve, counts and both entropies lie in [0, 1] for every cloud. Loops per merge are clipped at 1, and the root
@@ -229,7 +230,7 @@ def private_descriptor(
         raise InputError(f"coordinates are {coordinates!r}, but different places in NAMES are wanted, 0 to 47.")
     floor, ceiling = descriptor_bounds(cloud.shape[1])
 
-    def statistic(rows: NDArray[np.int64]) -> FloatArray:
+    def statistic(rows: NDArray[np.int64]) -> Floats:
         return describe(rips_diagrams(cloud[rows]), size_free=True)[kept]
 
     return subsample_and_aggregate(
@@ -247,9 +248,7 @@ def private_descriptor(
     )
 
 
-def _clipped(
-    value: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray, radius: float | None
-) -> FloatArray:
+def _clipped(value: Floats, low: Floats, high: Floats, centre: Floats, radius: float | None) -> Floats:
     """Bring one block's vector into the public set; whatever it was, the result lies inside."""
     if value.shape != low.shape:
         raise InputError(f"a block's statistic has shape {value.shape}, but the bounds have {low.shape}.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.rings import Vector
+from fedgeom.arrays import Floats, Words
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.method import Method
@@ -18,8 +18,6 @@ from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.row_sums import Hidden, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Cohort:
         """Return the sum of the whole numbers that all sites still there contribute."""
         return self.sum_elements(question, modulus=RING.modulus, length=length).view(np.int64)
 
-    def sum_elements(self, question: SumQuestion, *, modulus: int, length: int) -> Vector:
+    def sum_elements(self, question: SumQuestion, *, modulus: int, length: int) -> Words:
         """Return the sum, in a ring, of what all sites still there contribute."""
         total = self._sum(question, modulus, length, self.left)
         self.left = total.sites

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.rings import Ring, Vector
+from fedgeom.arrays import Words
+from fedgeom.crypto.rings import Ring
 from fedgeom.errors import InputError
 
 RING = Ring(2**64)
 
 
-def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Vector:
+def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
     """Round to multiples of 2^-fraction_bits; refuse what could overflow in a sum over ``sites`` sites."""
     numbers = np.asarray(values, np.float64).ravel()
     bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
@@ -24,7 +25,7 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Vector
     return np.rint(numbers * 2.0**fraction_bits).astype(np.int64).view(np.uint64)
 
 
-def from_fixed(vector: Vector, *, fraction_bits: int) -> npt.NDArray[np.float64]:
+def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:
     """Read a sum back as real numbers."""
     return vector.view(np.int64).astype(np.float64) / 2.0**fraction_bits
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedgeom.arrays import Words
 from fedgeom.crypto.masks import expand
-from fedgeom.crypto.rings import Ring, Vector
+from fedgeom.crypto.rings import Ring
 from fedgeom.errors import InputError
 
 MODULUS = 2**61 - 1
@@ -23,7 +24,7 @@ MODULUS = 2**61 - 1
 RING = Ring(MODULUS)
 
 
-def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Vector:
+def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Words:
     """Encode pairs (level, number of levels); level 0 means none is reached.
 
     The random elements come from ``key``, which never leaves the site: whoever knew them could tell
@@ -39,7 +40,7 @@ def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Vector:
     return vector
 
 
-def read_levels(total: Vector, levels: Sequence[int]) -> list[int]:
+def read_levels(total: Words, levels: Sequence[int]) -> list[int]:
     """Return the highest level that any site reached, for each of the encoded numbers."""
     found, at = [], 0
     for count in levels:

@@ -19,8 +19,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Words
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.rings import Ring, Vector
+from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part
@@ -37,7 +38,7 @@ Blocks = Mapping[str, tuple[int, int]]
 class Hidden:
     """What the coordinator holds in the end: for each site, its block of the sum, masked for all but it."""
 
-    blocks: dict[str, Vector]
+    blocks: dict[str, Words]
     ticket: Ticket
 
 
@@ -88,7 +89,7 @@ def row_sums(
     raise TooFewSitesError("sites were lost in every attempt at the row sums; nothing was revealed: run again")
 
 
-def _add(parts: Mapping[str, Vector], blocks: Blocks, height: int, columns: int, ring: Ring) -> dict[str, Vector]:
+def _add(parts: Mapping[str, Words], blocks: Blocks, height: int, columns: int, ring: Ring) -> dict[str, Words]:
     total = np.zeros((height, columns), np.uint64)
     for name, part in parts.items():
         begin, end = blocks[name]
@@ -129,7 +130,7 @@ class RowSums(Part[RowSumsMemory]):
         memory.own = Array.of(matrix[own[0] : own[1]])
         return MaskedVector(vector=Array.of(np.concatenate([hidden[: own[0]], hidden[own[1] :]]).ravel()))
 
-    def unmask(self, ticket: Ticket, block: Vector) -> npt.NDArray[np.uint64]:
+    def unmask(self, ticket: Ticket, block: Words) -> npt.NDArray[np.uint64]:
         """Take this site's masks off its block of the sum, and add its own part of it."""
         memory = self.memory
         if memory.own is None or memory.ticket != _without_mail(ticket):
@@ -143,7 +144,7 @@ class RowSums(Part[RowSumsMemory]):
         whole = ring.add(ring.add(ring.reduce(block), masks), ring.check(part.ravel()))
         return whole.reshape(part.shape)
 
-    def _masks(self, ticket: Ticket, size: int) -> Vector:
+    def _masks(self, ticket: Ticket, size: int) -> Words:
         plus, minus = self.sums.pair_keys(ticket)
         if not plus and not minus:
             raise ProtocolError("no peer is left to mask with")

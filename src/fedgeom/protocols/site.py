@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.rings import Vector
+from fedgeom.arrays import Words
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.site import Memory, Part, Site
@@ -38,7 +38,7 @@ Mem = TypeVar("Mem", bound=SecureMemory)
 class Contribution:
     """What a site adds to a sum: ring elements, not yet masked. It is no message, so it cannot leave by mistake."""
 
-    vector: Vector
+    vector: Words
     own_rows: tuple[int, int] | None = None
     """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
 

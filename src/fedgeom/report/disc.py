@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.report.naming import Naming, Truth, read_naming
 from fedgeom.report.palette import FAINT, INK, colours, rgb
+from fedgeom.report.shapes import in_disc, outline, regions, site_shapes
 
 if TYPE_CHECKING:
     from fedgeom.federation.results import Run
     from fedgeom.report.shapes import Regions, SiteShapes
 
-Floats = npt.NDArray[np.float64]
 
 MOST_SITES = 11
 """More discs than this are too small to read; the first ones stand for the rest."""
@@ -41,10 +42,8 @@ def draw_disc(
     site (solid), and one corner magnified. Right, the regions of the joint model with test points (training
     points if no ``test_sites`` are given). Colours and numbers are global classes.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import
     from matplotlib.figure import Figure
-
-    from fedgeom.report.shapes import regions, site_shapes
 
     shapes = site_shapes(run, train_sites)
     naming = read_naming(run.local, truth)
@@ -86,7 +85,7 @@ def _heading(figure: Any, left: float, text: str) -> None:
 
 
 def _disc(axes: Any, s: float) -> None:
-    from matplotlib.patches import Circle
+    from matplotlib.patches import Circle  # slow to import
 
     axes.add_patch(Circle((0, 0), s, facecolor="#fbfbfc", edgecolor=FAINT, linewidth=1.2, zorder=0))
     axes.set_xlim(-1.02 * s, 1.02 * s)
@@ -115,8 +114,6 @@ def _draw_site(axes: Any, one: SiteShapes, palette: list[str], s: float) -> None
 
 
 def _draw_hulls(axes: Any, one: SiteShapes, palette: list[str], s: float, wide: float = 1.0) -> None:
-    from fedgeom.report.shapes import outline
-
     c = 1.0 / s**2
     for group, hulls in one.sent.items():
         for corners in hulls:
@@ -162,7 +159,7 @@ def _mark_lens(axes: Any, lens: Lens) -> None:
 
 
 def _draw_lens(axes: Any, lens: Lens, palette: list[str], s: float) -> None:
-    from matplotlib.patches import Circle
+    from matplotlib.patches import Circle  # slow to import
 
     one, middle, half = lens
     axes.set_xlim(middle[0] - 1.02 * half, middle[0] + 1.02 * half)
@@ -186,7 +183,7 @@ def _draw_lens(axes: Any, lens: Lens, palette: list[str], s: float) -> None:
 
 
 def _draw_regions(axes: Any, area: Regions, palette: list[str], s: float) -> None:
-    from matplotlib.patches import Circle
+    from matplotlib.patches import Circle  # slow to import
 
     _disc(axes, s)
     tints = np.array([rgb(colour) for colour in palette])
@@ -218,8 +215,6 @@ def _draw_regions(axes: Any, area: Regions, palette: list[str], s: float) -> Non
 def _draw_tests(
     axes: Any, run: Run, sites: Sequence[SiteData], tests: Sequence[SiteData] | None, palette: list[str]
 ) -> None:
-    from fedgeom.report.shapes import in_disc
-
     placed = [
         in_disc(run, site, test)
         for site, test in zip(sites, sites if tests is None else tests, strict=True)
@@ -238,7 +233,7 @@ def _draw_tests(
 
 
 def _legend(figure: Any, naming: Naming, palette: list[str]) -> None:
-    from matplotlib.lines import Line2D
+    from matplotlib.lines import Line2D  # slow to import
     from matplotlib.patches import Patch
 
     classes = [

@@ -67,7 +67,7 @@ def _first(by_site: Mapping[str, Mapping[int, list[str]]], group: int) -> str:
 def _assign(
     by_site: Mapping[str, Mapping[int, list[str]]], classes: tuple[int, ...], truth: Truth
 ) -> dict[int, str]:
-    from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment  # slow to import
 
     meant = sorted({word for words in truth.values() for word in words.values()})
     votes = np.zeros((len(classes), len(meant)))

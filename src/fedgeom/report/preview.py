@@ -11,7 +11,7 @@ from fedgeom.deploy.preview import Preview
 
 def draw(found: Preview, file: Path) -> Path:
     """Draw the site's rows and what the coordinator would learn of them, class by class."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # slow to import
 
     figure = Figure(figsize=(5, 5), dpi=120)
     axes = figure.add_subplot()

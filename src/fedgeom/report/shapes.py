@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats, Indices
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
@@ -20,9 +20,6 @@ from fedgeom.geometry.hyperbolic.poincare import geodesic, pairwise_distance
 if TYPE_CHECKING:
     from fedgeom.federation.results import Run
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-
 
 @dataclass(frozen=True)
 class SiteShapes:
@@ -30,7 +27,7 @@ class SiteShapes:
 
     name: str
     points: Floats
-    groups: Ints
+    groups: Indices
     """The global class of each point; -1 for a label the site never trained with."""
     exact: dict[int, list[Floats]]
     """Corners of the hulls that the site computed."""
@@ -44,7 +41,7 @@ def needs_disc(run: Run) -> None:
         raise InputError("this run has no hulls in a disc; the picture is for the method 'hulls'")
 
 
-def in_disc(run: Run, site: SiteData, rows: SiteData | None = None) -> tuple[Floats, Ints]:
+def in_disc(run: Run, site: SiteData, rows: SiteData | None = None) -> tuple[Floats, Indices]:
     """Return rows of a site (its own unless given) as points of the disc, with their global classes."""
     names = run.local[site.name]["names"]
     chosen = site if rows is None else rows
@@ -85,7 +82,7 @@ def _trim(run: Run) -> Any:
 
 
 def _blocks(run: Run, sites: Sequence[SiteShapes], c: float) -> list[int]:
-    from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment  # slow to import
 
     points = run.artifacts["hull_points"]
     owners = run.artifacts["owner_of_hull"][run.artifacts["hull_of_point"]]
@@ -125,12 +122,12 @@ class Regions:
     axis: Floats
     margin: Floats
     """(classes, n, n): how much each class is ahead of the best other one; NaN outside the disc."""
-    best: Ints
+    best: Indices
     """(n, n): the winning class, -1 outside the disc."""
 
     def centre(self, group: int) -> Floats | None:
         """Return the place in a class's region that is farthest from its boundary, where a number fits."""
-        from scipy.ndimage import distance_transform_edt
+        from scipy.ndimage import distance_transform_edt  # slow to import
 
         mine = np.pad(self.best == group, 1)
         if not mine.any():

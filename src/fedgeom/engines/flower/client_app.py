@@ -39,7 +39,7 @@ def make_client_app(
     ``answer`` gets the place of the site, from the node's own settings, the request and what was carried since the last
     answer; ``introduce`` gets the place and a number, and returns the site's name and its signature.
     """
-    from flwr.clientapp import ClientApp
+    from flwr.clientapp import ClientApp  # optional, 2 s
 
     app = ClientApp()
 
@@ -68,7 +68,7 @@ def make_client_app(
 
 def answer_message(message: Message, context: Context, answer: Answer) -> Message:
     """Answer one Flower message, keeping the site's memory in the Flower context."""
-    from flwr.app import ConfigRecord, RecordDict
+    from flwr.app import ConfigRecord, RecordDict  # optional, 2 s
     from flwr.app import Message as FlowerMessage
 
     try:
@@ -86,7 +86,7 @@ def answer_message(message: Message, context: Context, answer: Answer) -> Messag
 
 def refuse_message(message: Message, reason: str) -> Message:
     """Return Flower's kind of answer for a question that could not even be read."""
-    from flwr.app import Error
+    from flwr.app import Error  # optional, 2 s
     from flwr.app import Message as FlowerMessage
 
     return FlowerMessage(Error(REFUSED, reason), reply_to=message)

@@ -38,7 +38,7 @@ def ask_names(
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[int, str]:
     """Ask nodes for their names; those that do not answer, or cannot prove who they are, are left out."""
-    from flwr.app import ConfigRecord, RecordDict
+    from flwr.app import ConfigRecord, RecordDict  # optional, 2 s
     from flwr.app import Message as FlowerMessage
 
     if not nodes:
@@ -91,7 +91,7 @@ def sign_introduction(identity: Identity, name: str, number: bytes) -> bytes:
 
 def introduce_message(message: Message, introduce: Introduce) -> Message:
     """Say at the site who it is."""
-    from flwr.app import ConfigRecord, RecordDict
+    from flwr.app import ConfigRecord, RecordDict  # optional, 2 s
     from flwr.app import Message as FlowerMessage
 
     number = message.content.config_records[RECORD]["number"]

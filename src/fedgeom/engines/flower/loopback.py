@@ -61,7 +61,7 @@ class LoopbackGrid:
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         """Return the replies to these messages, each once."""
-        from flwr.common import serde
+        from flwr.common import serde  # optional, 2 s
         from flwr.proto.message_pb2 import Message as Encoded
 
         there = [self._replies.pop(one) for one in message_ids if one in self._replies]
@@ -69,14 +69,14 @@ class LoopbackGrid:
 
     def remember(self, node: int, memory: bytes) -> None:
         """Begin with what a site remembers from before."""
-        from flwr.app import ConfigRecord
+        from flwr.app import ConfigRecord  # optional, 2 s
 
         context = self._context(node)
         context.state[RECORD] = ConfigRecord({"memory": memory})
         self._keep(node, context)
 
     def _push(self, message: Message) -> str:
-        from flwr.common import serde
+        from flwr.common import serde  # optional, 2 s
         from flwr.proto.message_pb2 import Message as Encoded
 
         self._count += 1
@@ -91,7 +91,7 @@ class LoopbackGrid:
         return number
 
     def _context(self, node: int) -> Context:
-        from flwr.app import Context, RecordDict
+        from flwr.app import Context, RecordDict  # optional, 2 s
         from flwr.common import serde
         from flwr.proto.message_pb2 import Context as Encoded
 
@@ -101,7 +101,7 @@ class LoopbackGrid:
         return Context(run_id=1, node_id=node, node_config={**place}, state=state, run_config={})
 
     def _keep(self, node: int, context: Context) -> None:
-        from flwr.common import serde
+        from flwr.common import serde  # optional, 2 s
 
         self.contexts[node] = serde.context_to_proto(context).SerializeToString()
 

@@ -52,7 +52,7 @@ def _differs(file: Path, text: str) -> bool:
 
 def clientapp(make_app: Callable[[], Any], bundle: Path) -> None:
     """Run Flower's ClientApp process with the app that is installed here."""
-    from flwr.supernode.cli import flwr_clientapp
+    from flwr.supernode.cli import flwr_clientapp  # optional, 2 s
 
     patches.run_installed_client(make_app, bundle)
     patches.retry_soon()
@@ -61,7 +61,7 @@ def clientapp(make_app: Callable[[], Any], bundle: Path) -> None:
 
 def serverapp(bundle: Path) -> None:
     """Run Flower's ServerApp process with the app that is installed here, in the folder ``bundle``."""
-    from flwr.superlink.cli import flwr_serverapp
+    from flwr.superlink.cli import flwr_serverapp  # optional, 2 s
 
     patches.run_installed_server(bundle)
     patches.retry_soon()
@@ -70,7 +70,7 @@ def serverapp(bundle: Path) -> None:
 
 def supernode() -> None:
     """Run Flower's SuperNode, asking the coordinator for questions more often than it does by itself."""
-    from flwr.supernode.cli import flower_supernode
+    from flwr.supernode.cli import flower_supernode  # optional, 2 s
 
     file = marker_file()
     watchdog = Watchdog(file) if file is not None else None
@@ -87,7 +87,7 @@ def supernode() -> None:
 
 def superlink() -> None:
     """Run Flower's SuperLink, with only the sites' part of its port open to other machines."""
-    from flwr.superlink.cli import flower_superlink
+    from flwr.superlink.cli import flower_superlink  # optional, 2 s
 
     patches.filter_requests()
     patches.wait_for_database()
@@ -101,7 +101,7 @@ def superexec(answer: Callable[[], None] | None, import_ahead: Callable[[], None
     A site's are forked: ``answer`` is what they do, after ``import_ahead`` was done once. A coordinator's executor
     has nothing to answer.
     """
-    from flwr.supercore.cli import flower_superexec
+    from flwr.supercore.cli import flower_superexec  # optional, 2 s
 
     if answer is not None:
         pace = Pace(quick=QUICKEST, slow=1.0)

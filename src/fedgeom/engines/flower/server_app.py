@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def make_server_app(conduct: Callable[[str, Grid], None]) -> ServerApp:
     """Return the ServerApp; ``conduct`` gets the job's name, from the run's settings, and the way to the nodes."""
-    from flwr.serverapp import ServerApp
+    from flwr.serverapp import ServerApp  # optional, 2 s
 
     app = ServerApp()
 

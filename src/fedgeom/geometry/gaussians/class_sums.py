@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-
-Floats = npt.NDArray[np.float64]
+from fedgeom.geometry.hyperbolic.poincare import from_hyperboloid, log0, to_hyperboloid
 
 
 def length(classes: int, columns: int) -> int:
@@ -28,8 +28,6 @@ def class_moments(X: Floats, y: npt.NDArray[Any], classes: Sequence[str], *, c: 
     if c is None:
         tangent, lifted = X, np.column_stack([np.ones(len(X)), X])
     else:
-        from fedgeom.geometry.hyperbolic.poincare import log0, to_hyperboloid
-
         tangent, lifted = np.asarray(log0(X, c=c)), np.asarray(to_hyperboloid(X, c=c))
     labels, upper = y.astype(str), np.triu_indices(d)
     rows = []
@@ -80,6 +78,4 @@ class ClassSums:
         time, space = self.lifted[:, :1], self.lifted[:, 1:]
         norm = np.sqrt(np.maximum(time**2 - np.sum(space**2, axis=1, keepdims=True), 1e-300))
         point = self.lifted / norm / np.sqrt(c)  # back on the hyperboloid of curvature -c
-        from fedgeom.geometry.hyperbolic.poincare import from_hyperboloid
-
         return np.asarray(from_hyperboloid(point, c=c))

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.lsh import projection_blocks
 
@@ -41,7 +42,6 @@ __all__ = [
     "unit_rows",
 ]
 
-Floats = NDArray[np.float64]
 Cells = NDArray[np.int64]
 
 _ROWS = 4096

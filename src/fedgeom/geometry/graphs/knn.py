@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 
 __all__ = ["Block", "Neighbours", "attach", "degrees", "knn_graph", "normalise"]
 
-Floats = NDArray[np.float64]
 Block = tuple[int, int, ArrayLike]
 """The first row, the first column, and the similarities of what follows; its transpose is implied."""
 

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from fedgeom.arrays import Bits, Floats
 from fedgeom.errors import InputError
 
 __all__ = ["ByteSource", "cosine_from_hamming", "debias", "flip_bits", "hamming", "hash_bits", "projection_blocks"]
 
-Floats = NDArray[np.float64]
-Bits = NDArray[np.uint8]
 
 SEED_BYTES = 32
 _NORMALS = 2**20  # numbers of the projection that exist at a time, unless the caller says otherwise: 8 MiB

@@ -12,14 +12,14 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import splu
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 
 __all__ = ["Solver", "extend", "influence_columns", "propagate"]
 
-Floats = NDArray[np.float64]
 Solver = Literal["auto", "cg", "lu"]
 
 _BLOCK_BYTES = 2**26

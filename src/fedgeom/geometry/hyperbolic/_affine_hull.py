@@ -8,11 +8,8 @@ the accident of rounding.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedgeom.geometry._checks import FloatArray
-
-IndexArray = NDArray[np.intp]
+from fedgeom.arrays import Floats, Indices
 
 # How far a point may be from a line or face and still count as lying on it: eight rounding errors.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
@@ -22,7 +19,7 @@ _FILTER_FROM = 1500
 _BLOCK = 1 << 15
 
 
-def to_klein_unit(points: FloatArray, c: float) -> FloatArray:
+def to_klein_unit(points: Floats, c: float) -> Floats:
     """Return the Klein coordinates of Poincaré points, scaled by √c to the unit ball."""
     squares = np.einsum("ij,ij->i", points, points)
     squares *= c
@@ -30,7 +27,7 @@ def to_klein_unit(points: FloatArray, c: float) -> FloatArray:
     return np.asarray(points * (2.0 * c**0.5 / squares)[:, None])
 
 
-def hull_indices(points: FloatArray, c: float) -> IndexArray:
+def hull_indices(points: Floats, c: float) -> Indices:
     """Return the indices of the vertices: counter-clockwise in the plane, ascending in more dimensions.
 
     >>> hull_indices(np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5], [0.1, 0.1]]), 1.0).tolist()
@@ -44,7 +41,7 @@ def hull_indices(points: FloatArray, c: float) -> IndexArray:
     return vertices if planar else np.sort(vertices)
 
 
-def _vertices(klein: FloatArray) -> IndexArray:
+def _vertices(klein: Floats) -> Indices:
     """Return the vertices' indices, whatever the dimension of the points' affine hull."""
     first = _first_of_each(klein)
     distinct = klein[first]
@@ -58,7 +55,7 @@ def _vertices(klein: FloatArray) -> IndexArray:
     return first[_planar(flat) if flat.shape[1] == 2 else _solid(flat)]
 
 
-def _ends(points: FloatArray) -> IndexArray:
+def _ends(points: Floats) -> Indices:
     """Return the two ends of points on a line, or the first point if the line has no length."""
     flat = _own_dimension(points)
     if flat.shape[1] == 0:
@@ -67,7 +64,7 @@ def _ends(points: FloatArray) -> IndexArray:
     return ends[np.lexsort(points[ends].T[::-1])]
 
 
-def _first_of_each(klein: FloatArray) -> IndexArray:
+def _first_of_each(klein: Floats) -> Indices:
     """Return, for every distinct row, the index of its first occurrence; the rows come out sorted."""
     order = np.lexsort(klein.T[::-1])  # stable, so that among equal rows the first index leads
     ordered = klein[order]
@@ -76,7 +73,7 @@ def _first_of_each(klein: FloatArray) -> IndexArray:
     return order[fresh]
 
 
-def _own_dimension(points: FloatArray, at_most: int | None = None) -> FloatArray:
+def _own_dimension(points: Floats, at_most: int | None = None) -> Floats:
     """Return coordinates in the points' affine hull: only shifted if that is the whole space, else projected.
 
     The singular values of the centred points tell the extents; an extent within rounding is none.
@@ -92,13 +89,13 @@ def _own_dimension(points: FloatArray, at_most: int | None = None) -> FloatArray
     return np.asarray(centred @ axes[:rank].T)
 
 
-def _qhull(points: FloatArray):  # type: ignore[no-untyped-def]
+def _qhull(points: Floats):  # type: ignore[no-untyped-def]
     """Run Qhull on the points stretched to unit breadth, so that its tolerances are relative to the set.
 
     Stretching the axes is enough unless the set is thin in a slanting direction; then its own axes are taken.
     Affine maps that keep the orientation change neither the vertices nor their order.
     """
-    from scipy.spatial import ConvexHull
+    from scipy.spatial import ConvexHull  # slow to import
 
     low, high = points.min(axis=0), points.max(axis=0)
     stretched = (points - 0.5 * (low + high)) / np.where(high > low, high - low, 1.0)
@@ -112,14 +109,14 @@ def _qhull(points: FloatArray):  # type: ignore[no-untyped-def]
     return ConvexHull(stretched)
 
 
-def _planar(points: FloatArray) -> IndexArray:
+def _planar(points: Floats) -> Indices:
     """Return the vertices of a planar set counter-clockwise, from the lexicographically smallest."""
-    from scipy.spatial import QhullError
+    from scipy.spatial import QhullError  # slow to import
 
     if len(points) < 3:
         return _ends(points)
     try:
-        vertices: IndexArray = np.asarray(_qhull(points).vertices, dtype=np.intp)
+        vertices: Indices = np.asarray(_qhull(points).vertices, dtype=np.intp)
     except QhullError:  # Qhull refuses points on a line
         return _ends(points)
     ring = points[vertices]
@@ -130,7 +127,7 @@ def _planar(points: FloatArray) -> IndexArray:
     return vertices[_corners(points[vertices])]
 
 
-def _corners(ring: FloatArray) -> list[int]:
+def _corners(ring: Floats) -> list[int]:
     """Return the positions at which a counter-clockwise ring turns left by more than rounding.
 
     Qhull keeps a few points on an edge now and then; in its order every such point is between its
@@ -149,13 +146,13 @@ def _corners(ring: FloatArray) -> list[int]:
     return stack[:-1]
 
 
-def _solid(points: FloatArray) -> IndexArray:
+def _solid(points: Floats) -> Indices:
     """Return the vertices of a set in three or more dimensions that spans its space.
 
     Qhull may report a point inside a face. At a true vertex the normals of the faces around it span the
     space; where they hardly do, a least-squares fit decides whether the other vertices can be mixed to it.
     """
-    from scipy.spatial import QhullError
+    from scipy.spatial import QhullError  # slow to import
 
     dim = points.shape[1]
     try:
@@ -163,7 +160,7 @@ def _solid(points: FloatArray) -> IndexArray:
     except QhullError:  # thinner than Qhull can tell from flat: go on without the thinnest direction
         thinner = _own_dimension(points, at_most=dim - 1)
         return _planar(thinner) if dim == 3 else _solid(thinner)
-    vertices: IndexArray = np.asarray(hull.vertices, dtype=np.intp)
+    vertices: Indices = np.asarray(hull.vertices, dtype=np.intp)
     normals = hull.equations[:, :dim]
     spans = np.zeros((len(points), dim, dim))
     for column in hull.simplices.T:
@@ -177,9 +174,9 @@ def _solid(points: FloatArray) -> IndexArray:
     return kept
 
 
-def _is_mixture(point: FloatArray, others: FloatArray) -> bool:
+def _is_mixture(point: Floats, others: Floats) -> bool:
     """Say whether the point is a convex combination of the others, up to rounding."""
-    from scipy.optimize import nnls
+    from scipy.optimize import nnls  # slow to import
 
     system = np.vstack([(others - point).T, np.ones(len(others))])
     target = np.zeros(len(system))
@@ -188,14 +185,14 @@ def _is_mixture(point: FloatArray, others: FloatArray) -> bool:
     return bool(residual <= 4.0 * ROUNDING)
 
 
-def _not_inside(points: FloatArray, c: float) -> IndexArray:
+def _not_inside(points: Floats, c: float) -> Indices:
     """Return the indices of the planar points that are not clearly inside the hull of a small sample.
 
     The sample's hull is tabulated as a ceiling and a floor over narrow columns, each column taking the lower
     of the ceiling's two ends and the higher of the floor's. A million points then cost one pass: column, two
     look-ups, two comparisons. A margin far above rounding makes every discarded point safely interior.
     """
-    from scipy.spatial import QhullError
+    from scipy.spatial import QhullError  # slow to import
 
     n = len(points)
     sample = to_klein_unit(points[:: int(0.05 * n**0.5) + 1], c)

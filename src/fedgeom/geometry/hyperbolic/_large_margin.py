@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic import margins
 from fedgeom.geometry.hyperbolic.platt import fit_sigmoid, sigmoid
 
-Floats = NDArray[np.float64]
 Loss = Literal["squared_hinge", "hinge"]
 Margin = Literal["soft", "hard"]
 Seed = int | np.random.RandomState | None

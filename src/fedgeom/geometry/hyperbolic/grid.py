@@ -18,19 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import (
-    FloatArray,
-    check_curvature,
-    check_points,
-    check_positive,
-    check_radius,
-)
+from fedgeom.geometry._checks import check_curvature, check_points, check_positive, check_radius
 from fedgeom.geometry.hyperbolic.poincare import euclidean_radius, hyperbolic_radius
 
 __all__ = ["EqualAreaGrid", "Grid", "PolarGrid"]
 
-BinArray = NDArray[np.int64]
+Bins = NDArray[np.int64]
 
 _MAX_SIZE = 2**63 - 1
 # A norm may exceed the radius by this relative amount: (R cos φ, R sin φ) has norm R only up to rounding.
@@ -50,7 +45,7 @@ class Grid(ABC):
         """The number of bins, B = N_Θ N_R."""
         return self.n_angular * self.n_radial
 
-    def bin(self, points: ArrayLike) -> BinArray:
+    def bin(self, points: ArrayLike) -> Bins:
         """Return the bin number of every point; the circle of radius R belongs to the last ring."""
         X = check_points(points, c=self.c, dim=2)
         norms = np.hypot(X[:, 0], X[:, 1])
@@ -67,7 +62,7 @@ class Grid(ABC):
         ring = _floor(self._ring_position(norms) * self.n_radial, self.n_radial)
         return ring * self.n_angular + sector + 1
 
-    def center(self, bins: ArrayLike) -> FloatArray:
+    def center(self, bins: ArrayLike) -> Floats:
         """Return the centers of the bins with these numbers, as points of the disc (Eq. 13, Eq. 19)."""
         numbers = np.asarray(bins)
         if numbers.size and numbers.dtype.kind not in "iu":
@@ -83,16 +78,16 @@ class Grid(ABC):
         norm = euclidean_radius(self._ring_center(ring + 0.5), c=self.c)
         return np.stack([norm * np.cos(angle), norm * np.sin(angle)], axis=-1)
 
-    def quantize(self, points: ArrayLike) -> FloatArray:
+    def quantize(self, points: ArrayLike) -> Floats:
         """Replace every point by the center of its bin."""
         return self.center(self.bin(points))
 
     @abstractmethod
-    def _ring_position(self, norms: FloatArray) -> FloatArray:
+    def _ring_position(self, norms: Floats) -> Floats:
         """Map norms in [0, R] to [0, 1] so that the rings are equally long there."""
 
     @abstractmethod
-    def _ring_center(self, position: FloatArray) -> FloatArray:
+    def _ring_center(self, position: Floats) -> Floats:
         """Return the hyperbolic radius at a position counted in rings; it inverts _ring_position."""
 
 
@@ -122,10 +117,10 @@ class PolarGrid(Grid):
         _set(self, n_angular=_sectors(epsilon, outer, c), n_radial=max(1, math.ceil(2.0 * outer / epsilon)))
         _check_size(self)
 
-    def _ring_position(self, norms: FloatArray) -> FloatArray:
+    def _ring_position(self, norms: Floats) -> Floats:
         return np.asarray(hyperbolic_radius(norms, c=self.c) / hyperbolic_radius(self.radius, c=self.c))
 
-    def _ring_center(self, position: FloatArray) -> FloatArray:
+    def _ring_center(self, position: Floats) -> Floats:
         return np.asarray(position * (hyperbolic_radius(self.radius, c=self.c) / self.n_radial))  # Eq. 11, 12
 
 
@@ -167,21 +162,21 @@ class EqualAreaGrid(Grid):
         ratio = math.sinh(half * outer) / math.sinh(half * min(epsilon, outer))
         return cls(_sectors(epsilon, outer, c), max(1, math.ceil(ratio * ratio)), radius, c=c)
 
-    def _ring_position(self, norms: FloatArray) -> FloatArray:
+    def _ring_position(self, norms: Floats) -> Floats:
         # The share of the area within a norm, by Eq. 15 with sinh²(h/2s) = ρ²/(1 - ρ²), ρ = √c‖x‖.
         return np.asarray(_odds(norms, self.c) / _odds(np.asarray(self.radius), self.c))
 
-    def _ring_center(self, position: FloatArray) -> FloatArray:
+    def _ring_center(self, position: Floats) -> Floats:
         odds = position / self.n_radial * _odds(np.asarray(self.radius), self.c)
         return np.asarray(2.0 / math.sqrt(self.c) * np.arcsinh(np.sqrt(odds)))  # Eq. 18
 
 
-def _odds(norms: FloatArray, c: float) -> FloatArray:
+def _odds(norms: Floats, c: float) -> Floats:
     rho = math.sqrt(c) * norms
     return np.asarray(rho * rho / ((1.0 - rho) * (1.0 + rho)))
 
 
-def _floor(position: FloatArray, count: int) -> BinArray:
+def _floor(position: Floats, count: int) -> Bins:
     """Round down to 0, …, count - 1; the far end itself belongs to the last."""
     return np.clip(np.floor(position).astype(np.int64), 0, count - 1)
 

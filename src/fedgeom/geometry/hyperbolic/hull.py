@@ -13,9 +13,10 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray, check_points
-from fedgeom.geometry.hyperbolic._affine_hull import ROUNDING, IndexArray, hull_indices
+from fedgeom.geometry._checks import check_points
+from fedgeom.geometry.hyperbolic._affine_hull import ROUNDING, hull_indices
 from fedgeom.geometry.hyperbolic.poincare import log_map, lorentz_centroid
 
 __all__ = ["convex_hull", "default_trim", "graham_scan", "trimmed_hull"]
@@ -24,7 +25,7 @@ _MAX_DIM = 6
 _WARN_DIM = 5
 
 
-def convex_hull(points: ArrayLike, *, c: float = 1.0) -> IndexArray:
+def convex_hull(points: ArrayLike, *, c: float = 1.0) -> Indices:
     """Return the indices of the extreme points of the minimal convex hull CH(D) of Definition 1.
 
     In the disc they go counter-clockwise from the vertex whose Klein coordinates are lexicographically
@@ -53,7 +54,7 @@ def convex_hull(points: ArrayLike, *, c: float = 1.0) -> IndexArray:
     return hull_indices(X, float(c))
 
 
-def graham_scan(points: ArrayLike, *, c: float = 1.0) -> IndexArray:
+def graham_scan(points: ArrayLike, *, c: float = 1.0) -> Indices:
     """Return the hull's indices by the Poincaré Graham scan, Algorithm 1, counter-clockwise from b.
 
     The reference for `convex_hull`, for tests and for reading. The comments give the algorithm's lines. Two
@@ -80,7 +81,7 @@ def graham_scan(points: ArrayLike, *, c: float = 1.0) -> IndexArray:
     return np.asarray(stack, dtype=np.intp)  # line 15
 
 
-def _by_angle(X: FloatArray, b: int, others: IndexArray, tangent: FloatArray, c: float) -> list[int]:
+def _by_angle(X: Floats, b: int, others: Indices, tangent: Floats, c: float) -> list[int]:
     """Sort by the principal angle seen from b; of each direction keep the farthest (lines 5 and 6)."""
     logs = log_map(X[b], X[others], c=c)
     # All points are on one side of the tangent (Lemma A.2); a sine below zero is rounding.
@@ -98,14 +99,14 @@ def _by_angle(X: FloatArray, b: int, others: IndexArray, tangent: FloatArray, c:
     return [int(others[i]) for i in kept]
 
 
-def _ccw(x: FloatArray, t: FloatArray, z: FloatArray, c: float) -> float:
+def _ccw(x: Floats, t: Floats, z: Floats, c: float) -> float:
     """Return the sine of the turn from t to z as seen from x: positive for a left turn (Algorithm 2)."""
     to_t, to_z = log_map(x, t, c=c), log_map(x, z, c=c)
     u1, u2 = to_t / np.linalg.norm(to_t), to_z / np.linalg.norm(to_z)
     return float(u1[0] * u2[1] - u1[1] * u2[0])
 
 
-def _angle_error(x: FloatArray, t: FloatArray, c: float) -> float:
+def _angle_error(x: Floats, t: Floats, c: float) -> float:
     """Bound the error of the direction from x to t that comes from rounding their coordinates."""
     return ROUNDING / (math.sqrt(c) * float(np.linalg.norm(t - x)))
 
@@ -122,7 +123,7 @@ def default_trim(n: int) -> float:
     return 0.10 * min(max(math.log10(max(n, 1)) - 1.0, 0.0), 1.0)
 
 
-def trimmed_hull(points: ArrayLike, *, trim: float | str, c: float = 1.0) -> IndexArray:
+def trimmed_hull(points: ArrayLike, *, trim: float | str, c: float = 1.0) -> Indices:
     """Return the indices of the hull of the deepest (1 - trim) share of the points; the others stay home.
 
     Depth is Mahalanobis depth in the tangent space at the Lorentz centroid. ⌈(1 - trim) n⌉ points are kept,
@@ -147,7 +148,7 @@ def trimmed_hull(points: ArrayLike, *, trim: float | str, c: float = 1.0) -> Ind
     return np.asarray(deepest[convex_hull(X[deepest], c=c)])
 
 
-def _outlyingness(X: FloatArray, c: float) -> FloatArray:
+def _outlyingness(X: Floats, c: float) -> Floats:
     """Return squared Mahalanobis distances in the tangent space at the Lorentz centroid."""
     logs = log_map(lorentz_centroid(X, c=c), X, c=c)
     logs = logs - logs.mean(axis=0)

@@ -14,14 +14,12 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-
-Floats = NDArray[np.float64]
 
 INSEPARABLE = "the data cannot be separated by a hyperplane through this reference point; use margin='soft'"
 

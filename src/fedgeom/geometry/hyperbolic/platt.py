@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-
-Floats = NDArray[np.float64]
 
 MAX_STEPS = 100
 MIN_STEP = 1e-10

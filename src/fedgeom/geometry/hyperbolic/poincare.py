@@ -19,29 +19,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray, check_points
-
-__all__ = [
-    "check_points",
-    "distance",
-    "euclidean_radius",
-    "exp0",
-    "exp_map",
-    "from_hyperboloid",
-    "from_klein",
-    "geodesic",
-    "hyperbolic_radius",
-    "hyperplane_distance",
-    "log0",
-    "log_map",
-    "lorentz_centroid",
-    "midpoint",
-    "mobius_add",
-    "pairwise_distance",
-    "to_hyperboloid",
-    "to_klein",
-]
+from fedgeom.geometry._checks import check_points as check_points
 
 # The largest scaled norm √c‖x‖ that results may have: a few rounding errors short of the edge.
 _MAX_NORM = 1.0 - 1e-15
@@ -51,22 +31,22 @@ _MIN_GAP = 2.0**-53
 _BLOCK = 1 << 18
 
 
-def _array(x: ArrayLike) -> FloatArray:
+def _array(x: ArrayLike) -> Floats:
     return np.asarray(x, dtype=np.float64)
 
 
-def _square(x: FloatArray) -> FloatArray:
+def _square(x: Floats) -> Floats:
     """Return ‖x‖² with the last axis kept, so that it broadcasts against points."""
     return np.asarray(np.sum(x * x, axis=-1, keepdims=True))
 
 
-def _gap(x: FloatArray, c: float) -> FloatArray:
+def _gap(x: Floats, c: float) -> Floats:
     """Return a(x) = 1 - c‖x‖² as (1 - r)(1 + r), which keeps the digits that 1 - r² would lose."""
     r = np.sqrt(c * _square(x))
     return np.maximum((1.0 - r) * (1.0 + r), _MIN_GAP)
 
 
-def _inside(x: FloatArray, c: float) -> FloatArray:
+def _inside(x: Floats, c: float) -> Floats:
     """Pull points that rounding put on or beyond the edge back to just inside the ball."""
     r = np.sqrt(c * _square(x))
     if np.all(r <= _MAX_NORM):
@@ -74,12 +54,12 @@ def _inside(x: FloatArray, c: float) -> FloatArray:
     return np.where(r > _MAX_NORM, x * (_MAX_NORM / np.maximum(r, _MAX_NORM)), x)
 
 
-def _sinh_half(x: FloatArray, y: FloatArray, c: float) -> FloatArray:
+def _sinh_half(x: Floats, y: Floats, c: float) -> Floats:
     """Return sinh(√c d(x, y) / 2) with the last axis kept."""
     return np.sqrt(c * _square(x - y) / (_gap(x, c) * _gap(y, c)))
 
 
-def mobius_add(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def mobius_add(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
     """Add two points by Möbius addition, x ⊕ y of Eq. 3.
 
     Laws: (-x) ⊕ (x ⊕ y) = y, 0 ⊕ x = x ⊕ 0 = x, and y ↦ x ⊕ y is an isometry. Eq. 3 is evaluated as
@@ -92,7 +72,7 @@ def mobius_add(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> FloatArray:
     return _inside((gap * total + square * x) / (square + gap * _gap(y, c)), c)
 
 
-def exp_map(p: ArrayLike, v: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def exp_map(p: ArrayLike, v: ArrayLike, *, c: float = 1.0) -> Floats:
     """Walk from p along the tangent vector v, exp_p(v) of Eq. 2; the walk has length 2‖v‖/(1 - c‖p‖²).
 
     tanh of a long walk is one in floating point, and then Eq. 2 has forgotten how far it went. With
@@ -120,7 +100,7 @@ def exp_map(p: ArrayLike, v: ArrayLike, *, c: float = 1.0) -> FloatArray:
     return _inside((gap * ahead + spread * base) / (root * (spread + 2.0 * gap * decay)), c)
 
 
-def log_map(p: ArrayLike, x: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def log_map(p: ArrayLike, x: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the tangent vector at p that points to x, log_p(x) of Eq. 1; it inverts exp_map.
 
     Its Euclidean norm is d(p, x)(1 - c‖p‖²)/2, its direction that of (-p) ⊕ x. The artanh of Eq. 1 is taken
@@ -135,21 +115,21 @@ def log_map(p: ArrayLike, x: ArrayLike, *, c: float = 1.0) -> FloatArray:
     return ahead * (length / np.where(norm == 0.0, 1.0, norm))
 
 
-def exp0(v: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def exp0(v: ArrayLike, *, c: float = 1.0) -> Floats:
     """Walk from the origin along v: Eq. 2 at p = 0, tanh(√c‖v‖) v/(√c‖v‖)."""
     v = _array(v)
     r = np.sqrt(c * _square(v))
     return _inside(v * np.where(r == 0.0, 1.0, np.tanh(r) / np.where(r == 0.0, 1.0, r)), c)
 
 
-def log0(x: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def log0(x: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the tangent vector at the origin that points to x: Eq. 1 at p = 0."""
     x = _array(x)
     r = np.minimum(np.sqrt(c * _square(x)), 1.0 - _MIN_GAP)
     return x * np.where(r == 0.0, 1.0, np.arctanh(r) / np.where(r == 0.0, 1.0, r))
 
 
-def distance(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def distance(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the hyperbolic distance d(x, y) of Eq. 4, accurate for tiny and for large distances.
 
     >>> round(float(distance([0.0, 0.0], [0.5, 0.0])), 12)  # ln 3
@@ -159,7 +139,7 @@ def distance(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> FloatArray:
     return np.asarray(2.0 / math.sqrt(c) * half)
 
 
-def pairwise_distance(X: ArrayLike, Y: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def pairwise_distance(X: ArrayLike, Y: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the matrix of distances (Eq. 4) between the n rows of X and the m rows of Y.
 
     Differences are formed coordinate by coordinate, in blocks of rows: ‖x‖² + ‖y‖² - 2⟨x, y⟩ would be faster
@@ -188,7 +168,7 @@ def pairwise_distance(X: ArrayLike, Y: ArrayLike, *, c: float = 1.0) -> FloatArr
     return result
 
 
-def geodesic(x: ArrayLike, y: ArrayLike, t: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def geodesic(x: ArrayLike, y: ArrayLike, t: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the points at the shares t of the way from x (t = 0) to y (t = 1) along the geodesic.
 
     t broadcasts against the leading axes of x and y: two points and n values of t give n points. On the
@@ -205,7 +185,7 @@ def geodesic(x: ArrayLike, y: ArrayLike, t: ArrayLike, *, c: float = 1.0) -> Flo
     return _combine(x, y, near, far, 1.0, c)
 
 
-def midpoint(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def midpoint(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the geodesic midpoint, the point halfway between x and y."""
     x, y = _array(x), _array(y)
     half = np.ones(1)
@@ -213,9 +193,7 @@ def midpoint(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> FloatArray:
     return _combine(x, y, half, half, 2.0 * np.hypot(1.0, sinh_half), c)
 
 
-def _combine(
-    x: FloatArray, y: FloatArray, near: FloatArray, far: FloatArray, norm: FloatArray | float, c: float
-) -> FloatArray:
+def _combine(x: Floats, y: Floats, near: Floats, far: Floats, norm: Floats | float, c: float) -> Floats:
     """Map (near X + far Y)/norm from the hyperboloid to the ball, given its Lorentz norm."""
     gap_x, gap_y = _gap(x, c), _gap(y, c)
     time = near * (2.0 / gap_x - 1.0) + far * (2.0 / gap_y - 1.0)
@@ -223,7 +201,7 @@ def _combine(
     return _inside(space / (norm + time), c)
 
 
-def to_klein(x: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def to_klein(x: ArrayLike, *, c: float = 1.0) -> Floats:
     """Map the Poincaré ball to the Klein ball of the same radius, where geodesics are straight lines.
 
     Klein points crowd at the edge: a point 1e-8 away from it in the Poincaré ball is 1e-16 away here.
@@ -232,27 +210,27 @@ def to_klein(x: ArrayLike, *, c: float = 1.0) -> FloatArray:
     return x * (2.0 / (1.0 + c * _square(x)))
 
 
-def from_klein(x: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def from_klein(x: ArrayLike, *, c: float = 1.0) -> Floats:
     """Map the Klein ball back to the Poincaré ball; it inverts to_klein."""
     x = _array(x)
     r = np.sqrt(c * _square(x))
     return _inside(x / (1.0 + np.sqrt(np.maximum((1.0 - r) * (1.0 + r), 0.0))), c)
 
 
-def to_hyperboloid(x: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def to_hyperboloid(x: ArrayLike, *, c: float = 1.0) -> Floats:
     """Map the ball to the hyperboloid -x₀² + x₁² + … = -1/c, x₀ > 0; the time coordinate x₀ comes first."""
     x = _array(x)
     gap = _gap(x, c)
     return np.concatenate([(2.0 / gap - 1.0) / math.sqrt(c), 2.0 * x / gap], axis=-1)
 
 
-def from_hyperboloid(x: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def from_hyperboloid(x: ArrayLike, *, c: float = 1.0) -> Floats:
     """Map the hyperboloid back to the ball; it inverts to_hyperboloid."""
     x = _array(x)
     return _inside(x[..., 1:] / (1.0 + math.sqrt(c) * x[..., :1]), c)
 
 
-def lorentz_centroid(X: ArrayLike, *, weights: ArrayLike | None = None, c: float = 1.0) -> FloatArray:
+def lorentz_centroid(X: ArrayLike, *, weights: ArrayLike | None = None, c: float = 1.0) -> Floats:
     """Return the Lorentz centroid of the points X (…, n, d): their sum on the hyperboloid, normalised.
 
     It minimises the weighted sum of sinh²(√c d/2), and moves along when an isometry moves the points. That
@@ -277,7 +255,7 @@ def lorentz_centroid(X: ArrayLike, *, weights: ArrayLike | None = None, c: float
     return centre
 
 
-def _plain_centroid(X: FloatArray, mass: FloatArray, c: float) -> FloatArray:
+def _plain_centroid(X: Floats, mass: Floats, c: float) -> Floats:
     """Return the Lorentz centroid in one pass; mass sums to one."""
     scale = 2.0 / _gap(X, c)
     time = np.sum(mass * (scale - 1.0), axis=-2)
@@ -288,7 +266,7 @@ def _plain_centroid(X: FloatArray, mass: FloatArray, c: float) -> FloatArray:
     return _inside(space / (norm + time), c)
 
 
-def hyperplane_distance(x: ArrayLike, p: ArrayLike, w: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def hyperplane_distance(x: ArrayLike, p: ArrayLike, w: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the signed hyperbolic distance of x to the hyperplane through p with normal w (Eq. 5).
 
     It is asinh(2√c⟨z, w⟩ / ((1 - c‖z‖²)‖w‖))/√c with z = (-p) ⊕ x, and positive on the side of w. The
@@ -305,13 +283,13 @@ def hyperplane_distance(x: ArrayLike, p: ArrayLike, w: ArrayLike, *, c: float = 
     return np.asarray(np.arcsinh(2.0 * root * along / (gap * _gap(x, c)))[..., 0] / root)
 
 
-def hyperbolic_radius(r: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def hyperbolic_radius(r: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the hyperbolic radius s ln((s + r)/(s - r)) of a circle of Euclidean radius r (Eq. 9, left)."""
     root = math.sqrt(c)
     return np.asarray(2.0 / root * np.arctanh(np.minimum(root * _array(r), 1.0 - _MIN_GAP)))
 
 
-def euclidean_radius(h: ArrayLike, *, c: float = 1.0) -> FloatArray:
+def euclidean_radius(h: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the Euclidean radius s tanh(h/2s) of a circle of hyperbolic radius h (Eq. 9, right)."""
     root = math.sqrt(c)
     return np.asarray(np.minimum(np.tanh(0.5 * root * _array(h)), _MAX_NORM) / root)

@@ -10,12 +10,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedgeom.arrays import Floats
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import midpoint, pairwise_distance
-
-Floats = NDArray[np.float64]
 
 # Above this dimension nearly every point is a vertex and Qhull's work explodes: all points are used instead.
 MAX_HULL_DIM = 6

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray, check_curvature, check_radius
+from fedgeom.geometry._checks import check_curvature, check_radius
 from fedgeom.geometry.hyperbolic.poincare import euclidean_radius, hyperbolic_radius, hyperplane_distance
 
 __all__ = ["LabelledDisc", "labelled_disc", "uniform_disc"]
@@ -19,7 +20,7 @@ _MIN_SHARE = 0.05
 _MAX_TRIES = 200
 
 
-def uniform_disc(n: int, radius: float, rng: np.random.Generator, *, c: float = 1.0) -> FloatArray:
+def uniform_disc(n: int, radius: float, rng: np.random.Generator, *, c: float = 1.0) -> Floats:
     """Draw n points of norm at most R, uniform with respect to hyperbolic area (Algorithm 3).
 
     The paper uses the number ζ ∈ (0, 1] as an angle; it means 2πζ, which is what is used here.
@@ -42,10 +43,10 @@ def uniform_disc(n: int, radius: float, rng: np.random.Generator, *, c: float = 
 class LabelledDisc:
     """A synthetic set of two classes and the hyperplane between them."""
 
-    X: FloatArray  # (m, 2), m ≤ n: points in the margin have been removed
+    X: Floats  # (m, 2), m ≤ n: points in the margin have been removed
     y: NDArray[np.int64]  # (m,), +1 on the normal's side and -1 on the other
-    reference: FloatArray  # p, a point on the hyperplane
-    normal: FloatArray  # w, its unit normal in the tangent space at p
+    reference: Floats  # p, a point on the hyperplane
+    normal: Floats  # w, its unit normal in the tangent space at p
 
 
 def labelled_disc(

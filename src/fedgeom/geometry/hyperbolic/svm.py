@@ -16,9 +16,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry._checks import check_curvature
-from fedgeom.geometry.hyperbolic._large_margin import Floats, LargeMargin, Loss, Margin, Seed
+from fedgeom.geometry.hyperbolic._large_margin import LargeMargin, Loss, Margin, Seed
 from fedgeom.geometry.hyperbolic.poincare import check_points, log_map
 from fedgeom.geometry.hyperbolic.reference import extreme_points, reference_points, with_start_twice
 

@@ -28,8 +28,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray
 from fedgeom.geometry.topology.persistence import (
     Diagrams,
     check_cloud,
@@ -70,7 +70,7 @@ Scale = Literal["unit box", "none"]
 _STEPS = np.linspace(0.0, 1.0, RESOLUTION)
 
 
-def thresholds(h0: FloatArray) -> FloatArray:
+def thresholds(h0: Floats) -> Floats:
     """Return the 20 thresholds from 0 to the 95th percentile of the H0 deaths; all 0 without deaths."""
     if not len(h0):
         return np.zeros(RESOLUTION)
@@ -81,24 +81,24 @@ def thresholds(h0: FloatArray) -> FloatArray:
     return np.asarray((low + share * (high - low)) * _STEPS, np.float64)
 
 
-def betti_curve(diagram: FloatArray, at: ArrayLike) -> FloatArray:
+def betti_curve(diagram: Floats, at: ArrayLike) -> Floats:
     """Return how many pairs are alive, birth ≤ t < death, at each threshold t."""
     t = np.asarray(at, np.float64)
     births, deaths = np.sort(diagram[:, 0]), np.sort(diagram[:, 1])
     return np.asarray(births.searchsorted(t, side="right") - deaths.searchsorted(t, side="right"), np.float64)
 
 
-def persistence_entropy(diagram: FloatArray) -> float:
+def persistence_entropy(diagram: Floats) -> float:
     """Return H = −Σ pᵢ log pᵢ with pᵢ = persᵢ / Σ pers (Eq. 5), 0 for an empty diagram."""
     return _entropy(diagram[:, 1] - diagram[:, 0])
 
 
-def amplitude(diagram: FloatArray) -> float:
+def amplitude(diagram: Floats) -> float:
     """Return A = (Σ persᵢ²)^½ (Eq. 5), 0 for an empty diagram."""
     return float(np.linalg.norm(diagram[:, 1] - diagram[:, 0]))
 
 
-def describe(diagrams: Diagrams, *, size_free: bool = False) -> FloatArray:
+def describe(diagrams: Diagrams, *, size_free: bool = False) -> Floats:
     """Return the 48 numbers `NAMES` of one cloud's diagrams; ``size_free`` as in the module's first lines."""
     steps = thresholds(diagrams.h0)
     curves = np.concatenate([betti_curve(diagrams.h0, steps), betti_curve(diagrams.h1, steps)])
@@ -121,7 +121,7 @@ def descriptor(
     scale: Scale = "unit box",
     size_free: bool = False,
     repeats: int = 1,
-) -> FloatArray:
+) -> Floats:
     """Return φ, the 48 numbers of the rows of X (Eq. 5, Appendix B).
 
     ``points`` (n_sub, Table 3) is the most that are looked at, drawn with ``rng``; None takes all. ``scale`` moves
@@ -152,7 +152,7 @@ def class_descriptors(
     size_free: bool = False,
     repeats: int = 1,
     absent: float = 0.0,
-) -> FloatArray:
+) -> Floats:
     """Return one descriptor per label, concatenated in the order of ``classes``: 48 numbers for each.
 
     A descriptor of X alone cannot see a flipped label; these can. The whole site is scaled once, so that the sizes
@@ -195,7 +195,7 @@ def check_labels(y: ArrayLike, n: int, classes: Sequence[Any]) -> np.ndarray[Any
     return place
 
 
-def _scaled(X: ArrayLike, scale: Scale) -> FloatArray:
+def _scaled(X: ArrayLike, scale: Scale) -> Floats:
     if scale == "unit box":
         return scale_to_unit_box(X)
     if scale != "none":
@@ -203,7 +203,7 @@ def _scaled(X: ArrayLike, scale: Scale) -> FloatArray:
     return check_cloud(X)
 
 
-def _entropy(persistence: FloatArray) -> float:
+def _entropy(persistence: Floats) -> float:
     if not len(persistence):
         return 0.0
     share = persistence / persistence.sum()
@@ -211,7 +211,7 @@ def _entropy(persistence: FloatArray) -> float:
     return max(float(-(share @ np.log(share))), 0.0)
 
 
-def _scalars(diagram: FloatArray) -> tuple[float, float, float, float]:
+def _scalars(diagram: Floats) -> tuple[float, float, float, float]:
     """Entropy, amplitude, number of pairs above the median, number of pairs."""
     m = len(diagram)
     if not m:

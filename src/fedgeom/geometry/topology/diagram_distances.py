@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.spatial.distance import cdist
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray
 from fedgeom.geometry.topology.persistence import Diagrams
 
 __all__ = ["Ground", "site_distance_matrix", "wasserstein", "wasserstein_matrix"]
@@ -49,7 +49,7 @@ def wasserstein(A: ArrayLike, B: ArrayLike, *, p: float = 2.0, ground: Ground = 
     return largest if not isfinite(p) or largest == 0.0 else _assignment(da, db, between, p, largest)
 
 
-def wasserstein_matrix(diagrams: Sequence[ArrayLike], *, p: float = 2.0, ground: Ground = "l2") -> FloatArray:
+def wasserstein_matrix(diagrams: Sequence[ArrayLike], *, p: float = 2.0, ground: Ground = "l2") -> Floats:
     """Return the symmetric matrix of W_p between all pairs of diagrams."""
     K = len(diagrams)
     D = np.zeros((K, K))
@@ -59,7 +59,7 @@ def wasserstein_matrix(diagrams: Sequence[ArrayLike], *, p: float = 2.0, ground:
     return D
 
 
-def site_distance_matrix(sites: Sequence[Diagrams], *, p: float = 2.0, ground: Ground = "l2") -> FloatArray:
+def site_distance_matrix(sites: Sequence[Diagrams], *, p: float = 2.0, ground: Ground = "l2") -> Floats:
     """Return distances between sites: H0 and H1 matched apart, W_p(H0, H1) = (W_p(H0)^p + W_p(H1)^p)^(1/p)."""
     h0 = wasserstein_matrix([site.h0 for site in sites], p=p, ground=ground)
     h1 = wasserstein_matrix([site.h1 for site in sites], p=p, ground=ground)
@@ -70,7 +70,7 @@ def site_distance_matrix(sites: Sequence[Diagrams], *, p: float = 2.0, ground: G
     return np.asarray(larger * (1.0 + ratio**p) ** (1.0 / p), np.float64)
 
 
-def _assignment(da: FloatArray, db: FloatArray, between: FloatArray, p: float, bottleneck: float) -> float:
+def _assignment(da: Floats, db: Floats, between: Floats, p: float, bottleneck: float) -> float:
     """Solve the matching as an assignment of m rows to k columns, without copies of the diagonal.
 
     Sending everything to the diagonal costs Σ da^p + Σ db^p; matching i with j instead changes that by
@@ -95,7 +95,7 @@ def _assignment(da: FloatArray, db: FloatArray, between: FloatArray, p: float, b
     return float(bottleneck * (matched + ca.sum() + cb.sum()) ** (1.0 / p))
 
 
-def _bottleneck(da: FloatArray, db: FloatArray, between: FloatArray) -> float:
+def _bottleneck(da: Floats, db: Floats, between: Floats) -> float:
     """Find the least t at which all points farther than t from the diagonal can be matched within t.
 
     A matching that covers the far points of A and one that covers those of B combine to one that covers both
@@ -122,7 +122,7 @@ def _covered(near: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
     return bool((maximum_bipartite_matching(csr_array(near), perm_type="column") >= 0).all())
 
 
-def _check_diagram(diagram: ArrayLike, name: str) -> FloatArray:
+def _check_diagram(diagram: ArrayLike, name: str) -> Floats:
     pairs = np.asarray(diagram, np.float64)
     if pairs.size == 0:
         return np.empty((0, 2))

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray
 from fedgeom.geometry.topology.descriptors import check_labels
 from fedgeom.geometry.topology.persistence import check_cloud, pairwise_distances, spanning_tree
 
@@ -52,7 +52,7 @@ def neighbour_disagreement(X: ArrayLike, y: ArrayLike, *, k: int = 5, adjusted: 
     cloud, labels = _labelled(X, y)
     if len(cloud) < 2:
         return 0.0
-    from sklearn.neighbors import NearestNeighbors
+    from sklearn.neighbors import NearestNeighbors  # slow to import
 
     # Asked without points, it leaves out each point itself by its index, so that duplicates count as neighbours.
     near = NearestNeighbors(n_neighbors=min(k, len(cloud) - 1)).fit(cloud).kneighbors(return_distance=False)
@@ -62,7 +62,7 @@ def neighbour_disagreement(X: ArrayLike, y: ArrayLike, *, k: int = 5, adjusted: 
 
 def class_distances(
     X: ArrayLike, y: ArrayLike, classes: Sequence[Any], *, kind: Kind = "energy", absent: float = 0.0
-) -> FloatArray:
+) -> Floats:
     """Return the distances between the class clouds, for the pairs (0, 1), (0, 2), … of ``classes``, in that order.
 
     ``energy``: (2E|a − b| − E|a − a'| − E|b − b'|)^½ over all pairs of points, which is 0 only for equal laws;
@@ -91,7 +91,7 @@ def class_distances(
     return np.array(found, np.float64)
 
 
-def _labelled(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
+def _labelled(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
     cloud, labels = check_cloud(X), np.asarray(y)
     if labels.shape != (len(cloud),):
         raise InputError(

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist, squareform
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray
 
 __all__ = [
     "Diagrams",
@@ -39,12 +39,12 @@ ROUNDING = 1e-12
 class Diagrams(NamedTuple):
     """The H0 and H1 diagrams of one cloud, and of how many points it had."""
 
-    h0: FloatArray
-    h1: FloatArray
+    h0: Floats
+    h1: Floats
     points: int
 
 
-def check_cloud(X: ArrayLike, name: str = "X") -> FloatArray:
+def check_cloud(X: ArrayLike, name: str = "X") -> Floats:
     """Return X as float64 of shape (n, d), d ≥ 1, refusing missing and infinite entries; n may be 0."""
     raw = np.asarray(X)
     if raw.dtype.kind not in "biuf":
@@ -53,7 +53,7 @@ def check_cloud(X: ArrayLike, name: str = "X") -> FloatArray:
         raise InputError(
             f"{name} has shape {raw.shape}, but (n, d) is wanted, one point per row; write one point x as x[None, :]."
         )
-    cloud: FloatArray = raw.astype(np.float64, copy=False)
+    cloud: Floats = raw.astype(np.float64, copy=False)
     if not np.isfinite(cloud).all():
         row = int(np.argmin(np.isfinite(cloud).all(axis=1)))
         raise InputError(
@@ -62,7 +62,7 @@ def check_cloud(X: ArrayLike, name: str = "X") -> FloatArray:
     return cloud
 
 
-def scale_to_unit_box(X: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> FloatArray:
+def scale_to_unit_box(X: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Floats:
     """Return X with every column moved into [0, 1].
 
     Without bounds each column's own least and largest value are taken, and a constant column becomes 0: this is
@@ -100,7 +100,7 @@ def subsample(n: int, size: int | None, rng: np.random.Generator | None) -> NDAr
     return np.sort(rng.choice(n, size, replace=False))
 
 
-def pairwise_distances(X: ArrayLike) -> FloatArray:
+def pairwise_distances(X: ArrayLike) -> Floats:
     """Return the (n, n) Euclidean distances, each computed from the difference of its two points.
 
     Not from a Gram matrix, whose cancellation would turn the distance of close points into noise.
@@ -120,7 +120,7 @@ def rips_diagrams(X: ArrayLike) -> Diagrams:
     return diagrams_of_distances(pairwise_distances(X))
 
 
-def diagrams_of_distances(distances: FloatArray) -> Diagrams:
+def diagrams_of_distances(distances: Floats) -> Diagrams:
     """Return the Vietoris–Rips diagrams of an (n, n) distance matrix, which is trusted to be one."""
     n = len(distances)
     if n < 2:
@@ -130,7 +130,7 @@ def diagrams_of_distances(distances: FloatArray) -> Diagrams:
     return Diagrams(_finite(h0, least), _finite(h1, least), n)
 
 
-def spanning_tree(distances: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+def spanning_tree(distances: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Return a minimum spanning tree of an (n, n) distance matrix: edges (n − 1, 2) and their lengths, sorted.
 
     The lengths are the H0 deaths, zeros between duplicates included. Prim's algorithm: it takes n steps on whole
@@ -155,7 +155,7 @@ def spanning_tree(distances: FloatArray) -> tuple[NDArray[np.int64], FloatArray]
     return edges[order], lengths[order]
 
 
-def _finite(diagram: NDArray[Any], least: float) -> FloatArray:
+def _finite(diagram: NDArray[Any], least: float) -> Floats:
     """Keep the finite pairs longer than rounding, sorted by persistence."""
     pairs = np.asarray(diagram, np.float64).reshape(-1, 2)
     persistence = pairs[:, 1] - pairs[:, 0]
@@ -168,7 +168,7 @@ def _finite(diagram: NDArray[Any], least: float) -> FloatArray:
 def _rips() -> Any:
     """Load gudhi's Rips persistence when it is first needed: the import takes seconds."""
     try:
-        from gudhi.sklearn import RipsPersistence
+        from gudhi.sklearn import RipsPersistence  # optional
     except ImportError as error:
         raise InputError(
             "persistence diagrams need gudhi, which is not installed: pip install 'fedgeom[topology]' "

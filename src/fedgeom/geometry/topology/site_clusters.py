@@ -8,12 +8,12 @@ classes, or model updates) is the caller's choice.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
-from fedgeom.geometry._checks import FloatArray
 from fedgeom.geometry.topology.persistence import check_cloud, pairwise_distances
 
 __all__ = [
@@ -36,10 +36,8 @@ __all__ = [
 SUBSTANTIAL = 0.25
 """The mean silhouette below which clusters count as none (Kaufman and Rousseeuw's bound)."""
 
-Labels = NDArray[np.int64]
 
-
-def unit_rows(phi: ArrayLike) -> FloatArray:
+def unit_rows(phi: ArrayLike) -> Floats:
     """Return φ̂ = φ / ‖φ‖₂ for each row (Eq. 6); a zero row stays zero."""
     rows = check_cloud(phi, "phi")
     # The largest entry first, so that squares neither overflow nor vanish.
@@ -49,12 +47,12 @@ def unit_rows(phi: ArrayLike) -> FloatArray:
     return np.asarray(rows / np.where(norms > 0.0, norms, 1.0), np.float64)
 
 
-def descriptor_distances(phi: ArrayLike, *, normalise: bool = True) -> FloatArray:
+def descriptor_distances(phi: ArrayLike, *, normalise: bool = True) -> Floats:
     """Return D_ij = ‖φ̂_i − φ̂_j‖₂ (Algorithm 1), or of the raw φ, as Eq. 8 is written, without ``normalise``."""
     return pairwise_distances(unit_rows(phi) if normalise else phi)
 
 
-def cosine_distances(updates: ArrayLike) -> FloatArray:
+def cosine_distances(updates: ArrayLike) -> Floats:
     """Return 1 − cos(u_i, u_j) in [0, 2] for model updates u; a zero update is at 1 from every other."""
     unit = unit_rows(updates)
     D = np.clip(1.0 - unit @ unit.T, 0.0, 2.0)
@@ -63,7 +61,7 @@ def cosine_distances(updates: ArrayLike) -> FloatArray:
     return np.asarray(D, np.float64)
 
 
-def average_linkage(distances: ArrayLike, M: int) -> Labels:
+def average_linkage(distances: ArrayLike, M: int) -> Ints:
     """Return the cluster of each site when average linkage stops at M clusters (Section 3.3, Step 1).
 
     Exactly min(M, K) clusters come back, also among sites at distance 0, where ties are broken by order.
@@ -123,19 +121,19 @@ def choose_clusters(distances: ArrayLike, *, most: int | None = None, least: flo
     return best if scores.get(best, -1.0) >= least else 1
 
 
-def cluster_sites(distances: ArrayLike, M: int | None = None, *, most: int | None = None) -> Labels:
+def cluster_sites(distances: ArrayLike, M: int | None = None, *, most: int | None = None) -> Ints:
     """Return the cluster of each site by average linkage, M given or chosen by silhouette (`choose_clusters`)."""
     return average_linkage(distances, choose_clusters(distances, most=most) if M is None else M)
 
 
-def cluster_centres(phi: ArrayLike, labels: ArrayLike) -> FloatArray:
+def cluster_centres(phi: ArrayLike, labels: ArrayLike) -> Floats:
     """Return φ̂_C, the mean of the normalised descriptors of each cluster's sites (Eq. 6), one row per cluster."""
     unit, at = unit_rows(phi), _check_labels(labels, len(np.asarray(phi)))
     member = (at == np.arange(int(at.max(initial=-1)) + 1)[:, None]).astype(np.float64)
     return np.asarray(member @ unit / np.maximum(member.sum(axis=1, keepdims=True), 1.0), np.float64)
 
 
-def topology_closeness(phi: ArrayLike, labels: ArrayLike) -> FloatArray:
+def topology_closeness(phi: ArrayLike, labels: ArrayLike) -> Floats:
     """Return exp(−‖φ̂_k − φ̂_C‖) for each site and its own cluster C (Eq. 6): 1 at the centre, never below e⁻²."""
     unit, at = unit_rows(phi), _check_labels(labels, len(np.asarray(phi)))
     gaps = np.linalg.norm(unit - cluster_centres(phi, at)[at], axis=1)
@@ -144,7 +142,7 @@ def topology_closeness(phi: ArrayLike, labels: ArrayLike) -> FloatArray:
 
 def cluster_weights(
     labels: ArrayLike, sizes: ArrayLike, *, closeness: ArrayLike | None = None, trust: ArrayLike | None = None
-) -> FloatArray:
+) -> Floats:
     """Return w_k ∝ n_k · closeness_k · t_k (Eq. 6), summing to 1 within each cluster.
 
     A factor that is left out counts 1 for all sites, which is how an ablation switches it off. A cluster whose
@@ -163,13 +161,13 @@ def cluster_weights(
     return np.where(totals[at] > 0.0, weights / np.where(totals > 0.0, totals, 1.0)[at], even)
 
 
-def mean_distances(distances: ArrayLike) -> FloatArray:
+def mean_distances(distances: ArrayLike) -> Floats:
     """Return δ_k, each site's mean distance to all others (Eq. 8); 0 for a site alone."""
     D = _check_distances(distances)
     return np.asarray(D.sum(axis=1) / max(len(D) - 1, 1), np.float64)
 
 
-def z_scores(delta: ArrayLike) -> FloatArray:
+def z_scores(delta: ArrayLike) -> Floats:
     """Return z_k = (δ_k − μ) / σ, σ the deviation over the sites (divided by K); all 0 where σ is 0 (Eq. 8).
 
     No z of K sites exceeds √(K − 1): a threshold τ = 2 flags nobody among five sites or fewer.
@@ -185,7 +183,7 @@ def z_scores(delta: ArrayLike) -> FloatArray:
     return np.asarray(gaps / spread, np.float64)
 
 
-def trust(z: ArrayLike) -> FloatArray:
+def trust(z: ArrayLike) -> Floats:
     """Return t_k = exp(−max(z_k − 1, 0)) in (0, 1] (below Eq. 8); the threshold τ of a flag does not enter."""
     return np.asarray(np.exp(-np.maximum(np.asarray(z, np.float64) - 1.0, 0.0)), np.float64)
 
@@ -201,7 +199,7 @@ def drift(history: ArrayLike) -> float:
     return float(np.mean(np.linalg.norm(rows - rows[0], axis=1)))
 
 
-def _check_distances(distances: ArrayLike) -> FloatArray:
+def _check_distances(distances: ArrayLike) -> Floats:
     D = np.asarray(distances, np.float64)
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         raise InputError(f"distances have shape {D.shape}, but a square matrix is wanted, one row per site.")
@@ -210,7 +208,7 @@ def _check_distances(distances: ArrayLike) -> FloatArray:
     return D
 
 
-def _check_labels(labels: ArrayLike, K: int) -> Labels:
+def _check_labels(labels: ArrayLike, K: int) -> Ints:
     at = np.asarray(labels)
     if at.shape != (K,) or at.dtype.kind not in "iu" or (at < 0).any():
         raise InputError(f"labels have shape {at.shape}; wanted are {K} cluster numbers from 0, one per site.")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
 
-Floats = NDArray[np.float64]
 Bins = NDArray[np.int64]
 
 MOST_CLASSES = 256

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
-
-Floats = npt.NDArray[np.float64]
 
 FAINT = 1e-3
 """Below this share of the first ratio, a second discriminant direction is noise."""
@@ -51,7 +50,7 @@ def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:
 
 def projection(total: Floats, columns: int) -> Floats:
     """Return the (columns, 2) matrix that takes standardised rows to tangent vectors at the origin."""
-    from scipy.linalg import eigh
+    from scipy.linalg import eigh  # slow to import
 
     n, size = total[0], columns * (columns + 1) // 2
     if columns < 2:
@@ -74,7 +73,7 @@ def _broadest_beside(first: Floats, within: Floats, total: Floats) -> Floats:
     Discriminant analysis leaves a second direction open when there are two classes; the first principal
     component of what is left shows most of the data, and does not hang on rounding.
     """
-    from scipy.linalg import eigh, null_space
+    from scipy.linalg import eigh, null_space  # slow to import
 
     free = null_space((within @ first)[None, :])
     direction = free @ eigh(free.T @ total @ free)[1][:, -1]

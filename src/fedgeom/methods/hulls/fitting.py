@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from fedgeom.arrays import Floats, Indices
 from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.core import Bins, Floats
+from fedgeom.methods.hulls.core import Bins
 from fedgeom.methods.hulls.grouping import How, group
 
-Ints = NDArray[np.intp]
 Classifier = PoincareSVC | EuclideanSVC
 
 
 def group_hulls(
     hulls: Sequence[Bins], owners: ArrayLike | None, n_classes: int, *, grid: Grid, how: How, seed: int = 0
-) -> Ints:
+) -> Indices:
     """Group quantized hulls by class (Section 5.6); groups are numbered by their smallest bins.
 
     The numbers depend on the hulls alone, so that two coordinators who list them differently agree.
@@ -34,7 +34,7 @@ def group_hulls(
     return np.array([new[g] for g in members.tolist()], dtype=np.intp)
 
 
-def points_of_groups(hulls: Sequence[Bins], members: Ints, grid: Grid) -> list[Floats]:
+def points_of_groups(hulls: Sequence[Bins], members: Indices, grid: Grid) -> list[Floats]:
     """Give the global point sets PS_j of Section 5.6: the distinct corners of all hulls of a group."""
     return [grid.center(_union(hulls, members, g)) for g in np.unique(members).tolist()]
 
@@ -49,5 +49,5 @@ def fit_groups(groups: Sequence[Floats], classifier: Classifier) -> Classifier:
     return fitted
 
 
-def _union(hulls: Sequence[Bins], members: Ints, g: int) -> Bins:
+def _union(hulls: Sequence[Bins], members: Indices, g: int) -> Bins:
     return np.unique(np.concatenate([bins for bins, m in zip(hulls, members.tolist(), strict=True) if m == g]))

@@ -16,16 +16,15 @@ from typing import Literal
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import SpectralClustering
 
+from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
 from fedgeom.geometry.hyperbolic.reference import with_start_twice
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
 How = Literal["constrained", "spectral", "kernighan-lin", "published"]
 
 # Point pairs whose distances are held at once (32 MB).
@@ -121,7 +120,7 @@ def affinity_from_distances(
     return np.where(off_diagonal, weights, 0.0)
 
 
-def group_kernighan_lin(weights: Floats, seed: int = 0, *, slack: int = 0) -> Ints:
+def group_kernighan_lin(weights: Floats, seed: int = 0, *, slack: int = 0) -> Indices:
     """Cut the graph into two halves of least weight between them, Eq. 14, by the Kernighan–Lin heuristic.
 
     The halves have equal sizes. ``slack`` lets the sizes differ by up to that number, which is needed when
@@ -137,7 +136,7 @@ def group_kernighan_lin(weights: Floats, seed: int = 0, *, slack: int = 0) -> In
     return np.isin(np.arange(n), sorted(other)).astype(np.intp)
 
 
-def group_spectral(weights: Floats, n_groups: int, seed: int | np.random.RandomState = 0) -> Ints:
+def group_spectral(weights: Floats, n_groups: int, seed: int | np.random.RandomState = 0) -> Indices:
     """Cut the graph into J groups by spectral clustering, as Appendices H and I.2 do; groups may be unequal."""
     n = len(weights)
     if n <= n_groups:
@@ -152,7 +151,7 @@ def group_spectral(weights: Floats, n_groups: int, seed: int | np.random.RandomS
     return np.asarray(clustering.fit_predict(weights), dtype=np.intp)
 
 
-def group_constrained(distances: Floats, owners: ArrayLike, n_groups: int) -> Ints:
+def group_constrained(distances: Floats, owners: ArrayLike, n_groups: int) -> Indices:
     """Assign hulls to J groups such that the hulls of one site are always in distinct groups.
 
     Beginning with the hulls of one site as the first members, every site in turn gives its hulls to the groups
@@ -166,7 +165,7 @@ def group_constrained(distances: Floats, owners: ArrayLike, n_groups: int) -> In
     if largest > n_groups:
         raise InputError(f"a site sent {largest} hulls, but there are only {n_groups} groups to tell apart")
     order = sorted(range(len(sites)), key=lambda s: -len(sites[s]))  # stable: listed order on ties
-    best: tuple[float, Ints] | None = None
+    best: tuple[float, Indices] | None = None
     for site in order[:STARTS]:
         seeds = _first_members(distances, sites[site], n_groups)
         member = _settle(distances, sites, distances[:, seeds], n_groups)
@@ -178,7 +177,7 @@ def group_constrained(distances: Floats, owners: ArrayLike, n_groups: int) -> In
     return best[1]
 
 
-def _first_members(distances: Floats, site: Ints, n_groups: int) -> list[int]:
+def _first_members(distances: Floats, site: Indices, n_groups: int) -> list[int]:
     """Take a site's hulls, and if they are fewer than J, the hulls farthest from all taken so far."""
     seeds = [int(hull) for hull in site]
     while len(seeds) < min(n_groups, len(distances)):
@@ -188,7 +187,7 @@ def _first_members(distances: Floats, site: Ints, n_groups: int) -> list[int]:
     return seeds
 
 
-def _settle(distances: Floats, sites: list[Ints], first_costs: Floats, n_groups: int) -> Ints:
+def _settle(distances: Floats, sites: list[Indices], first_costs: Floats, n_groups: int) -> Indices:
     """Let sites reassign their hulls in turn until none changes, or the sweeps are used up."""
     member = np.empty(len(distances), dtype=np.intp)
     for site in sites:
@@ -216,14 +215,14 @@ def _settle(distances: Floats, sites: list[Ints], first_costs: Floats, n_groups:
     return member
 
 
-def _spread(distances: Floats, member: Ints, n_groups: int) -> float:
+def _spread(distances: Floats, member: Indices, n_groups: int) -> float:
     """Sum, over the groups, the distances between members divided by the number of members."""
     one_hot = np.eye(n_groups)[member]
     within = np.einsum("ig,ij,jg->g", one_hot, distances, one_hot, optimize=True)
     return float(np.sum(within / np.maximum(one_hot.sum(axis=0), 1)))
 
 
-def canonical_order(hulls: Sequence[Floats], owners: ArrayLike) -> Ints:
+def canonical_order(hulls: Sequence[Floats], owners: ArrayLike) -> Indices:
     """Sort hulls by their points, site by site, so that equal sets of sites are always listed alike."""
     keys = [tuple(map(tuple, np.unique(hull, axis=0).tolist())) for hull in hulls]
     owner = np.asarray(owners).tolist()
@@ -242,13 +241,12 @@ def group(
     seed: int | np.random.RandomState = 0,
     *,
     c: float = 1.0,
-) -> Ints:
+) -> Indices:
     """Group hulls into J classes; groups are numbered in the canonical order of their first hulls.
 
     ``owners`` tells which hulls are from one site (any labels; None when nothing is known). ``"published"`` is
-    Kernighan–Lin for two classes and spectral clustering for more, with the reference code's doubled start
-    points; with very many hulls it is slow. ``"constrained"`` compares hulls by `hull_gaps`; of more
-    than MAX_POINTS corners in all it takes evenly chosen ones.
+    Kernighan–Lin for two classes and spectral clustering for more, with the reference code's doubled start points (slow
+    with very many hulls). ``"constrained"`` compares hulls by `hull_gaps`, of very many corners by evenly chosen ones.
     """
     if n_groups < 1:
         raise InputError(f"the number of groups must be positive, not {n_groups}")
@@ -278,7 +276,7 @@ def group(
     return _renumber(member, order)
 
 
-def _renumber(member: Ints, order: Ints) -> Ints:
+def _renumber(member: Indices, order: Indices) -> Indices:
     """Put the answers back into the caller's order, with groups numbered as they first occur in ours."""
     _, first, names = np.unique(member, return_index=True, return_inverse=True)
     result = np.empty(len(member), dtype=np.intp)

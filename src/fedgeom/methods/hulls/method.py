@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats, Indices
 from fedgeom.data.checks import check_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
@@ -33,9 +34,6 @@ from fedgeom.protocols.fixed_point import fixed_sum
 
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
-
-Matrix = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +115,11 @@ class Hulls(HullSettings, Method):
         }
         return model
 
-    def _joint_map(self, cohort: Cohort) -> Matrix:
+    def _joint_map(self, cohort: Cohort) -> Floats:
         total = cohort.sum_reals(SumScatter(), length=joint_map.scatter_length(cohort.columns))
         return joint_map.projection(total, cohort.columns)
 
-    def _reach(self, cohort: Cohort, matrix: Matrix | None) -> list[int]:
+    def _reach(self, cohort: Cohort, matrix: Floats | None) -> list[int]:
         question = Reach(embedding=_array(matrix))
         total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=sum(LEVELS))
         return maximum.read_levels(total, LEVELS)
@@ -143,8 +141,8 @@ class Hulls(HullSettings, Method):
         )
 
     def _fit(
-        self, bins: Sequence[Any], owners: Ints, plan: HullPlan, matrix: Matrix | None, seed: int
-    ) -> tuple[HullModel, Ints]:
+        self, bins: Sequence[Any], owners: Indices, plan: HullPlan, matrix: Floats | None, seed: int
+    ) -> tuple[HullModel, Indices]:
         """Group the hulls and fit the classifier; the hidden order of sites does not enter."""
         from fedgeom.geometry.hyperbolic.svm import PoincareSVC  # scikit-learn: 2 s
         from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups
@@ -196,7 +194,7 @@ class Hulls(HullSettings, Method):
 
 
 def _artifacts(
-    bins: Sequence[npt.NDArray[np.int64]], owners: Ints, members: Ints, plan: HullPlan
+    bins: Sequence[npt.NDArray[np.int64]], owners: Indices, members: Indices, plan: HullPlan
 ) -> dict[str, npt.NDArray[Any]]:
     """Return what the coordinator decoded, for pictures."""
     every = np.concatenate(bins)
@@ -209,5 +207,5 @@ def _artifacts(
     }
 
 
-def _array(matrix: Matrix | None) -> Array | None:
+def _array(matrix: Floats | None) -> Array | None:
     return None if matrix is None else Array.of(matrix)

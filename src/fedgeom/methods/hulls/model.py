@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
+from fedgeom.geometry.hyperbolic.poincare import check_points, log_map
 from fedgeom.methods.hulls.embedding import column_scales, embed
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_ROWS = 20
 """Fewer rows say too little about their site's column means and deviations."""
@@ -72,8 +73,6 @@ class HullModel(Model):
 
     def to_disc(self, X: npt.ArrayLike) -> Floats:
         """Return the rows as points in the disc."""
-        from fedgeom.geometry.hyperbolic.poincare import check_points
-
         rows = np.asarray(X, np.float64)
         if self.embedding is None:
             return check_points(rows, c=self.curvature, name="X", dim=self.reference.shape[1])
@@ -91,8 +90,6 @@ class HullModel(Model):
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
         """Return the scores ⟨log_p(x), w⟩ (Eq. 5), one column per hyperplane."""
-        from fedgeom.geometry.hyperbolic.poincare import log_map
-
         points = self.to_disc(X)
         return np.column_stack(
             [log_map(p, points, c=self.curvature) @ w for p, w in zip(self.reference, self.normal, strict=True)]

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from fedgeom.arrays import Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls.core import Bins, covering_radius, local_hulls
-from fedgeom.methods.hulls.fitting import Classifier, Ints, fit_groups, group_hulls, points_of_groups
+from fedgeom.methods.hulls.fitting import Classifier, fit_groups, group_hulls, points_of_groups
 from fedgeom.methods.hulls.grouping import How
 
 
@@ -34,8 +35,8 @@ class PlainModel:
 
     grid: Grid
     hulls: tuple[Bins, ...]  # the quantized hulls, as bin numbers
-    owners: Ints  # which site each hull is from
-    members: Ints  # the group of each hull
+    owners: Indices  # which site each hull is from
+    members: Indices  # the group of each hull
     names: tuple[Any, ...]  # the label of each group
     classifier: Classifier  # predicts group numbers
 
@@ -81,7 +82,7 @@ def plain(
     return PlainModel(grid, tuple(hulls), owners, members, name_groups(members, labels), model)
 
 
-def name_groups(members: Ints, labels: Sequence[Any]) -> tuple[Any, ...]:
+def name_groups(members: Indices, labels: Sequence[Any]) -> tuple[Any, ...]:
     """Name each group by a label of its hulls, distinct names for distinct groups, agreeing with most hulls."""
     names = sorted(set(labels))
     votes = np.zeros((int(members.max()) + 1, len(names)))

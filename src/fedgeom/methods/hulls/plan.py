@@ -6,16 +6,15 @@ Both ends build the same objects from the same few numbers, so only the numbers 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
+from fedgeom.codes.fields import is_prime
+from fedgeom.codes.scma import ScmaCode
+from fedgeom.codes.sidon import CountedLabels, bose_chowla
 from fedgeom.errors import DecodeError, InputError
-
-if TYPE_CHECKING:
-    from fedgeom.codes.scma import ScmaCode
-    from fedgeom.codes.sidon import CountedLabels
-    from fedgeom.geometry.hyperbolic.grid import PolarGrid
+from fedgeom.geometry.hyperbolic.grid import PolarGrid
 
 FIELD_BITS = 63
 """The agreed bound: a symbol must fit into 63 bits."""
@@ -48,8 +47,6 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @cached_property
     def grid(self) -> PolarGrid:
         """The bins of Section 5.2."""
-        from fedgeom.geometry.hyperbolic.grid import PolarGrid
-
         try:
             return PolarGrid(self.epsilon, self.radius, c=self.curvature)
         except OverflowError as error:
@@ -61,8 +58,6 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
         A cheap lower bound comes first: building labels that cannot fit takes minutes.
         """
-        from fedgeom.codes.sidon import bose_chowla
-
         hulls = self.classes * self.blocks
         if hulls ** (self.h + 2) >= 2**FIELD_BITS:
             raise InputError(
@@ -74,8 +69,6 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @cached_property
     def code(self) -> ScmaCode:
         """The sparse power-sum code that carries all bins of all sites."""
-        from fedgeom.codes.scma import ScmaCode
-
         modulus = field_above(max(self.grid.size, self.labels.largest_total))
         return ScmaCode(modulus, min(self.capacity * self.blocks, self.grid.size), self.grid.size)
 
@@ -87,8 +80,6 @@ def field_above(lower: int) -> int:
     labels, of which there are J·L. Just below a power of two, because then almost no random word has to
     be skipped when masks are drawn.
     """
-    from fedgeom.codes.fields import is_prime
-
     step = 1 << SPLITTING
     for bits in range(max(lower.bit_length(), SPLITTING + 4), FIELD_BITS + 1):
         candidate = (1 << bits) - step + 1
@@ -104,8 +95,6 @@ def field_above(lower: int) -> int:
 
 def largest_order(classes: int, blocks: int, bins: int) -> int:
     """Return the largest useful h whose labels fit into the field."""
-    from fedgeom.codes.sidon import bose_chowla
-
     hulls = classes * blocks
     for h in range(min(MOST_MEETING, hulls), 0, -1):
         if hulls ** (h + 2) >= 2**FIELD_BITS:  # see `HullPlan.labels`

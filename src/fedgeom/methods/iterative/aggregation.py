@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.federation.settings import Between, Choice
 from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.secure_sum.messages import SumQuestion
@@ -19,9 +19,6 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion
 FRACTION_BITS = SumQuestion.fraction_bits
 LARGEST = 2.0 ** (62 - FRACTION_BITS)
 """No sum may reach this."""
-
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Aggregation(Choice):
     """Whether the rule needs nothing but weighted sums, so that it can run under secure sum."""
 
     @abstractmethod
-    def __call__(self, vectors: Matrix, weights: Vector) -> Vector:
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return one vector, (numbers,)."""
 
 
@@ -44,7 +41,7 @@ class Mean(Aggregation):
     name: ClassVar[str] = "mean"
     sums_only: ClassVar[bool] = True
 
-    def __call__(self, vectors: Matrix, weights: Vector) -> Vector:
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return Σ weight·vector / Σ weight, rounded as a secure sum rounds."""
         total = fixed_sum(vectors, weights, fraction_bits=FRACTION_BITS)
         return total / fixed_sum(np.ones((len(weights), 1)), weights, fraction_bits=FRACTION_BITS)
@@ -56,7 +53,7 @@ class Median(Aggregation):
 
     name: ClassVar[str] = "median"
 
-    def __call__(self, vectors: Matrix, weights: Vector) -> Vector:
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the coordinates' medians."""
         return np.asarray(np.median(vectors, axis=0))
 
@@ -70,7 +67,7 @@ class TrimmedMean(Aggregation):
     trim: Annotated[float, Between(0, 0.5)] = 0.2
     """The share cut off at either end."""
 
-    def __call__(self, vectors: Matrix, weights: Vector) -> Vector:
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the trimmed means; at least one value of each coordinate is left."""
         cut = min(int(self.trim * len(vectors) + 1e-9), (len(vectors) - 1) // 2)
         return np.asarray(np.sort(vectors, axis=0)[cut : len(vectors) - cut].mean(axis=0))
@@ -89,7 +86,7 @@ class Krum(Aggregation):
     n_byzantine: Annotated[int, Between(0)] | None = None
     """f: how many bad sites to expect. None: as many as it can bear."""
 
-    def __call__(self, vectors: Matrix, weights: Vector) -> Vector:
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return one of the vectors."""
         if len(vectors) == 1:
             return np.array(vectors[0])
@@ -116,7 +113,7 @@ class GeometricMedian(Aggregation):
     tolerance: Annotated[float, Between(0)] = 1e-10
     """The relative size of the last step."""
 
-    def __call__(self, vectors: Matrix, weights: Vector) -> Vector:
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the point."""
         share = weights / weights.sum()
         at = share @ vectors

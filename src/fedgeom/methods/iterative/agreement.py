@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.checks import check_columns, check_known_labels, check_table, check_two_classes
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
@@ -24,8 +25,6 @@ from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.names import LabelNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SummingPart
-
-Floats = npt.NDArray[np.float64]
 
 FARTHEST = 1e6
 """No row is that many deviations away from the mean; farther ones would overflow in training."""

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
-from fedgeom.methods.iterative.learners import Floats, Parameters
+from fedgeom.methods.iterative.learners import Parameters
 from fedgeom.methods.iterative.rule import built_learner
 from fedgeom.methods.iterative.tree import grow
 

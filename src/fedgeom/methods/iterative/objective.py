@@ -13,11 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.methods.iterative.tree import Tree
-
-Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,11 +41,11 @@ class Objective:
 class FlatObjective:
     """An objective's terms for models written as one vector, for learners that descend in vectors."""
 
-    linear: Vector | None
+    linear: Floats | None
     strength: float
-    centre: Vector | None
+    centre: Floats | None
 
-    def value(self, w: Vector) -> float:
+    def value(self, w: Floats) -> float:
         """Return the terms' value."""
         total = 0.0 if self.linear is None else float(self.linear @ w)
         if self.strength:
@@ -55,14 +53,14 @@ class FlatObjective:
             total += 0.5 * self.strength * float(away @ away)
         return total
 
-    def gradient(self, w: Vector) -> Vector:
+    def gradient(self, w: Floats) -> Floats:
         """Return the terms' gradient."""
         total = np.zeros_like(w) if self.linear is None else self.linear.copy()
         if self.strength:
             total += self.strength * (w - self._centre(w))
         return total
 
-    def _centre(self, w: Vector) -> Vector:
+    def _centre(self, w: Floats) -> Floats:
         return np.zeros_like(w) if self.centre is None else self.centre
 
 

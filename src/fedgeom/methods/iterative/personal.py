@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Ints
 from fedgeom.federation.settings import SHARE, Choice
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 
-Classes = npt.NDArray[np.int64]
 GRID = np.linspace(0.0, 1.0, 11)
 FOLDS = 4
 
@@ -85,7 +84,7 @@ def best_mix(task: Task, joint: Tree) -> float:
     return float(GRID[int(np.argmin(losses))])
 
 
-def folds(y: Classes, rng: np.random.Generator, count: int = FOLDS) -> list[Classes]:
+def folds(y: Ints, rng: np.random.Generator, count: int = FOLDS) -> list[Ints]:
     """Split rows into folds, class by class, so that every fold has its share of each class."""
     place = np.empty(len(y), np.int64)
     for label in np.unique(y):

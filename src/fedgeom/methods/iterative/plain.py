@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
@@ -21,8 +21,6 @@ from fedgeom.methods.iterative.table_settings import TableSettings
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.fixed_point import fixed_sum
-
-Vector = npt.NDArray[np.float64]
 
 
 def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Plain:
@@ -78,7 +76,7 @@ def _model(
     )
 
 
-def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Vector, Vector]]:
+def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Floats, Floats]]:
     """Return what is taken off each site's columns, and what they are divided by."""
     columns = sites[0].X.shape[1]
     if settings.scale == "none":

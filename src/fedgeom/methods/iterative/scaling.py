@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Vector = npt.NDArray[np.float64]
+from fedgeom.arrays import Floats
 
 FRACTION_BITS = 20
 """Fewer than elsewhere: squares of raw columns are large."""
 
 
-def column_sums(X: Floats) -> Vector:
+def column_sums(X: Floats) -> Floats:
     """Return the number of rows, Σx and Σx²: they add across sites."""
     return np.concatenate([[float(len(X))], X.sum(axis=0), (X**2).sum(axis=0)])
 
 
-def scale_from(sums: Vector) -> tuple[Vector, Vector]:
+def scale_from(sums: Floats) -> tuple[Floats, Floats]:
     """Return mean and deviation of each column; a constant column is divided by 1."""
     columns = (len(sums) - 1) // 2
     rows = max(sums[0], 1.0)

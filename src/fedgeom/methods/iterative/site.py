@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
-from fedgeom.methods.iterative.learners import Floats
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.methods.iterative.effort import Effort
-from fedgeom.methods.iterative.learners import Classes, Floats, Learner
+from fedgeom.methods.iterative.learners import Learner
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 
@@ -20,7 +21,7 @@ class Task:
     learner: Learner
     X: Floats
     """(rows, columns): the rows to train on, scaled."""
-    y: Classes
+    y: Ints
     """(rows,): the index of each row's class."""
     effort: Effort
     rng: np.random.Generator
@@ -62,6 +63,6 @@ class Task:
         """Return the class probabilities of rows (scaled like ours)."""
         return self.learner.predict_proba(w, X)
 
-    def part(self, rows: Classes) -> Task:
+    def part(self, rows: Ints) -> Task:
         """Return the same task on some of the rows."""
         return replace(self, X=self.X[rows], y=self.y[rows])

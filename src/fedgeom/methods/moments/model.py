@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-
-Floats = npt.NDArray[np.float64]
+from fedgeom.geometry.hyperbolic.poincare import check_points, log0, pairwise_distance
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,8 +39,6 @@ class MomentsModel(Model):
         if rows.ndim != 2 or rows.shape[1] != self.means.shape[1] or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.means.shape[1]} columns")
         if self.curvature is not None:
-            from fedgeom.geometry.hyperbolic.poincare import check_points
-
             return check_points(rows, c=self.curvature, name="X")
         return rows
 
@@ -50,12 +48,8 @@ class MomentsModel(Model):
         if self.rule == "centroid":
             if c is None:
                 return -np.asarray(((rows[:, None, :] - self.centroids) ** 2).sum(axis=2))
-            from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
-
             return -(np.asarray(pairwise_distance(rows, self.centroids, c=c)) ** 2)
         if c is not None:
-            from fedgeom.geometry.hyperbolic.poincare import log0
-
             rows = np.asarray(log0(rows, c=c))
         scores = np.empty((len(rows), len(self.names)))
         for j, (prior, mean, covariance) in enumerate(

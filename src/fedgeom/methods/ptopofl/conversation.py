@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.federation.conversation import Sites
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
@@ -18,9 +19,6 @@ from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.settings import TopoSettings
-
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
 
 
 class TopoConversation(Conversation):
@@ -33,7 +31,7 @@ class TopoConversation(Conversation):
         self.cluster: dict[str, int] = {}
         self.closeness: dict[str, float] = {}
         self.trust: dict[str, float] = {}
-        self.history: dict[str, list[Vector]] = {}
+        self.history: dict[str, list[Floats]] = {}
         """φ_k of each round in which it was asked for."""
         self.quickened: set[str] = set()
         """Sites that drifted: their learning rate is raised."""
@@ -82,7 +80,7 @@ class TopoConversation(Conversation):
             apart = topology.descriptor_distances(judged, normalise=False)
             self._judge(names, topology.z_scores(topology.mean_distances(apart)))
 
-    def _cluster(self, names: Sequence[str], distances: Matrix) -> None:
+    def _cluster(self, names: Sequence[str], distances: Floats) -> None:
         rule = self.rule
         wanted = rule.clusters if rule.clusters is None else min(rule.clusters, len(names))
         labels = topology.cluster_sites(distances, wanted, most=min(rule.most_clusters, len(names)))
@@ -91,7 +89,7 @@ class TopoConversation(Conversation):
         self.cluster = dict.fromkeys(self.members, 0) | dict(zip(names, labels.tolist(), strict=True))
         self.sites.metrics["clusters"] = {name: self.cluster[name] for name in sorted(self.cluster)}
 
-    def _judge(self, names: Sequence[str], z: Vector) -> None:
+    def _judge(self, names: Sequence[str], z: Floats) -> None:
         self.trust = dict(zip(names, topology.trust(z).tolist(), strict=True))
         self.sites.metrics["trust"] = {name: round(value, 4) for name, value in self.trust.items()}
         # The threshold τ tells whom to name; the weight exp(−max(z − 1, 0)) does not depend on it.
@@ -179,11 +177,11 @@ class TopoConversation(Conversation):
         return self.trust
 
 
-def _table(rows: Sequence[Vector]) -> Matrix:
+def _table(rows: Sequence[Floats]) -> Floats:
     return np.vstack(rows).astype(np.float64)
 
 
-def merge_small(labels: npt.NDArray[np.int64], distances: Matrix, least: int) -> npt.NDArray[np.int64]:
+def merge_small(labels: npt.NDArray[np.int64], distances: Floats, least: int) -> npt.NDArray[np.int64]:
     """Join clusters of fewer than ``least`` sites to the nearest other one: a secure sum of few hides nobody."""
     found = labels.copy()
     while True:

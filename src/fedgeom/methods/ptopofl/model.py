@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology.descriptors import persistence_entropy
 from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
-from fedgeom.methods.iterative.learners import Floats
 from fedgeom.methods.iterative.model import TrainedModel
 
 ADDED = 4

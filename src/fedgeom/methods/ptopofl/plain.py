@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
@@ -24,12 +25,7 @@ from fedgeom.methods.ptopofl.settings import TopoSettings
 
 def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
     """Return the consensus after the last round, and each site's own model."""
-    if (method.cluster_by, method.trust, method.scale) != ("topology", "topology", "joint"):
-        raise InputError("the plain twin follows Algorithm 1: topology throughout, and a joint scale")
-    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
-        raise InputError(
-            "the plain twin has no sampling, no rows set aside, no tracking and no noise; use fedgeom.run"
-        )
+    _check_covered(method)
     ordered = sorted(sites, key=lambda site: site.name)
     names = method.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
     centre, spread = scales(method, ordered)[0]
@@ -45,16 +41,8 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     if method.augment:
         tables = [shape.add_to(X) for shape, X in zip(shapes, tables, strict=True)]
 
-    # Server: clusters (Step 1), weights (Eq. 6) and trust (Eq. 8).
-    gaps = topology.descriptor_distances(phi)
-    wanted = None if method.clusters is None else min(method.clusters, len(ordered))
-    cluster = topology.cluster_sites(gaps, wanted, most=min(method.most_clusters, len(ordered)))
-    if method.masked:
-        cluster = merge_small(cluster, gaps, max(3, method.min_sites))
-    close = topology.topology_closeness(phi, cluster) if method.closeness else np.ones(len(ordered))
-    apart = topology.mean_distances(topology.descriptor_distances(phi, normalise=False))
-    size = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
-    weight = size * close * topology.trust(topology.z_scores(apart))
+    sizes = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
+    cluster, weight = _clusters(method, phi, sizes)
 
     learner = method.build_learner()
     start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
@@ -94,6 +82,28 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found
     return Plain(model, own)
+
+
+def _check_covered(method: TopoSettings) -> None:
+    """Refuse settings that the twin does not compute."""
+    if (method.cluster_by, method.trust, method.scale) != ("topology", "topology", "joint"):
+        raise InputError("the plain twin follows Algorithm 1: topology throughout, and a joint scale")
+    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
+        raise InputError(
+            "the plain twin has no sampling, no rows set aside, no tracking and no noise; use fedgeom.run"
+        )
+
+
+def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, Floats]:
+    """Return the server's clusters (Step 1), and the sites' weights (Eq. 6) with trust (Eq. 8)."""
+    gaps = topology.descriptor_distances(phi)
+    wanted = None if method.clusters is None else min(method.clusters, len(phi))
+    cluster = topology.cluster_sites(gaps, wanted, most=min(method.most_clusters, len(phi)))
+    if method.masked:
+        cluster = merge_small(cluster, gaps, max(3, method.min_sites))
+    close = topology.topology_closeness(phi, cluster) if method.closeness else np.ones(len(phi))
+    apart = topology.mean_distances(topology.descriptor_distances(phi, normalise=False))
+    return cluster, sizes * close * topology.trust(topology.z_scores(apart))
 
 
 def _descriptor(method: TopoSettings, X: Any, seed: int, site: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedgeom.arrays import Floats
 from fedgeom.crypto.noise import SystemDraws
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
@@ -13,7 +14,6 @@ from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
 from fedgeom.geometry.topology.label_geometry import mixed_merge_share
 from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
-from fedgeom.methods.iterative.learners import Floats
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgeom.methods.shrunk.core import Classes, Floats, intercept, personal, rank_quality
+from fedgeom.arrays import Floats, Ints
+from fedgeom.methods.shrunk.core import intercept, personal, rank_quality
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Evidence:
         return cls(table, float(flat[cut]), flat[cut + 1 : cut + 1 + ridges], float(flat[-1]))
 
 
-def gather(X: Floats, y: Classes, fold: Classes, directions: Floats, strengths: Floats) -> tuple[Evidence, Floats]:
+def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats) -> tuple[Evidence, Floats]:
     """Return a site's evidence, and how far each candidate's held-out scores spread."""
     ridges, folds = directions.shape[0], directions.shape[1] - 1
     quality, spread = np.zeros((ridges, len(strengths))), np.ones((ridges, len(strengths)))

@@ -11,19 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 from scipy.stats import rankdata
 
-Floats = npt.NDArray[np.float64]
-Classes = npt.NDArray[np.int64]
+from fedgeom.arrays import Floats, Ints
 
 TAU = 1e-2
 """A trace of a penalty on intercepts, for sites that have one class only."""
 TINY = 1e-9
 
 
-def intercept(X: Floats, y: Classes, w: Floats) -> float:
+def intercept(X: Floats, y: Ints, w: Floats) -> float:
     """Return the best intercept b for a direction, by Newton's steps that never overshoot."""
     scores, b, outcomes = X @ w, 0.0, float(y.sum())
     for _ in range(50):
@@ -37,7 +35,7 @@ def intercept(X: Floats, y: Classes, w: Floats) -> float:
     return b
 
 
-def profile(X: Floats, y: Classes, w: Floats) -> tuple[float, Floats, Floats]:
+def profile(X: Floats, y: Ints, w: Floats) -> tuple[float, Floats, Floats]:
     """Return ℓ_k(w), its gradient and its Hessian (a Schur complement, as b is profiled out)."""
     b = intercept(X, y, w)
     scores = X @ w + b
@@ -48,7 +46,7 @@ def profile(X: Floats, y: Classes, w: Floats) -> tuple[float, Floats, Floats]:
     return value, X.T @ (chance - y), (X.T * spread) @ X - np.outer(mixed, mixed) / own
 
 
-def personal(X: Floats, y: Classes, centre: Floats, strength: float) -> tuple[Floats, float]:
+def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Floats, float]:
     """Return direction and intercept that minimise ℓ_k(w) + λ/2·‖w − centre‖²; λ = ∞ keeps the centre."""
     if np.isinf(strength):
         return centre.copy(), intercept(X, y, centre)
@@ -75,7 +73,7 @@ def personal(X: Floats, y: Classes, centre: Floats, strength: float) -> tuple[Fl
     return at[:-1], float(at[-1])
 
 
-def rank_quality(y: Classes, scores: Floats) -> float:
+def rank_quality(y: Ints, scores: Floats) -> float:
     """Return the AUC: how often a row with the outcome scores above one without; ½ if there is one class only."""
     with_it = int(y.sum())
     without = len(y) - with_it
@@ -113,7 +111,7 @@ def terms_length(stack: tuple[int, ...], columns: int) -> int:
     return int(np.prod(stack)) * (1 + columns + columns * (columns + 1) // 2)
 
 
-def site_terms(X: Floats, y: Classes, fold: Classes, directions: Floats) -> Terms:
+def site_terms(X: Floats, y: Ints, fold: Ints, directions: Floats) -> Terms:
     """Return a site's terms for directions[α, f]: fold f is left out; the last f leaves nothing out."""
     ridges, folds, columns = directions.shape
     values, gradients = np.zeros((ridges, folds)), np.zeros(directions.shape)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
@@ -19,7 +20,7 @@ from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.shrunk.choosing import Evidence, gather, shares
-from fedgeom.methods.shrunk.core import Floats, Terms, descend, site_terms, terms_length
+from fedgeom.methods.shrunk.core import Terms, descend, site_terms, terms_length
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, own_model

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, Part, answers
@@ -19,7 +20,7 @@ from fedgeom.methods.iterative.personal import folds
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
-from fedgeom.methods.shrunk.core import Classes, Floats, personal, site_terms
+from fedgeom.methods.shrunk.core import personal, site_terms
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names import LabelNames, NamesMemory
@@ -59,7 +60,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         columns = (SumColumns,) if settings.scale == "joint" else ()
         return (*columns, *[SumTerms] * settings.rounds, SumEvidence)
 
-    def _table(self) -> tuple[ShrunkSettings, Floats, Classes, Classes]:
+    def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
         y, settings = self.agreement.label_indices(), self.settings
         return settings, self.agreement.scaled(), y, fold_of(y, settings.folds, self.seed, self.name)
@@ -138,7 +139,7 @@ def as_model(
     )
 
 
-def fold_of(y: Classes, count: int, seed: int, site: str) -> Classes:
+def fold_of(y: Ints, count: int, seed: int, site: str) -> Ints:
     """Return each row's fold."""
     place = np.empty(len(y), np.int64)
     for number, members in enumerate(folds(y, generator(seed, LAST, site, purpose=3), count)):
@@ -149,7 +150,7 @@ def fold_of(y: Classes, count: int, seed: int, site: str) -> Classes:
 def own_model(
     method: ShrunkSettings,
     X: Floats,
-    y: Classes,
+    y: Ints,
     joint: Floats,
     own: Evidence,
     everybody: Evidence,

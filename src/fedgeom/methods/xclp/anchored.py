@@ -11,14 +11,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.core import shared_seed
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.protocols.cohort import Cohort
-
-Floats = npt.NDArray[np.float64]
 
 
 class AnchorConversation:
@@ -31,7 +30,7 @@ class AnchorConversation:
 
     def fit(self) -> Floats:
         """Find the anchors, a secure sum at a time; the plain twin is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
-        from fedgeom.geometry.graphs.anchors import move, next_seed, occupied
+        from fedgeom.geometry.graphs.anchors import move, next_seed, occupied  # scipy.sparse: slow to import
 
         A, rounds, least = self.settings.anchors, self.settings.rounds, self.settings.min_cell
         total = self.cohort.sum_reals(SumRows(), length=1 + self.columns)
@@ -52,7 +51,7 @@ class AnchorConversation:
 
     def scores(self, anchors: Floats, classes: tuple[str, ...]) -> tuple[Floats, Floats]:
         """Return the anchors' class scores, and how many labels each class has."""
-        from fedgeom.geometry.graphs.anchors import anchor_scores
+        from fedgeom.geometry.graphs.anchors import anchor_scores  # scipy.sparse: slow to import
 
         A, C = len(anchors), len(classes)
         pairs = A * (A + 1) // 2

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.anchor_messages import (
@@ -26,8 +27,6 @@ from fedgeom.methods.xclp.scores import one_hot
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SummingPart
-
-Floats = npt.NDArray[np.float64]
 
 
 def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
@@ -48,7 +47,7 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(SumRows)
     def sum_rows(self, ask: SumRows) -> Contribution:
         """Add up this site's unit rows."""
-        from fedgeom.geometry.graphs.anchors import unit_rows
+        from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
 
         rows = unit_rows(self.rows)
         return self.contribute(ask, np.concatenate([[len(rows)], rows.sum(axis=0)]))
@@ -56,7 +55,7 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(CountCells)
     def count_cells(self, ask: CountCells) -> Contribution:
         """Count this site's rows in each cell."""
-        from fedgeom.geometry.graphs.anchors import cell_counts
+        from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
 
         cells = self._deal(ask.cells)
         return self.contribute(ask, cell_counts(cells[cells >= 0], ask.cells.count).astype(float))
@@ -64,7 +63,7 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(SumCells)
     def sum_cells(self, ask: SumCells) -> Contribution:
         """Add up this site's unit rows in each cell that was found large enough."""
-        from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums
+        from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
 
         if ask.cells.kept is None:
             raise ProtocolError("cells are summed only after the small ones were left out")
@@ -77,7 +76,7 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(SumCodes)
     def sum_codes(self, ask: SumCodes) -> Contribution:
         """Add up ZᵀZ, ZᵀY and the class counts."""
-        from fedgeom.geometry.graphs.anchors import codes
+        from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
 
         self.joining.keep_to_terms(code=ask.nearest)
         anchors = ask.anchors.numpy()
@@ -126,7 +125,7 @@ class Anchors(SummingPart[AnchorsMemory]):
 
 def deal(X: Floats, cells: Cells) -> npt.NDArray[np.int64]:
     """Return the cell of each row, -1 for rows of cells that are not kept."""
-    from fedgeom.geometry.graphs.anchors import assign, first_cells
+    from fedgeom.geometry.graphs.anchors import assign, first_cells  # scipy.sparse: slow to import
 
     if cells.anchors is not None:
         anchors = cells.anchors.numpy()

@@ -73,7 +73,7 @@ def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int]) -> Dis
 
 def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places) -> sp.csr_array:
     """Build the normalised graph from the blocks of distances (lines 6 to 9)."""
-    from fedgeom.geometry.graphs.knn import Neighbours, normalise
+    from fedgeom.geometry.graphs.knn import Neighbours, normalise  # scipy.sparse: slow to import
     from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
 
     n, setting = max(end for _, end in places.values()), settings.setting

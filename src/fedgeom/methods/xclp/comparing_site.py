@@ -69,7 +69,7 @@ class Comparing(SummingPart[ComparingMemory]):
 
     def bits(self, hashing: Hashing) -> PackedBits:
         """Hash the rows with the projection that the sites share."""
-        from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits
+        from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits  # scipy.sparse: slow to import
 
         self.joining.keep_to_terms(
             bits=hashing.bits,

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
@@ -30,8 +31,6 @@ from fedgeom.methods.xclp.scores import (
     normalise_classes,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Variant = Literal["ours", "paper", "code"]
 
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
@@ -17,8 +17,6 @@ from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
 from fedgeom.methods.xclp.scores import GRID, code_confidence, confidence_level, labels_and_confidence, one_hot
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.site import Contribution, SummingPart
-
-Floats = npt.NDArray[np.float64]
 
 
 class LabelsMemory(msgspec.Struct, kw_only=True):

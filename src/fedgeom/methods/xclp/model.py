@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
 from fedgeom.methods.xclp.core import Variant, at_site, setting_for
 from fedgeom.methods.xclp.scores import shares
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

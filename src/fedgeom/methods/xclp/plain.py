@@ -10,13 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs import anchors as anchored
 from fedgeom.geometry.graphs.knn import Block, attach, degrees, knn_graph, normalise
 from fedgeom.geometry.graphs.lsh import ByteSource, cosine_from_hamming, debias, flip_bits, hamming, hash_bits
 from fedgeom.geometry.graphs.propagation import extend, propagate
 from fedgeom.methods.xclp.core import (
-    Floats,
     Labelled,
     Setting,
     Variant,
@@ -108,24 +108,14 @@ def plain(
     setting = setting_for(variant, k, alpha)
     if confidence not in ("entropy", "code"):
         raise InputError(f'confidence={confidence!r} is unknown; wanted "entropy" or "code"')
-    tables = [np.asarray(X, np.float64) for X, _ in sites]
-    names = _names([y for _, y in sites]) if classes is None else tuple(classes)
-    codes = [label_numbers(y, names) for _, y in sites]
-    for i, (X, y) in enumerate(zip(tables, codes, strict=True)):
-        if X.ndim != 2 or len(X) != len(y) or X.shape[1] != tables[0].shape[1]:
-            raise InputError(
-                f"site {i}: X has shape {X.shape}, {len(y)} labels; wanted a row each, the same columns"
-            )
+    tables, names, codes = _tables(sites, classes)
     shared = shared_seed(seed)
     Y = one_hot(np.concatenate(codes), len(names))
     counts = Y.sum(axis=0)
     bits = degree = places = scores = None
 
     if graph == "pairs":
-        bits = np.vstack([hash_bits(X, shared, L) for X in tables])  # lines 3 and 4
-        if flip_rate:
-            noise = np.random.default_rng(int.from_bytes(shared, "little")) if rng is None else rng
-            bits = flip_bits(bits, flip_rate, noise)
+        bits = _hashes(tables, shared, L, flip_rate, rng)  # lines 3 and 4
         tiles = _tiles(bits, L, flip_rate)  # lines 5 and 6
         W = knn_graph(tiles, setting.k, n=len(bits), power=setting.power, self_loops=setting.self_loops)
         degree = degrees(W)
@@ -150,6 +140,31 @@ def plain(
         joint = max(confidence_level(site.confidence) for site in found), sizes
     done = tuple(rescale_confidence(site, joint) for site in found)
     return PlainXCLP(names, done, setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate, joint)
+
+
+def _tables(
+    sites: Sequence[tuple[ArrayLike, ArrayLike]], classes: Sequence[Any] | None
+) -> tuple[list[Floats], tuple[Any, ...], list[Ints]]:
+    """Return the sites' rows, the class names, and each row's class number; refuse tables that do not fit together."""
+    tables = [np.asarray(X, np.float64) for X, _ in sites]
+    names = _names([y for _, y in sites]) if classes is None else tuple(classes)
+    codes = [label_numbers(y, names) for _, y in sites]
+    for i, (X, y) in enumerate(zip(tables, codes, strict=True)):
+        if X.ndim != 2 or len(X) != len(y) or X.shape[1] != tables[0].shape[1]:
+            raise InputError(
+                f"site {i}: X has shape {X.shape}, {len(y)} labels; wanted a row each, the same columns"
+            )
+    return tables, names, codes
+
+
+def _hashes(
+    tables: Sequence[Floats], seed: bytes, L: int, rate: float, rng: ByteSource | None
+) -> NDArray[np.uint8]:
+    """Hash all rows, and turn a share of the bits at random."""
+    bits = np.vstack([hash_bits(X, seed, L) for X in tables])
+    if not rate:
+        return bits
+    return flip_bits(bits, rate, np.random.default_rng(int.from_bytes(seed, "little")) if rng is None else rng)
 
 
 def per_client(

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.methods.xclp.scores import normalise_classes, shares
 
 __all__ = ["Prior", "SitePrior", "base_shares", "em_prior", "own_prior", "site_prior", "skew_weight", "with_prior"]
 
-Floats = NDArray[np.float64]
 Prior = Literal["em", "em-unchecked", "own", "none"]
 
 SHARPENING = 2.0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
     "shares",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ABSTAIN = -1
 """The label of a row that no label reaches."""

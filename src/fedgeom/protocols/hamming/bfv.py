@@ -29,7 +29,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner, Words
+from fedgeom.arrays import Words
+from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
 

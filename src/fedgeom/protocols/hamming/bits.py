@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Bits
 from fedgeom.errors import InputError, ProtocolError
 
-Bytes = npt.NDArray[np.uint8]
 Share = npt.NDArray[np.uint16]
 Distances = npt.NDArray[np.int64]
 
@@ -29,7 +29,7 @@ LIMB = 16
 class PackedBits:
     """Bit vectors of one length, eight bits to the byte (`numpy.packbits`), one row for each point."""
 
-    rows: Bytes
+    rows: Bits
     length: int
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class PackedBits:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def unpacked(self) -> Bytes:
+    def unpacked(self) -> Bits:
         """Return the bits as a matrix of zeros and ones."""
         return np.unpackbits(self.rows, axis=1, count=self.length)
 

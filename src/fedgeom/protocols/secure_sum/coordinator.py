@@ -9,10 +9,11 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.rings import Ring, Vector
+from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
@@ -53,7 +54,7 @@ def with_mail(question: Q, letters: Mapping[str, bytes]) -> Q:
 class Total:
     """The sum and whose vectors it contains."""
 
-    vector: Vector
+    vector: Words
     sites: tuple[str, ...]
 
 
@@ -126,7 +127,7 @@ def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[
     return tuple(sorted((holders & set(joined.names)) - set(participants)))
 
 
-def _vector(answer: MaskedVector, ring: Ring, length: int) -> Vector | str:
+def _vector(answer: MaskedVector, ring: Ring, length: int) -> Words | str:
     values = answer.vector.numpy()
     if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
         return f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"

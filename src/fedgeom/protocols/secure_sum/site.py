@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, verify
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.rings import Vector
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part, answers
@@ -95,7 +95,7 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
         page.question_hash, page.participants = ticket.question_hash, ticket.participants
 
-    def mask(self, ticket: Ticket, vector: Vector) -> MaskedVector:
+    def mask(self, ticket: Ticket, vector: Words) -> MaskedVector:
         """Hide a vector of ring elements behind this round's masks.
 
         The same ticket and vector give the same masked vector again, so asking twice shows nothing

@@ -5,16 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.registry import Registry
 
-Floats = npt.NDArray[np.float64]
-Classes = npt.NDArray[np.int64]
 Parameters = Tree
 """A model's named arrays, of any shape and dtype."""
 
@@ -40,16 +38,16 @@ class Learner(ABC):
         """Prepare for tables of this shape, for learners that must; comes before all but `start`."""
 
     @abstractmethod
-    def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+    def loss(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean loss over the rows."""
 
-    def nll(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+    def nll(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean negative log-likelihood of rows that were set aside: no penalty belongs to those."""
         chances = self.predict_proba(parameters, X)[np.arange(len(y)), y]
         return float(-np.log(np.maximum(chances, 1e-300)).mean())
 
     @abstractmethod
-    def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
+    def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
         """Return the gradient of the mean loss."""
 
     @abstractmethod
@@ -60,7 +58,7 @@ class Learner(ABC):
         self,
         parameters: Parameters,
         X: Floats,
-        y: Classes,
+        y: Ints,
         *,
         objective: Objective = LOSS,
         effort: Effort = USUAL,

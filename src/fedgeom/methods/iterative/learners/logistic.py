@@ -6,10 +6,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
-from fedgeom.methods.iterative.learners.base import Classes, Floats, Learner, Parameters, register
-from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective, Vector
+from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
+from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective
 from fedgeom.methods.iterative.tree import Tree
 
 TOLERANCE = 1e-8
@@ -39,16 +40,16 @@ class Logistic(Learner):
         """Return the softmax of the scores."""
         return np.asarray(np.exp(log_softmax(self._scores(parameters, X), axis=1)))
 
-    def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+    def loss(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean negative log-likelihood plus penalty."""
         return self._loss(parameters, X, y, len(X))
 
-    def nll(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+    def nll(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean negative log-likelihood alone."""
         logs = log_softmax(self._scores(parameters, X), axis=1)
         return float(-logs[np.arange(len(y)), y].mean())
 
-    def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
+    def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
         """Return its gradient."""
         return Tree(parameters).like(self._flat_gradient(parameters, X, y, len(X)))
 
@@ -56,7 +57,7 @@ class Logistic(Learner):
         self,
         parameters: Parameters,
         X: Floats,
-        y: Classes,
+        y: Ints,
         *,
         objective: Objective = LOSS,
         effort: Effort = USUAL,
@@ -74,8 +75,8 @@ class Logistic(Learner):
             w -= effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
         return shape.like(w)
 
-    def _solve(self, shape: Tree, w: Vector, X: Floats, y: Classes, terms: FlatObjective) -> Vector:
-        def value_and_gradient(at: Vector) -> tuple[float, Vector]:
+    def _solve(self, shape: Tree, w: Floats, X: Floats, y: Ints, terms: FlatObjective) -> Floats:
+        def value_and_gradient(at: Floats) -> tuple[float, Floats]:
             parameters = shape.like(at)
             value = self._loss(parameters, X, y, len(X)) + terms.value(at)
             return value, self._flat_gradient(parameters, X, y, len(X)) + terms.gradient(at)
@@ -88,10 +89,10 @@ class Logistic(Learner):
         scores = X @ parameters["weights"] + parameters["intercept"]
         return np.column_stack([np.zeros(len(X)), scores]) if scores.shape[1] == 1 else scores
 
-    def _loss(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> float:
+    def _loss(self, parameters: Parameters, X: Floats, y: Ints, rows: int) -> float:
         return self.nll(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
 
-    def _flat_gradient(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> Vector:
+    def _flat_gradient(self, parameters: Parameters, X: Floats, y: Ints, rows: int) -> Floats:
         """Return the gradient as one vector, intercept first: a tree for each step would cost as much as the step."""
         weights = parameters["weights"]
         scores = X @ weights + parameters["intercept"]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
-from fedgeom.methods.iterative.learners.base import Classes, Floats, Learner, Parameters, register
+from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 
@@ -30,7 +31,7 @@ class TorchLearner(Learner):
 
     def __init__(self, name: str, build: Build, *, head: tuple[str, ...] = ()):
         try:
-            import torch
+            import torch  # optional
         except ImportError as error:
             raise InputError(
                 'TorchLearner needs torch: pip install "fedgeom[torch]" -c constraints.txt'
@@ -73,14 +74,14 @@ class TorchLearner(Learner):
         assert self._module is not None
         return tuple(name for name, buffer in self._module.named_buffers() if buffer.is_floating_point())
 
-    def loss(self, parameters: Parameters, X: Floats, y: Classes) -> float:
+    def loss(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean cross-entropy, as in evaluation."""
         torch, module = self._torch, self._load(parameters)
         module.eval()
         with torch.no_grad():
             return float(torch.nn.functional.cross_entropy(module(self._rows(X)), torch.from_numpy(y)))
 
-    def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
+    def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
         """Return the gradient of the mean cross-entropy; zero for buffers."""
         with self._seeded(0):
             module = self._load(parameters)
@@ -104,7 +105,7 @@ class TorchLearner(Learner):
         self,
         parameters: Parameters,
         X: Floats,
-        y: Classes,
+        y: Ints,
         *,
         objective: Objective = LOSS,
         effort: Effort = USUAL,
@@ -129,7 +130,7 @@ class TorchLearner(Learner):
                             tensor.sub_(effort.rate * (tensor.grad + terms.gradient(name, tensor)))
         return self._parameters()
 
-    def _two_at_least(self, at: Classes, rows: int) -> Classes:
+    def _two_at_least(self, at: Ints, rows: int) -> Ints:
         """Give a lonely row its neighbour, where batches are normalised: one row has no spread."""
         if len(at) > 1 or not self._normalises:
             return at
