@@ -23,6 +23,7 @@ MODULES = {
     "fedgeom.protocols.handing_out": ("hand_out",),
     "fedgeom.protocols.names": ("agree_on_names",),
     "fedgeom.methods.iterative": None,
+    "fedgeom.data.readers": ("register_reader", "Reader"),
     "fedgeom.testing": ("check_method", "example_sites"),
 }
 

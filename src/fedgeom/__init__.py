@@ -75,10 +75,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, "fedgeom.methods"))
-    try:
-        value = getattr(home, _ALIASES.get(name, name))
-    except AttributeError:
-        raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)") from None
+    value = getattr(home, _ALIASES.get(name, name), None)
+    if value is None or (name not in _HOMES and not isinstance(value, type)):  # fedgeom.methods has modules, too
+        raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)")
     globals()[name] = value
     return value
 

@@ -15,7 +15,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.method import Method
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
-from fedgeom.methods import method_class
+from fedgeom.methods.catalogue import method_class
 
 NAMES = ("anna", "bert", "carl")
 
@@ -24,10 +24,10 @@ def make_coordinator(path, **options):
     return CoordinatorFolder.create(path, **({"names": ["localhost"], "host": "127.0.0.1"} | options))
 
 
-def make_sites(root, coordinator, *, insecure=False):
-    """Three sites with points of the disc, admitted, with roster and certificate in place."""
-    drawn = labelled_disc(240, 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
-    parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), 3, names=NAMES)
+def make_sites(root, coordinator, *, insecure=False, names=NAMES):
+    """Some sites with points of the disc, admitted, with roster and certificate in place."""
+    drawn = labelled_disc(80 * len(names), 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
+    parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), len(names), names=names)
     sites = {}
     for part in parts:
         np.savez(root / f"{part.name}.npz", X=part.X, y=part.y)
@@ -74,9 +74,6 @@ def small(name: str) -> Method:
 
 def parameters_of(method: Method) -> str:
     """Return the part of a federation file with the settings of a method that are not the usual ones."""
-    changed = {
-        field.name: value
-        for field in dataclasses.fields(method)  # type: ignore[arg-type]
-        if (value := getattr(method, field.name)) != field.default
-    }
+    usual = type(method)().terms()
+    changed = {name: value for name, value in method.terms().items() if value != usual[name]}
     return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
+import fedgeom
 from fedgeom.crypto.keys import verify
 from fedgeom.deploy import answering
 from fedgeom.deploy.answering import answer, introduce, read_data, reveals
@@ -19,9 +22,11 @@ from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
-from fedgeom.methods import load_model
+from fedgeom.federation.session import Session
+from fedgeom.federation.site import SiteIdentity, SiteRunner
+from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
-from fedgeom.protocols.cohort import Hello
+from fedgeom.protocols.joining.messages import Hello
 from tests.deploy.making import edit, make_coordinator, make_sites
 
 RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)
@@ -43,7 +48,7 @@ def anna(sites):
 
 
 def hello(run=RUN, method="hulls"):
-    return pack(run, method, Hello(rounds=2, terms=METHOD.parameters()))
+    return pack(run, method, Hello(rounds=2, terms=METHOD.terms()))
 
 
 def reason(reply):
@@ -75,9 +80,10 @@ def test_a_whole_run_over_folders(sites, coordinator, tmp_path):
         (e.kind, e.bytes, e.received, e.reveals) for e in mine
     ]
     result = sites["anna"].path / "results" / RUN.hex()[:16]
-    assert json.loads((result / "sites" / "anna.json").read_text())["names"].keys() == {"yes", "no"}
     X = np.load(tmp_path / "anna.npz")["X"]
-    np.testing.assert_array_equal(load_model(result / "model.safetensors").predict(X), model.predict(X))
+    mine = model.for_site({"names": json.loads((result / "sites" / "anna.json").read_text())["names"]})
+    for file in (result / "model.safetensors", result / "sites" / "anna.safetensors"):
+        np.testing.assert_array_equal(load_model(file).predict(X), mine.predict(X))
 
 
 def test_the_memory_is_on_disk_before_the_answer_leaves(anna):
@@ -161,11 +167,172 @@ def test_what_is_wrong_with_the_folder_stays_at_the_site(anna, tmp_path):
     assert "roster" in Journal(anna.path).entries()[-1].note
 
 
-def test_a_result_that_cannot_be_written_does_not_cost_the_answer(sites, coordinator):
-    (sites["anna"].path / "results").write_text("in the way")
-    talk = Sites(FolderEngine(sites), run=RUN, method="hulls", roster=coordinator.roster())
-    METHOD.conduct(talk)
+# --- what the site itself has in the end ---
+
+TRAINING = {
+    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1),
+    "scaffold": fedgeom.Scaffold(rounds=2, epochs=1),
+    "ditto": fedgeom.Ditto(rounds=2, epochs=1),
+    "shrunk": fedgeom.Shrunk(rounds=2),
+    "ptopofl": fedgeom.PTopoFL(rounds=2, epochs=1),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_a_site_that_trained_has_its_own_model(name, sites, coordinator):
+    """The personal model where the method has one, and it predicts as in an embedded run."""
+    method = TRAINING[name]
+    Session(method, RUN, 3, coordinator.roster()).hold(FolderEngine(sites))
+    tables = {site: read_data(folder) for site, folder in sites.items()}
+    embedded = fedgeom.run(method, tables.values(), seed=3)
+    for site, folder in sites.items():
+        kept = folder.path / "results" / RUN.hex()[:16]
+        rows = tables[site].X
+        own = embedded.model.for_site(embedded.local[site])
+        for file in (kept / "model.safetensors", kept / "sites" / f"{site}.safetensors"):
+            model = load_model(file)
+            np.testing.assert_array_equal(model.predict(rows), own.predict(rows))
+            np.testing.assert_allclose(model.predict_proba(rows), own.predict_proba(rows), rtol=1e-12)
+        assert not (kept / "error.txt").exists()
+        assert [entry.note for entry in Journal(folder.path).entries() if entry.note] == []
+
+
+def test_what_a_site_knows_of_itself_is_written_down(sites, coordinator):
+    Session(METHOD, RUN, 0, coordinator.roster()).hold(FolderEngine(sites))
+    result = sites["anna"].path / "results" / RUN.hex()[:16]
+    found = json.loads((result / "sites" / "anna.json").read_text())
+    assert found["site"] == "anna"
+    assert found["names"].keys() == {"yes", "no"}
+    assert found["rows"] == len(read_data(sites["anna"]))
+    assert 0.5 < found["fits"] <= 1
+
+
+def spoil(owner, name, error):
+    """Return what breaks the keeping of a result at some point of it."""
+
+    def fail(*_, **__):
+        raise error
+
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, fail)
+
+
+FAULTS = {
+    "no model": spoil(METHOD.site, "model_file", AttributeError("no 'to_bytes': 'Mueller, 57'")),
+    "no result": spoil(METHOD.site, "result", KeyError("Mueller, 57")),
+    "disk full": spoil(answering, "write_site_result", OSError(28, "No space left: Mueller, 57")),
+}
+
+
+def held_with(fault, sites, coordinator, monkeypatch):
+    """Hold a run in which one site's result cannot be kept; return the conversation and all that was said in it."""
+    said = []
+
+    class Listening(FolderEngine):
+        def deliver(self, requests):
+            for name, request in requests.items():
+                with monkeypatch.context() as here:
+                    if name == "anna":
+                        fault(here)
+                    reply, carried = answer(self.folders[name], request, None)
+                said.extend((reply, carried))
+                yield name, reply
+
+    _, talk = Session(METHOD, RUN, 0, coordinator.roster()).hold(Listening(sites))
+    return talk, said
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_result_that_cannot_be_kept_is_told_at_the_site_and_the_answer_leaves(
+    name, sites, coordinator, monkeypatch, caplog
+):
+    talk, said = held_with(FAULTS[name], sites, coordinator, monkeypatch)
     assert not talk.lost
+    anna, bert = (sites[site].path for site in ("anna", "bert"))
+    error = anna / "results" / RUN.hex()[:16] / "error.txt"
+    notes = [entry.note for entry in Journal(anna).entries() if entry.note]
+    assert notes
+    for text in (error.read_text(), *notes):
+        assert text.startswith("the site's own result could not be written: ")
+        assert "Mueller, 57" in text
+    assert stat.S_IMODE(error.stat().st_mode) == 0o600
+    assert "Traceback" in caplog.text
+    assert "Mueller, 57" in caplog.text
+    assert not any(b"Mueller" in data for data in said)
+    assert not (bert / "results" / RUN.hex()[:16] / "error.txt").exists()
+    assert not any(entry.note for entry in Journal(bert).entries())
+
+
+def test_such_an_entry_stands_beside_that_of_the_answer(sites, coordinator, monkeypatch):
+    """No question and no answer is missing from the ledger for it, and none is counted twice."""
+    talk, _ = held_with(FAULTS["disk full"], sites, coordinator, monkeypatch)
+    entries = Journal(sites["anna"].path).entries()
+    told = [entry for entry in entries if entry.note]
+    assert {(entry.answer, entry.sent, entry.received) for entry in told} == {("none", 0, 0)}
+    assert {entry.question for entry in told} <= {entry.question for entry in entries if not entry.note}
+    assert [(e.answer, e.sent) for e in entries if not e.note] == [
+        (e.kind, e.bytes) for e in talk.ledger if e.site == "anna"
+    ]
+
+
+def test_it_is_written_to_the_standard_error_which_is_the_sites_log(sites, coordinator, tmp_path):
+    """Also in a process that has loaded Flower, which sets up logging of its own."""
+    (sites["anna"].path / "results").write_text("in the way")
+    code = (
+        "import importlib.util, sys\nfrom pathlib import Path\n"
+        "if importlib.util.find_spec('flwr'):\n    import flwr.clientapp\n"
+        "from fedgeom.deploy.answering import keep_result\nfrom fedgeom.deploy.site_folder import SiteFolder\n"
+        "from fedgeom.federation.site import SiteIdentity, SiteRunner\nimport fedgeom\n"
+        "class Knows(fedgeom.Hulls.site):\n    def result(self):\n        return {'fits': 1.0}\n"
+        "folder = SiteFolder(Path(sys.argv[1]))\n"
+        "identity = SiteIdentity('anna', folder.identity(), folder.roster(), folder.config().policy)\n"
+        "runner = SiteRunner(Knows, fedgeom.Hulls, identity, lambda: None)\n"
+        "print(keep_result(folder, runner, b'r' * 32, b''))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(sites["anna"].path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert "the result of run 72727272 could not be written" in done.stderr
+    assert "Traceback" in done.stderr
+    assert done.stdout.startswith("the site's own result could not be written: ")
+
+
+def test_where_not_even_the_error_can_be_written_the_answer_still_leaves(sites, coordinator):
+    (sites["anna"].path / "results").write_text("in the way")
+    _, talk = Session(METHOD, RUN, 0, coordinator.roster()).hold(FolderEngine(sites))
+    assert not talk.lost
+    assert "could not be written" in Journal(sites["anna"].path).entries()[-1].note
+
+
+def test_a_result_that_can_be_kept_after_all_takes_the_error_away(sites, coordinator, monkeypatch):
+    held_with(FAULTS["disk full"], sites, coordinator, monkeypatch)
+    anna = sites["anna"]
+    kept = anna.path / "results" / RUN.hex()[:16]
+    assert not (kept / "model.safetensors").exists()
+    runner = SiteRunner(
+        METHOD.site,
+        Hulls,
+        SiteIdentity("anna", anna.identity(), anna.roster(), anna.config().policy),
+        lambda: read_data(anna),
+    )
+    assert answering.keep_result(anna, runner, RUN, Journal(anna.path).newest(RUN).memory) == ""
+    assert (kept / "model.safetensors").exists()
+    assert not (kept / "error.txt").exists()
+
+
+def test_a_refusal_keeps_nothing_and_spoils_nothing(sites, coordinator):
+    Session(METHOD, RUN, 0, coordinator.roster()).hold(FolderEngine(sites))
+    anna = sites["anna"]
+    kept = anna.path / "results" / RUN.hex()[:16]
+    before = {file: file.stat().st_mtime_ns for file in kept.rglob("*")}
+    entries = len(Journal(anna.path).entries())
+    other = pack(RUN, "hulls", Hello(rounds=7, terms=METHOD.terms()))
+    assert reason(answer(anna, other, None)[0])
+    assert {file: file.stat().st_mtime_ns for file in kept.rglob("*")} == before
+    assert len(Journal(anna.path).entries()) == entries + 1
 
 
 def test_what_a_site_keeps_is_for_its_owner_only(sites, coordinator):

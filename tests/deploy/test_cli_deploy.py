@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 
 import pytest
 from typer.testing import CliRunner
 
+import fedgeom
 from fedgeom.cli import app
 from fedgeom.cli.screen import console
 from fedgeom.cli.submit import Display
 from fedgeom.deploy import coordinator_loop, submit
+from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
 from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry
-from fedgeom.federation.record import RunRecord
+from fedgeom.federation.record import RunRecord, read_status, write_status
+from fedgeom.federation.session import Session
 from fedgeom.storage import locked
-from tests.deploy.making import make_coordinator, make_sites
+from tests.deploy.making import NAMES, make_coordinator, make_sites
+from tests.deploy.test_answering import RUN, FolderEngine
 
 runner = CliRunner()
 
@@ -148,14 +154,14 @@ def test_submit_that_fails_says_how_to_go_on(here, flower):
 
 def test_interrupting_leaves_a_folder_that_says_so(here, made, flower, monkeypatch):
     def interrupt(*_, **__):
-        submit.write_status(made.path / "runs" / "study-1", "running", "")
+        write_status(made.path / "runs" / "study-1", "running", "")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(submit, "follow", interrupt)
     (here / "study.toml").write_text("")
     shown = call("submit", "study.toml", "--folder", "c", code=130)
     assert "to go on: fedgeom submit --resume study-1" in shown
-    assert submit.read_status(made.path / "runs" / "study-1").state == "interrupted"
+    assert read_status(made.path / "runs" / "study-1").state == "interrupted"
 
 
 def test_the_live_table():
@@ -197,3 +203,28 @@ def test_starting_refuses_what_cannot_work(here, made):
     assert "does not hold 'anna' with this site's identity" in call("site", "start", "--folder", "anna", code=2)
     with locked(made.path / COORDINATOR_LOCK, "busy"):
         assert "running already" in call("coordinator", "start", "--folder", "c", code=2)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [fedgeom.Hulls(epsilon=0.05), fedgeom.FedAvg(rounds=2), fedgeom.Ditto(rounds=2), fedgeom.Shrunk(rounds=2)],
+)
+def test_a_site_predicts_with_what_a_run_left_in_its_folder(method, here, made):
+    sites = {name: SiteFolder(here / name) for name in NAMES}
+    model, _ = Session(method, RUN, 0, made.roster()).hold(FolderEngine(sites))
+    data = read_data(sites["anna"])
+    embedded = fedgeom.run(method, [read_data(site) for site in sites.values()])
+    assert embedded.model.to_bytes() == model.to_bytes()
+    own = embedded.model.for_site(embedded.local["anna"]).predict(data.X)
+    lines = [f"{a!r},{b!r},{name}" for (a, b), name in zip(data.X.tolist(), data.y.tolist(), strict=True)]
+    (here / "rows.csv").write_text("\n".join(["u,v,answer", *lines]))
+    folder = here / "anna" / "results" / RUN.hex()[:16]
+    for words in ([], ["--site", "anna"]):
+        call("predict", folder, "rows.csv", "--label", "answer", *words, "--out", f"out-{len(words)}.csv")
+        found = list(csv.DictReader((here / f"out-{len(words)}.csv").open()))
+        assert [row["class"] for row in found] == own.astype(str).tolist()
+    shown = call("predict", folder, "rows.csv", "--label", "answer", "--site", "anna")
+    assert f"{(own == data.y).mean():.3f} of {len(data)} rows agree" in shown
+    assert "no model of a site 'bert'; it has those of anna" in call(
+        "predict", folder, "rows.csv", "--site", "bert", code=2
+    )

@@ -5,18 +5,15 @@ A whole job over Flower's messages is in test_every_method.py.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from fedgeom.crypto.keys import Identity
 from fedgeom.deploy import conducting
-from fedgeom.deploy.conducting import LeftOut
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.conversation import Event, Lost, Sites
+from fedgeom.federation.conversation import Lost
 from fedgeom.federation.record import read_folder
-from fedgeom.federation.transcript import Transcript
+from fedgeom.federation.session import Session
 from fedgeom.storage import locked, write_file
 from tests.deploy.making import make_coordinator, make_sites
 from tests.deploy.test_answering import METHOD, RUN, FolderEngine
@@ -32,29 +29,34 @@ def sites(tmp_path, coordinator):
     return make_sites(tmp_path, coordinator)
 
 
-def conduct(engine, roster, path):
-    """Hold the conversation as the coordinator does; return the model and what was told of lost sites."""
-    transcript, told = Transcript(engine, path), []
-    talk = Sites(transcript, run=RUN, method="hulls", roster=roster)
-    left_out = LeftOut(talk, told.append)
-    talk.listeners.append(left_out)
-    try:
-        return METHOD.conduct(talk), told
-    except TooFewSitesError:
-        transcript.forgive(left_out.names)
-        raise
+def conduct(engine, roster, path, told=None):
+    """Hold the conversation as the coordinator does; return the model, and who was left out for their answer.
+
+    ``told`` gets what those who watch are told of lost sites.
+    """
+
+    def watch(event):
+        if told is not None and event.state == "lost":
+            told.append((event.step, event.site, event.detail))
+
+    model, sites = Session(METHOD, RUN, 0, roster, None, path, watch).hold(engine)
+    return model, sites.left_out
 
 
 def test_a_wrong_key_that_was_set_right(sites, coordinator, tmp_path):
     """The wrong key's answer is in the transcript, and must not be taken from there again."""
-    path, carl = tmp_path / "t.bin", sites["carl"]
+    path, carl, told = tmp_path / "t.bin", sites["carl"], []
     right = carl.identity()
     write_file(carl.identity_file, Identity.generate().secret, private=True)
     with pytest.raises(TooFewSitesError):
-        conduct(FolderEngine(sites), coordinator.roster(), path)
+        conduct(FolderEngine(sites), coordinator.roster(), path, told)
+    ((step, why),) = [(step, why) for step, name, why in told if name == "carl"]  # the others refuse after that
+    assert step == 1
+    assert "another key" in why
     write_file(carl.identity_file, right.secret, private=True)
-    model, told = conduct(FolderEngine(sites), coordinator.roster(), path)
-    assert told == []
+    told.clear()
+    model, left_out = conduct(FolderEngine(sites), coordinator.roster(), path, told)
+    assert (left_out, told) == (set(), [])
     assert model.to_bytes() == conduct(FolderEngine(sites), coordinator.roster(), path)[0].to_bytes()
 
 
@@ -75,14 +77,14 @@ def test_refusals_that_follow_from_a_loss_are_not_what_is_gone_back_to(sites, co
 
     with pytest.raises(TooFewSitesError):
         conduct(Away(sites), coordinator.roster(), path)
-    model, told = conduct(FolderEngine(sites), coordinator.roster(), path)
-    assert told == []
+    model, left_out = conduct(FolderEngine(sites), coordinator.roster(), path)
+    assert left_out == set()
     assert model.tensors()
 
 
 @pytest.fixture
 def job(sites, coordinator, tmp_path):
-    (tmp_path / "study.toml").write_text("least = 2\nwait = 0\n")
+    (tmp_path / "study.toml").write_text("min_sites = 2\nwait = 0\n")
     return create_job(coordinator, tmp_path / "study.toml")
 
 
@@ -107,16 +109,3 @@ def test_a_run_is_conducted_by_one_process_at_a_time(coordinator, job):
     with locked(job.run_folder / "lock", "busy"), pytest.raises(InputError, match="by another process"):
         conducting.conduct(coordinator, job, EmptyGrid())
     assert not (job.run_folder / "status.json").exists()
-
-
-def test_who_answered_of_no_use_is_told_as_lost_once_and_who_was_lost_is_not_told_again():
-    told = []
-    talk = SimpleNamespace(lost={})
-    left_out = LeftOut(talk, told.append)
-    talk.lost["bert"] = "did not answer"
-    left_out(Event(1, "k", "bert", "lost", "did not answer"))
-    talk.lost["carl"] = "another key"
-    left_out(Event(1, "k", "anna", "answered"))
-    left_out(Event(2, "k", "anna", "asked"))
-    assert told == [Event(1, "k", "carl", "lost", "another key")]
-    assert left_out.names == {"carl"}

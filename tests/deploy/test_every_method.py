@@ -6,18 +6,15 @@ encoding to the ClientApp that sites run, and each finds only what its folder an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from cryptography.hazmat.primitives import serialization
-from flwr.app import Context, RecordDict
-from flwr.common import serde
 
 import fedgeom
 from fedgeom.deploy.answering import read_data
@@ -26,53 +23,19 @@ from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.engine import FlowerEngine
-from fedgeom.federation.conversation import Sites
+from fedgeom.engines.flower.loopback import LoopbackGrid
 from fedgeom.federation.record import read_folder
-from fedgeom.methods import METHODS
+from fedgeom.federation.session import Session
+from fedgeom.methods.catalogue import METHODS
 from tests.deploy.making import make_coordinator, make_sites, small
 
 RUN, SEED = bytes(range(32)), 5
 
 
-class EncodedGrid:
-    """Carries messages as Flower encodes them, and keeps of a node what Flower keeps: its encoded context."""
-
-    def __init__(self, folders: Mapping[int, SiteFolder]):
-        self.folders = folders
-        self.contexts: dict[int, Any] = {}
-        self.replies: dict[str, Any] = {}
-
-    def get_nodes(self) -> list[SimpleNamespace]:
-        """Return all nodes, always connected, with their keys as Flower tells them."""
-        return [
-            SimpleNamespace(node_id=node, status="online", last_activated_at="", public_key=_public_key(folder))
-            for node, folder in self.folders.items()
-        ]
-
-    def push_messages(self, messages: Iterable[Any]) -> list[str]:
-        """Have every message answered by a ClientApp that knows nothing but folder and context."""
-        return [self._push(message) for message in messages]
-
-    def _push(self, message: Any) -> str:
-        node = message.metadata.dst_node_id
-        message.metadata.__dict__["_message_id"] = identifier = f"message {len(self.replies)}"
-        context = Context(
-            run_id=1,
-            node_id=node,
-            node_config={"site": str(self.folders[node].path)},
-            state=RecordDict(),
-            run_config={},
-        )
-        if node in self.contexts:
-            context = serde.context_from_proto(self.contexts[node])
-        reply = client_app()(serde.message_from_proto(serde.message_to_proto(message)), context)
-        self.contexts[node] = serde.context_to_proto(context)
-        self.replies[identifier] = serde.message_from_proto(serde.message_to_proto(reply))
-        return identifier
-
-    def pull_messages(self, identifiers: Iterable[str]) -> list[Any]:
-        """Return the replies to these messages."""
-        return [self.replies[identifier] for identifier in identifiers]
+def grid_of(folders: Mapping[int, SiteFolder]) -> LoopbackGrid:
+    """Return what carries messages, as Flower encodes them, to ClientApps that know nothing but folder and context."""
+    places = {node: str(folder.path) for node, folder in folders.items()}
+    return LoopbackGrid(client_app, places, {node: _public_key(folder) for node, folder in folders.items()})
 
 
 def _public_key(folder: SiteFolder) -> bytes:
@@ -99,7 +62,7 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
     folders = make_sites(tmp_path, coordinator, insecure=insecure)
     data = [read_data(folder) for folder in folders.values()]
     stranger = SiteFolder.create(tmp_path / "stranger", "stranger", "127.0.0.1:8000", insecure=insecure)
-    grid = EncodedGrid(dict(enumerate([stranger, *folders.values()], 1)))
+    grid = grid_of(dict(enumerate([stranger, *folders.values()], 1)))
     (tmp_path / "study.toml").write_text("seed = 5\nwait = 0\n[parameters]\nepsilon = 0.05\n")
     job = create_job(coordinator, tmp_path / "study.toml")
     conduct(coordinator, job, grid)
@@ -116,16 +79,20 @@ def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: 
     method, coordinator = small(name), make_coordinator(tmp_path / "coordinator")
     folders = make_sites(tmp_path, coordinator)
     nodes = {site: number for number, site in enumerate(folders, 1)}
-    grid = EncodedGrid({nodes[site]: folder for site, folder in folders.items()})
+    grid = grid_of({nodes[site]: folder for site, folder in folders.items()})
     engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)
-    sites = Sites(engine, run=RUN, method=name, roster=coordinator.roster(), seed=SEED)
-    carried = method.conduct(sites)
+    carried, _ = Session(method, RUN, SEED, coordinator.roster()).hold(engine)
     embedded = fedgeom.run(
         method, [read_data(folder) for folder in folders.values()], seed=SEED, record=tmp_path / "embedded"
     )
     assert carried.to_bytes() == embedded.model.to_bytes()
     for site, folder in folders.items():
-        learnt = folder.path / "results" / RUN.hex()[:16] / "sites" / f"{site}.json"
-        expected = tmp_path / "embedded" / "sites" / f"{site}.json"
-        assert learnt.exists() == expected.exists()
-        assert not expected.exists() or learnt.read_bytes() == expected.read_bytes()
+        kept = folder.path / "results" / RUN.hex()[:16]
+        assert not (kept / "error.txt").exists()
+        for name in (f"{site}.json", f"{site}.safetensors"):
+            expected = (tmp_path / "embedded" / "sites" / name).read_bytes()
+            assert (kept / "sites" / name).read_bytes() == expected
+        assert (kept / "model.safetensors").read_bytes() == expected
+        own = embedded.model.for_site(embedded.local[site])
+        rows = read_data(folder).X
+        np.testing.assert_array_equal(fedgeom.load_model(kept).predict(rows), own.predict(rows))

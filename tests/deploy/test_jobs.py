@@ -37,12 +37,12 @@ def test_a_job_keeps_its_own_copy(tmp_path, coordinator):
     [
         ('method = "none"', "there is no method 'none'"),
         ("[parameters]\nepsilom = 1", "Did you mean 'epsilon'"),
-        ("[parameters]\nepsilon = -1", "positive"),
+        ("[parameters]\nepsilon = -1", "wanted a number above 0"),
         ('[[sites]]\nname = "anna"\n[[sites]]\nname = "zoe"', "not admitted: zoe"),
         ('[[sites]]\nfile = "zoe.csv"\n[[sites]]\nname = "anna"', "not admitted: zoe"),
         ('[[sites]]\nname = "anna"\n[[sites]]\nname = "anna"', "named twice"),
         ('[[sites]]\nname = "anna"', "but 2 are needed"),
-        ("least = 4", "but 4 are needed"),
+        ("min_sites = 4", "but 4 are needed"),
     ],
 )
 def test_what_cannot_run_is_refused_at_once(tmp_path, coordinator, text, piece):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,9 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.preview import perturbed, preview, rows_shown
 from fedgeom.errors import InputError
-from fedgeom.methods import METHODS
+from fedgeom.federation.shown_rows import ShownRows
+from fedgeom.methods.catalogue import METHODS
+from fedgeom.methods.moments.method import Moments
 from tests.deploy.making import edit, make_coordinator, make_sites, parameters_of, small
 
 
@@ -66,33 +65,25 @@ def test_a_table_with_a_joint_map(anna, tmp_path):
     assert {c.label for c in found.corners} == {"a", "b"}
 
 
-@pytest.fixture
-def strangers_method(tmp_path, monkeypatch):
-    """A method of another package, which says itself which rows its questions show."""
-    package = tmp_path / "strangers"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "method.py").write_text(
-        "from fedgeom.methods.moments.method import Moments\n\nclass Strange(Moments):\n    pass\n"
-    )
-    (package / "preview.py").write_text(
-        "def corners(site, question):\n"
-        "    return [f'{site.name} {question.kind}'] if question.kind.startswith('join.') else []\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module("strangers.method").Strange()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "strangers"]:
-        del sys.modules[name]
+class Strange(Moments):
+    """A stranger's method, which says itself which rows its questions show."""
+
+    def rows_shown(self, site, question):
+        if not question.kind.startswith("join."):
+            return []
+        return [ShownRows(f"{site.name} {question.kind}", len(site), 1, site.X[:, :2], site.X[:1, :2])]
 
 
-def test_any_method_can_say_which_rows_its_questions_show(anna, tmp_path, strangers_method, monkeypatch):
+def test_any_method_can_say_which_rows_its_questions_show(anna, tmp_path, monkeypatch):
     """Every question is passed on, as the site reads it; the last that shows rows counts."""
-    monkeypatch.setattr("fedgeom.deploy.preview.build_method", lambda file, plan: strangers_method)
+    monkeypatch.setattr("fedgeom.deploy.preview.build_method", lambda file, plan: Strange())
     found = preview(anna, federation(tmp_path, 'method = "moments"\n'))
     joining = [one.question for one in found.messages if one.question.startswith("join.")]
     assert len(joining) > 1
-    assert found.corners == [f"anna {joining[-1]}"]
-    assert rows_shown(strangers_method, read_data(anna), []) == []
+    (shown,) = found.corners
+    assert shown.label == f"anna {joining[-1]}"
+    assert shown.share == 1 / len(read_data(anna))
+    assert rows_shown(Strange(), read_data(anna), []) == []
 
 
 def test_other_methods_have_no_corners(anna, tmp_path):

@@ -15,7 +15,7 @@ from fedgeom.engines.flower.engine import QUESTION, RECORD, read_reply
 from fedgeom.engines.flower.programs import REFUSED, REPLACED
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
-from fedgeom.methods import METHODS
+from fedgeom.methods.catalogue import METHODS
 from tests.deploy.making import make_coordinator, make_sites
 from tests.deploy.test_answering import hello
 
@@ -61,11 +61,12 @@ def test_an_executor_forks_at_a_site_and_not_at_a_coordinator(monkeypatch):
 def test_what_is_imported_ahead_is_what_every_method_answers_with(tmp_path):
     code = (
         "import sys\nfrom fedgeom.deploy import programs\nprograms.import_ahead()\n"
-        "from fedgeom.methods import METHODS\n"
-        "print(all(METHODS[name][0] in sys.modules for name in METHODS), 'sklearn' in sys.modules)"
+        "ahead = set(sys.modules)\nfrom fedgeom.methods.catalogue import METHODS, method_class\n"
+        "print(all(method_class(name).site.understands() for name in METHODS), set(sys.modules) == ahead)\n"
+        "print('sklearn' in ahead)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.split() == ["True", "True"]
+    assert done.stdout.split() == ["True"] * 3
     assert len(METHODS) > 4
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import stat
+import tomllib
 
 import pytest
 
-from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.deploy.site_folder import SiteFolder, policy_lines
 from fedgeom.errors import InputError
-from tests.deploy.making import edit
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.policy import Policy
+from fedgeom.protocols.joining.coordinator import invite
+from tests.deploy.making import edit, make_coordinator, make_sites
+from tests.deploy.test_answering import METHOD, FolderEngine
 
 
 @pytest.fixture
@@ -63,7 +68,7 @@ def test_odd_file_and_label_names_survive_the_configuration(tmp_path):
     site = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000", file=file, label=label)
     config = site.config()
     assert (config.file, config.label, config.coordinator) == (file, label, "host.example:8000")
-    assert config.policy.policy().min_cohort == 3
+    assert config.policy == Policy()
 
 
 def test_a_new_node_key_changes_the_public_file_and_nothing_else(site):
@@ -100,3 +105,76 @@ def test_errors_in_site_toml_name_the_file(site, tmp_path):
 def test_a_missing_roster_says_whom_to_ask(site):
     with pytest.raises(InputError, match=r"ask the coordinator for roster\.json"):
         site.roster()
+
+
+# --- the policy ---
+
+
+@pytest.mark.parametrize("field", Policy.__struct_fields__)
+def test_the_template_says_what_the_default_policy_is_field_by_field(site, field):
+    """A steward who leaves the template as it is has what one has who deletes the table."""
+    written = tomllib.loads(site.config_file.read_text())["policy"]
+    usual = getattr(Policy(), field)
+    assert written[field] == (list(usual) if isinstance(usual, tuple) else usual)
+    assert getattr(site.config().policy, field) == usual
+    text = site.config_file.read_text()
+    site.config_file.write_text(text[: text.index("[policy]")])
+    assert getattr(site.config().policy, field) == usual
+
+
+def test_the_template_explains_every_field_and_no_other(site):
+    text = site.config_file.read_text()
+    lines = text[text.index("[policy]") :].splitlines()[1:]
+    assert [line.split(" = ")[0] for line in lines] == list(Policy.__struct_fields__)
+    assert all(line.partition(" # ")[2] for line in lines)
+
+
+def test_any_policy_survives_the_file(site):
+    changed = Policy(min_cohort=5, threshold=0.7, max_message_bytes=1000, methods=("hulls", 'x"y'), runs_per_day=0)
+    text = site.config_file.read_text()
+    site.config_file.write_text(text[: text.index("[policy]")] + "[policy]\n" + policy_lines(changed))
+    assert site.config().policy == changed
+
+
+TWO_THIRDS = dict(zip(range(3, 13), (2, 3, 4, 4, 5, 6, 6, 7, 8, 8), strict=True))
+"""The least whole number that is two thirds of the sites or more."""
+
+
+@pytest.mark.parametrize("threshold", ['"2/3"', "0.667", "0.6667", "0.6666666666666666"])
+def test_two_thirds_are_two_thirds_for_any_number_of_sites(site, threshold):
+    edit(site, 'threshold = "2/3"', f"threshold = {threshold}")
+    policy = site.config().policy
+    assert {n: policy.holders_needed(n) for n in TWO_THIRDS} == TWO_THIRDS
+
+
+@pytest.mark.parametrize(
+    ("threshold", "needed"),
+    [
+        ("0.7", (3, 3, 4, 5, 5, 6, 7, 7, 8, 9)),
+        ('"3/4"', (3, 3, 4, 5, 6, 6, 7, 8, 9, 9)),
+        ("1.0", tuple(range(3, 13))),
+    ],
+)
+def test_other_thresholds(site, threshold, needed):
+    edit(site, 'threshold = "2/3"', f"threshold = {threshold}")
+    policy = site.config().policy
+    assert tuple(policy.holders_needed(n) for n in range(3, 13)) == needed
+
+
+@pytest.mark.parametrize("threshold", ["0.5", '"1/2"', "1.2", '"two thirds"', '"1/0"', "true", "[0.7]"])
+def test_thresholds_that_protect_nobody_are_refused_by_name(site, threshold):
+    edit(site, 'threshold = "2/3"', f"threshold = {threshold}")
+    with pytest.raises(InputError, match=r"site\.toml.*threshold"):
+        site.config()
+
+
+def test_sites_as_they_come_from_the_template_ask_for_two_thirds(tmp_path):
+    """What they write to each other when joining, for three to twelve sites."""
+    names = [f"site-{k:02}" for k in range(12)]
+    coordinator = make_coordinator(tmp_path / "c")
+    folders = make_sites(tmp_path, coordinator, names=names)
+    for n, needed in TWO_THIRDS.items():
+        engine = FolderEngine({name: folders[name] for name in names[:n]})
+        talk = Sites(engine, run=bytes([n]) * 32, method="hulls", roster=coordinator.roster())
+        joined = invite(talk, rounds=2, terms=METHOD.terms(), min_sites=n)
+        assert joined.needed == dict.fromkeys(names[:n], needed)

@@ -12,6 +12,7 @@ from fedgeom.deploy.federation_file import read_federation
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
+from fedgeom.federation.record import read_status, write_status
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
 
@@ -41,7 +42,7 @@ def test_nothing_is_submitted_without_a_coordinator(tmp_path, coordinator, job):
         submit.job_to_resume(coordinator, job.name)
     with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         assert submit.job_to_resume(coordinator, str(job.run_folder)) == job
-        submit.write_status(job.run_folder, "finished", "")
+        write_status(job.run_folder, "finished", "")
         with pytest.raises(InputError, match="finished already"):
             submit.job_to_resume(coordinator, job.name)
 
@@ -126,9 +127,9 @@ def follow(coordinator, job, seen=None):
 
 def test_a_run_to_its_end(coordinator, job, flower):
     assert submit.start(coordinator, job) == "1"
-    assert submit.read_status(job.run_folder).state == "submitted"
+    assert read_status(job.run_folder).state == "submitted"
     (job.run_folder / "events.jsonl").write_bytes(line(1, "asked") + line(1))
-    submit.write_status(job.run_folder, "finished", "")
+    write_status(job.run_folder, "finished", "")
     seen = []
     assert follow(coordinator, job, seen).state == "finished"
     assert [event.state for event in seen] == ["asked", "answered"]
@@ -140,7 +141,7 @@ def test_flower_ends_a_run_that_says_nothing(coordinator, job, flower):
     with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         status = follow(coordinator, job)
     assert (status.state, status.detail) == ("failed", "Flower ended the run (finished:failed)")
-    assert submit.read_status(job.run_folder).state == "failed"
+    assert read_status(job.run_folder).state == "failed"
 
 
 def test_the_coordinator_stops(coordinator, job, flower):
@@ -167,7 +168,7 @@ def test_stopping(coordinator, job, flower):
     submit.start(coordinator, job)
     submit.stop(coordinator, job, "1")
     assert flower.stopped == ["1"]
-    assert submit.read_status(job.run_folder).state == "interrupted"
-    submit.write_status(job.run_folder, "finished", "")
+    assert read_status(job.run_folder).state == "interrupted"
+    write_status(job.run_folder, "finished", "")
     submit.stop(coordinator, job, "1")  # it ended by itself meanwhile
-    assert submit.read_status(job.run_folder).state == "finished"
+    assert read_status(job.run_folder).state == "finished"

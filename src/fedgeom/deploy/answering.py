@@ -77,7 +77,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
     journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
-    if runner is not None:
+    if runner is not None and said.kind != Refusal.kind:  # a refusal leaves a site with what it had
         note = keep_result(folder, runner, frame.run, memory)
         if note:
             journal.enter(enter("none", 0, 0, note=note))

@@ -1,1 +1,1 @@
-"""Engines carry questions to sites: `embedded` in this process, others across machines."""
+"""Engines carry questions to sites: `embedded` in this process, `flower` across machines."""

@@ -17,15 +17,16 @@ from fedgeom.federation.conversation import Event
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
-from fedgeom.federation.registry import Registry
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
 from fedgeom.federation.session import Session
+from fedgeom.registry import Registry
 from fedgeom.storage import to_json
 
 ENGINES = Registry("engine", "fedgeom.engines")
 """The engines that can simulate sites; other packages offer classes with the interface of `EmbeddedEngine`."""
 ENGINES.add("embedded", EmbeddedEngine)
+ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopbackEngine", needs="flwr")
 
 
 def run(
@@ -43,9 +44,10 @@ def run(
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
-    ``engine`` names what carries the questions; ``policy`` holds for every site; ``record`` names a folder to write
-    the run to; ``watch`` is told of each question and answer; ``interfere(site, request)`` may return a reason to lose
-    a site. The same seed gives the same model; keys and masks are new each time.
+    ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
+    for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
+    ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
+    masks are new each time.
 
     ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
     died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
@@ -76,9 +78,13 @@ def run(
     finally:
         if store is not None:
             store.release()
-    results = carrier.results(number, models=log is not None)
-    if log is not None:
-        log.sites(results)
+    try:
+        results = carrier.results(number, models=log is not None)
+        if log is not None:
+            log.sites(results)
+    except BaseException as error:
+        session.break_off(error)
+        raise
     session.close()
     if store is not None:
         store.forget()

@@ -119,7 +119,7 @@ def read_status(folder: str | Path) -> Status:
     """Read how a run stands; where nothing was written yet, it was only submitted."""
     try:
         return msgspec.json.decode((Path(folder) / "status.json").read_bytes(), type=Status)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError):  # broken JSON, or broken UTF-8
         return Status()
 
 
@@ -135,7 +135,8 @@ class SiteResult:
 
 
 BULKY = "rows"
-"""The part of a site's result that is its own table again: in memory only, and inside the site's model file."""
+"""The part of a site's result that is its own table again, where it is one and not a number: in memory only, and inside
+the site's model file."""
 
 
 def write_site_result(folder: str | Path, result: SiteResult, *, private: bool = False) -> None:
@@ -143,7 +144,7 @@ def write_site_result(folder: str | Path, result: SiteResult, *, private: bool =
     inner = Path(folder) / "sites"
     inner.mkdir(parents=True, exist_ok=True)
     stem = file_name(result.site)
-    shown = {key: value for key, value in result.found.items() if key != BULKY}
+    shown = {key: value for key, value in result.found.items() if key != BULKY or np.ndim(value) == 0}
     write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=private)
     if result.model:
         write_file(inner / f"{stem}.safetensors", result.model, private=private)
@@ -167,7 +168,7 @@ def read_folder(folder: str | Path) -> dict[str, Any]:
     for line in (path / "metrics.jsonl").read_bytes().splitlines():
         try:
             row = msgspec.json.decode(line)
-        except msgspec.DecodeError:
+        except ValueError:
             break  # the line that was being written when the run was cut off
         metrics[row["metric"]] = row["value"]
     content["metrics"] = metrics

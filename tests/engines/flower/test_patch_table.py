@@ -18,7 +18,16 @@ import pytest
 
 import fedgeom
 from fedgeom.engines.flower import patch_table
-from fedgeom.engines.flower.patch_table import TABLE, Symbol, a_list, function, module, number_under, seconds
+from fedgeom.engines.flower.patch_table import (
+    TABLE,
+    Symbol,
+    a_list,
+    function,
+    module,
+    number_or_nothing,
+    number_under,
+    seconds,
+)
 
 ROWS = [pytest.param(row, id=f"{row.module}:{row.name}") for row in TABLE]
 
@@ -95,6 +104,10 @@ def keyword_only(a: int, *, b: int = 1) -> None: ...
         (number_under("k"), None, "no number 'k'"),
         (a_list, [], ""),
         (a_list, (), "not a list"),
+        (number_or_nothing, None, ""),
+        (number_or_nothing, 7, ""),
+        (number_or_nothing, "7", "neither a whole number"),
+        (number_or_nothing, True, "neither a whole number"),
     ],
 )
 def test_expectations(expected: Any, value: Any, piece: str) -> None:

@@ -160,3 +160,26 @@ def test_the_parents_clean_up_is_forgotten_in_place(flwr, monkeypatch):
     patches.forget_exit_handlers()
     assert flwr.EXIT_HANDLERS.value() is handlers
     assert handlers == []
+
+
+def test_outside_a_task_numbers_are_made_up_and_inside_one_they_are_left_alone(monkeypatch):
+    identity = pytest.importorskip("flwr.supercore.task_identity", reason="Flower is not installed").TaskIdentity
+    from flwr.app import Message, RecordDict
+
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(identity, name, None)
+    with pytest.raises(RuntimeError):
+        Message(RecordDict(), 2, "query.x")
+    assert patches.act_as_task()
+    assert Message(RecordDict(), 2, "query.x").metadata.run_id == 1
+    monkeypatch.setattr(identity, "_run_id", 17)
+    assert patches.act_as_task()
+    assert (identity.task_id, identity.run_id, identity.node_id) == (1, 17, 1)
+
+
+def test_a_flower_whose_tasks_look_different_is_left_alone(monkeypatch):
+    identity = pytest.importorskip("flwr.supercore.task_identity", reason="Flower is not installed").TaskIdentity
+    monkeypatch.setattr(identity, "_task_id", None)
+    monkeypatch.setattr(identity, "_run_id", "seventeen")
+    assert not patches.act_as_task()
+    assert (identity._task_id, identity._run_id) == (None, "seventeen")

@@ -106,10 +106,18 @@ def a_list(value: Any) -> str:
     return "" if isinstance(value, list) else f"{value!r} is not a list"
 
 
+def number_or_nothing(value: Any) -> str:
+    """Expect a whole number, or nothing yet."""
+    return "" if value is None or type(value) is int else f"{value!r} is neither a whole number nor nothing"
+
+
 CLIENTAPP, SERVERAPP = "flwr.supernode.runtime.run_clientapp", "flwr.superlink.runtime.run_serverapp"
 NODE = "flwr.supernode.start_client_internal"
+TASK = "flwr.supercore.task_identity"
 NO_FOREIGN_CODE = "Flower ships an app's code to every node; a stranger's must neither be unpacked nor run"
 STOPS = "the program stops"
+MESSAGES_OUTSIDE = "messages can be made in Flower's tasks only; with the loopback engine there are none"
+NO_LOOPBACK = "the loopback engine says that it does not fit the installed Flower; deployments do not need it"
 
 CLIENTAPP_INSTALL = Symbol(
     CLIENTAPP, "install_from_fab", function("fab_file", "skip_prompt"), NO_FOREIGN_CODE, STOPS, required=True
@@ -216,6 +224,9 @@ EXIT_HANDLERS = Symbol(
     "a forked process must not do the executor's clean-up when it ends: that would close the executor's connection",
     "processes are started instead of forked: every answer comes two seconds later",
 )
+TASK_NUMBER = Symbol(TASK, "TaskIdentity._task_id", number_or_nothing, MESSAGES_OUTSIDE, NO_LOOPBACK)
+TASK_RUN = Symbol(TASK, "TaskIdentity._run_id", number_or_nothing, MESSAGES_OUTSIDE, NO_LOOPBACK)
+TASK_NODE = Symbol(TASK, "TaskIdentity._node_id", number_or_nothing, MESSAGES_OUTSIDE, NO_LOOPBACK)
 
 TABLE = (
     CLIENTAPP_INSTALL,
@@ -233,5 +244,8 @@ TABLE = (
     EXECUTOR_CLOCK,
     EXECUTOR_START,
     EXIT_HANDLERS,
+    TASK_NUMBER,
+    TASK_RUN,
+    TASK_NODE,
 )
 """All of them."""

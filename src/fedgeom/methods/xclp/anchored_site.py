@@ -91,11 +91,10 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
-        model = self.handed.read(ask.model)
+        model = self.handed.keep(ask.model)
         if model.anchors is None or model.anchors.shape[1] != self.rows.shape[1]:
             raise ProtocolError("the model that came does not fit this site's columns")
         scores = model.scores(self.rows)
-        self.handed.memory.model = ask.model
         codes = label_numbers(self.site.data.y, model.classes)
         own = one_hot(codes, len(model.classes))  # a row's own label counts for itself
         self.reader.read(own + scores, model.classes, ask.reading, ask.model)

@@ -64,15 +64,15 @@ class Logistic(Learner):
     ) -> Parameters:
         """Descend in steps, or (``solver="exact"``) to the minimum by L-BFGS."""
         shape, terms, rows = Tree(parameters), objective.flat(), len(X)
-        w = shape.flat()
+        w, double = shape.flat(), shape.map(lambda leaf: np.asarray(leaf, np.float64))
         if effort.solver == "exact":
-            return shape.like(self._solve(shape, w, X, y, terms))
-        views = shape.like(w)  # they change with w
+            return shape.like(self._solve(double, w, X, y, terms))
+        views = double.like(w)  # they change with w
         for at in effort.batches(rows, rng):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
             gradient = self._gradient(views, X[at], y[at], rows).flat()
             w -= effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
-        return views
+        return shape.like(w)
 
     def _solve(self, shape: Tree, w: Vector, X: Floats, y: Classes, terms: FlatObjective) -> Vector:
         def value_and_gradient(at: Vector) -> tuple[float, Vector]:
