@@ -50,6 +50,38 @@ def fresh(method: Method, data: SiteData) -> Any:
     return EmbeddedEngine(method, [data]).runners[data.name].restore(RUN, None)
 
 
+class Heard(NamedTuple):
+    """One question to one site, its answer, and what the site remembered then."""
+
+    name: str
+    question: Any
+    answer: Any
+    request: bytes
+    reply: bytes
+    memory: bytes
+
+
+def overhear(method: Method, sites: Sequence[SiteData], *, seed: int = 0) -> tuple[list[Heard], EmbeddedEngine]:
+    """Hold an honest conversation; return all that was said, as the coordinator sees it."""
+    engine, heard = EmbeddedEngine(method, sites), list[Heard]()
+    deliver, known = engine.deliver, method.site.understands()
+
+    def listening(requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        for name, reply in deliver(requests):
+            assert isinstance(reply, bytes)
+            asked, said = unpack(requests[name]), unpack(reply)
+            kind = known[asked.kind]
+            answer = decode(said.body, Refusal if said.kind == Refusal.kind else kind.answer)
+            heard.append(
+                Heard(name, decode(asked.body, kind), answer, requests[name], reply, engine.memories[name])
+            )
+            yield name, reply
+
+    engine.deliver = listening  # type: ignore[method-assign]
+    method.conduct(Sites(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster))
+    return heard, engine
+
+
 class Lying:
     """An engine under which the coordinator's questions of one kind are changed on their way.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,16 +11,14 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array, unpack
+from fedgeom.federation.messages import Array
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
 from fedgeom.methods.hulls.site import HullMemory, check_disc
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.protocols.joining.messages import Hello
-from tests.methods.coordinators import RUN, fresh, hold, lie, refusals, stamped
+from tests.methods.coordinators import fresh, hold, lie, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own
 
@@ -198,17 +196,9 @@ def test_data_that_do_not_fit_the_question_are_not_quoted_to_the_coordinator() -
 
 def test_asked_the_same_again_a_site_sends_the_very_same_word() -> None:
     """Another mask, or other slots, under the same question would tell the difference."""
-    engine = EmbeddedEngine(FIXED, blobs(3, 2))
-    talk = Sites(engine, run=RUN, method=FIXED.name, roster=engine.roster)
-    deliver, first = engine.deliver, {}
-
-    def listening(requests: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:
-        for name, reply in deliver(requests):
-            if unpack(requests[name]).kind == EncodeHulls.kind:
-                first[name] = (requests[name], reply)
-            yield name, reply
-
-    engine.deliver = listening  # type: ignore[method-assign]
-    FIXED.conduct(talk)
-    for name, (request, reply) in first.items():
-        assert engine.runners[name].answer(request, engine.memories[name])[0] == reply
+    heard, engine = overhear(FIXED, blobs(3, 2))
+    words = [one for one in heard if isinstance(one.question, EncodeHulls)]
+    assert len(words) == 3
+    for one in words:
+        again, _ = engine.runners[one.name].answer(one.request, engine.memories[one.name])
+        assert again == one.reply

@@ -61,7 +61,7 @@ def test_empty_cells_are_rows_to_be_labelled(folder: Path) -> None:
 @pytest.mark.parametrize("graph", ["pairs", "anchors"])
 def test_on_the_command_line(folder: Path, graph: str) -> None:
     plan = folder / "study.toml"
-    extra = f'graph = "{graph}"\nanchors = 12\nleast_cell = 3\n'
+    extra = f'graph = "{graph}"\nanchors = 12\nmin_cell = 3\n'
     plan.write_text(plan.read_text().replace("[parameters]\n", f"[parameters]\n{extra}"))
     result = CliRunner().invoke(app, ["run", str(plan), "--out", str(folder / "runs")])
     assert result.exit_code == 0, result.output

@@ -46,8 +46,8 @@ class Spreading(SummingPart[SpreadingMemory]):
         labelled = is_labelled(data.y)
         height = max(end for _, end in ask.layout.values())
         begin, end = ask.layout.get(self.site.name, (0, 0))
-        has = np.flatnonzero(labelled) if columns.shape[1:] == (int(labelled.sum()),) else None
-        chosen = np.arange(len(data)) if has is None else has
+        # By the terms, not by what came: or a coordinator could try how many of hidden labels there are.
+        chosen = np.arange(len(data)) if self.settings.hide_labelled else np.flatnonzero(labelled)
         if end - begin != len(data) or columns.shape != (height, len(chosen)):
             raise ProtocolError("the influence columns do not fit this site's rows")
         if not np.isfinite(columns).all():

@@ -1,0 +1,68 @@
+"""Anchors by secure sums: the twin's anchors and scores, whoever has the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom import XCLP, SiteData
+from fedgeom.errors import InputError
+from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors
+from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells
+from fedgeom.methods.xclp.anchored_site import deal
+from fedgeom.methods.xclp.core import shared_seed
+from tests.methods.coordinators import hold, overhear
+from tests.methods.xclp.making import cones
+
+METHOD = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=3)
+SITES = cones(4, rows=25, labelled=0.4)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_anchors_are_the_twins(seed: int) -> None:
+    model = hold(METHOD, SITES, seed=seed).model
+    wanted = fit_anchors([site.X for site in SITES], 10, shared_seed(seed), rounds=4, least=3)
+    np.testing.assert_allclose(model.anchors, wanted, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(model.anchors, axis=1), 1.0)
+
+
+def test_their_scores_solve_the_pooled_equations() -> None:
+    model = hold(METHOD, SITES).model
+    Z = codes(np.vstack([site.X for site in SITES]), model.anchors, 3)
+    y = np.concatenate([site.y for site in SITES])
+    Y = np.where(y[:, None] >= 0, np.eye(3)[y], 0.0)
+    wanted = anchor_scores((Z.T @ Z).toarray(), Z.T @ Y, METHOD.setting.alpha)
+    np.testing.assert_allclose(model.anchor_scores, wanted, atol=1e-5)
+    assert model.counts.tolist() == Y.sum(axis=0).tolist()
+
+
+def test_the_same_rows_at_other_sites_make_the_same_model() -> None:
+    """Only sums enter, so who has which rows does not."""
+    X, y = np.vstack([site.X for site in SITES]), np.concatenate([site.y for site in SITES])
+    dealt = [SiteData(f"other-{at}", X[at::3], y[at::3]) for at in range(3)]
+    one, other = hold(METHOD, SITES).model, hold(METHOD, dealt).model
+    np.testing.assert_allclose(one.anchors, other.anchors, atol=1e-6)
+    np.testing.assert_allclose(one.anchor_scores, other.anchor_scores, atol=1e-5)
+
+
+def test_no_cell_with_too_few_rows_is_ever_summed() -> None:
+    method = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=8)
+    heard, _ = overhear(method, SITES)
+    summed = [one.question.cells for one in heard if isinstance(one.question, SumCells) and one.name == "site-1"]
+    counted = [
+        one.question.cells for one in heard if isinstance(one.question, CountCells) and one.name == "site-1"
+    ]
+    assert len(summed) == 4
+    assert len(counted) == 4
+    assert all(cells.kept is not None for cells in summed)
+    for cells in summed:
+        found = np.concatenate([deal(site.X, cells) for site in SITES])
+        sizes = np.bincount(found[found >= 0], minlength=len(cells.kept.numpy()))
+        # Rows of anchors that were left out fall to others, so cells only grow.
+        assert sizes.min() >= 8
+
+
+def test_nothing_to_spread_is_said() -> None:
+    silent = [SiteData(site.name, site.X, np.full(len(site), -1)) for site in SITES]
+    with pytest.raises(InputError, match="no site has a labelled row"):
+        hold(XCLP(graph="anchors", anchors=5, classes=("0", "1")), silent)
