@@ -23,6 +23,7 @@ lint: $(VENV)/.all
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: $(VENV)/.core  ## write the reference of the public names to docs/reference.md
 	$(BIN)/python docs/make_reference.py

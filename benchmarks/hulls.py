@@ -63,7 +63,7 @@ def whole_run(quick: bool) -> dict[str, Any]:
     except FedgeomError:
         drawn = labelled_disc(2000, 0.95, 0.1, np.random.default_rng(0), reference_norm=0.4)
         name, sites = "synthetic", fedgeom.split(drawn.X, drawn.y, 3)
-    method = fedgeom.Hulls(least_points=1)
+    method = fedgeom.Hulls(min_rows=1)
     pairs = [(site.X, site.y) for site in sites]
     fedgeom.run(method, sites)  # imports and label tables are not part of either
     secure = cpu_seconds(lambda: fedgeom.run(method, sites))
@@ -141,7 +141,7 @@ def many_sites(quick: bool) -> dict[str, Any]:
     sites = fedgeom.split(drawn.X, drawn.y, n)
     began, wall = time.process_time(), time.perf_counter()
     run = fedgeom.run(fedgeom.Hulls(epsilon=0.1), sites)
-    model = run.model.named(run.local[sites[0].name]["names"])
+    model = run.model.for_site(run.local[sites[0].name])
     return {
         "sites": n,
         "wall_s": time.perf_counter() - wall,

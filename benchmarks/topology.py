@@ -63,7 +63,6 @@ def fedavg_round_over_learner(quick: bool, *, secure: bool = False) -> float:
     learner makes the same steps on the same rows, scaled beforehand. Joining, which comes once a run, is left out.
     """
     import fedgeom
-    from fedgeom.methods.iterative import FedAvg
     from fedgeom.methods.iterative.site import generator
 
     rounds, repeat, rows = (2, 1, 10_000) if quick else (4, 4, 50_000)
@@ -71,7 +70,7 @@ def fedavg_round_over_learner(quick: bool, *, secure: bool = False) -> float:
     X = rng.normal(size=(rows, 20))
     y = np.where(X @ rng.normal(size=20) + rng.normal(size=rows) > 0, "yes", "no")
     sites = fedgeom.split(X, y, n_sites=50)
-    row = FedAvg(rounds=rounds + 1, secure=secure)
+    row = fedgeom.FedAvg(rounds=rounds + 1, secure=secure)
     learner, effort = row.build_learner(), row.effort()
     tables = [((s.X - X.mean(axis=0)) / X.std(axis=0), (s.y == "yes").astype(np.int64), s.name) for s in sites]
 

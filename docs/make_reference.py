@@ -15,10 +15,16 @@ MODULES = {
     "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
-    "fedgeom.protocols.secure_sum": ("secure_sum", "Ticket", "Total"),
-    "fedgeom.protocols.summing_site": ("SummingSite",),
+    "fedgeom.federation.settings": ("Settings", "Between", "Choice"),
+    "fedgeom.federation.site": ("Site", "Part", "answers"),
     "fedgeom.protocols.cohort": ("join", "Cohort"),
-    "fedgeom.protocols.secure_site": ("SecureSite",),
+    "fedgeom.protocols.site": ("SummingSite", "Contribution"),
+    "fedgeom.protocols.secure_sum.messages": ("SumQuestion", "Ticket"),
+    "fedgeom.protocols.handing_out": ("hand_out",),
+    "fedgeom.protocols.names": ("agree_on_names",),
+    "fedgeom.methods.iterative": None,
+    "fedgeom.data.readers": ("register_reader", "Reader"),
+    "fedgeom.testing": ("check_method", "example_sites"),
 }
 
 
@@ -26,9 +32,11 @@ def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
     """Return the names to document, in order."""
     if wanted is not None:
         return list(wanted)
-    listed = getattr(module, "__all__", None)
-    if listed is not None:
-        return [name for name in listed if not name.startswith("_")]
+    name = getattr(module, "__name__", "")
+    if name == "fedgeom":
+        return [one for one in dir(module) if not one.startswith("_")]
+    if name == "fedgeom.methods.iterative":
+        return sorted(one for one, value in vars(module).items() if inspect.isclass(value))
     own = getattr(module, "__name__", "")
     return [
         name

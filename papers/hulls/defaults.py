@@ -28,14 +28,9 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import default_trim
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.plain import (
-    covering_radius,
-    fit_groups,
-    group_hulls,
-    local_hulls,
-    name_groups,
-    points_of_groups,
-)
+from fedgeom.methods.hulls.core import covering_radius, local_hulls
+from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups
+from fedgeom.methods.hulls.plain import name_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -11,8 +11,8 @@ import numpy as np
 
 import fedgeom
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.plain import Classifier, PlainModel, fit_groups, plain
-from fedgeom.methods.moments.method import plain as plain_moments
+from fedgeom.methods.hulls.fitting import Classifier, fit_groups
+from fedgeom.methods.hulls.plain import PlainModel, plain
 from papers.common import Floats, Labels, Results
 
 RESULTS = Results(Path(__file__).parent / "results")
@@ -108,7 +108,7 @@ def majority_names(run: fedgeom.Run) -> tuple[str, ...]:
 
 def run_moments(method: fedgeom.Moments, sites: Sequence[fedgeom.SiteData]) -> Any:
     """Run the moments with the secure sum; its twin on pooled rows may differ by rounding to fixed point only."""
-    model, twin = fedgeom.run(method, sites).model, plain_moments(method, sites)
+    model, twin = fedgeom.run(method, sites).model, method.plain(sites).model
     require(model.names == twin.names, "the sites agreed on other names than the pooled labels")
     for name in ("log_priors", "means", "covariances", "centroids"):
         close = np.allclose(getattr(model, name), getattr(twin, name), rtol=1e-4, atol=1e-5)
@@ -118,5 +118,5 @@ def run_moments(method: fedgeom.Moments, sites: Sequence[fedgeom.SiteData]) -> A
 
 def _disc(run: fedgeom.Run, site: fedgeom.SiteData) -> Floats:
     """Give the site's rows as points of the disc."""
-    points: Floats = run.model.named(run.local[site.name]["names"], site.X).to_disc(site.X)
+    points: Floats = run.model.for_site(run.local[site.name]).to_disc(site.X)
     return points

@@ -26,9 +26,9 @@ from sklearn.model_selection import train_test_split
 
 import fedgeom
 from fedgeom.data.sets import load_set
-from fedgeom.evaluation import baselines
+from fedgeom.evaluation import comparison
+from fedgeom.methods.hulls.core import covering_radius
 from fedgeom.methods.hulls.embedding import column_scales
-from fedgeom.methods.hulls.plain import covering_radius
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -114,7 +114,7 @@ def hipc(quick: bool) -> dict[str, Row]:
         paper = run_hulls(fedgeom.Hulls.published(embedding="discriminant"), data.train, seed)
         for name, federated in (("FLP", paper), ("FLP untrimmed", untrimmed), ("FLP ours", ours)):
             _add(columns, name, _by_site(_site_predictor(federated), pairs))
-        compared = baselines.compare(ours.run, data.train, data.test, C=OUR_C)
+        compared = comparison.compare(ours.run, data.train, data.test, C=OUR_C)
         means = compared.means()
         _add(columns, f"CP λ={OUR_C:g}", 100 * means["centralised"])
         _add(columns, "local only", 100 * means["local"])
@@ -160,15 +160,15 @@ def _disc_trial(columns: Columns, task: Task, *, n_sites: int, seed: int, pooled
     J = len(np.unique(a))
     # A class may have one point at a site; a table of accuracies is no place to refuse it.
     paper = fedgeom.Hulls.published(radius=covering_radius([A]), n_classes=J)
-    ours = fedgeom.Hulls(n_classes=J, least_points=1)
+    ours = fedgeom.Hulls(n_classes=J, min_rows=1)
     as_published = run_hulls(paper, sites, seed)
     _add(columns, "FLP", percent(as_published.predict(B), b))
     _add(columns, "FLE", percent(as_published.predict_flat(B), b))
-    untrimmed = run_hulls(fedgeom.Hulls(n_classes=J, least_points=1, trim=0.0), sites, seed)
+    untrimmed = run_hulls(fedgeom.Hulls(n_classes=J, min_rows=1, trim=0.0), sites, seed)
     _add(columns, "FLP untrimmed", percent(untrimmed.predict(B), b))
     _add(columns, "FLP ours", percent(run_hulls(ours, sites, seed).predict(B), b))
     for rule in ("centroid", "gaussian"):
-        model = run_moments(fedgeom.Moments(rule=rule, least_points=1), sites)
+        model = run_moments(fedgeom.Moments(rule=rule, min_rows=1), sites)
         _add(columns, f"Moments {rule}", percent(model.predict(B), b))
 
 
@@ -209,8 +209,8 @@ def _images(title: str, key: str, quick: bool) -> dict[str, Row]:
 
 def _site_predictor(federated: Federated) -> Callable[[fedgeom.SiteData, Floats], Labels]:
     def predict(site: fedgeom.SiteData, X: Floats) -> Labels:
-        bound = federated.run.model.named(federated.run.local[site.name]["names"], site.X)
-        return np.asarray(bound.predict(X))
+        own = federated.run.model.for_site(federated.run.local[site.name])
+        return np.asarray(own.predict(X))
 
     return predict
 

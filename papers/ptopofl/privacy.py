@@ -24,15 +24,13 @@ from sklearn.metrics import adjusted_rand_score, roc_auc_score
 import fedgeom
 from fedgeom.crypto.noise import SystemDraws
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.methods import iterative as training
-from fedgeom.methods.shrunk.plain import plain
 from fedgeom.privacy.descriptors import private_descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, parser, print_json, table
 from papers.ptopofl.scenarios import scenario_a
-from papers.ptopofl.scoring import RESULTS, score
+from papers.ptopofl.scoring import RESULTS, own_models, score
 
 PARAMETERS, NUMBERS, COMPRESSION = 21, 48, 0.1
 
@@ -194,18 +192,14 @@ def losses(model: Any, X: Floats, y: NDArray[Any]) -> Floats:
 def membership_in_models(seeds: int) -> dict[str, float]:
     """Return how well a low loss tells training rows from test rows of the same site (AUC of the attack)."""
     rows = {
-        "the site's own model (local only, pTopoFL's θ_k)": training.LocalOnly(solver="exact"),
-        "the joint model (FedAvg under secure sum)": training.FedAvg(solver="exact", rounds=3),
+        "the site's own model (local only, pTopoFL's θ_k)": fedgeom.LocalOnly(solver="exact"),
+        "the joint model (FedAvg under secure sum)": fedgeom.FedAvg(solver="exact", rounds=3),
+        "the personal model (Shrunk, stays at the site)": fedgeom.Shrunk(),
     }
-    found: dict[str, list[float]] = {
-        name: [] for name in [*rows, "the personal model (Shrunk, stays at the site)"]
-    }
+    found: dict[str, list[float]] = {name: [] for name in rows}
     for seed in range(seeds):
         scenario = scenario_a(seed, adversarial=0)
-        trained = {name: training.simulate(row, scenario.train, seed).personal for name, row in rows.items()}
-        trained["the personal model (Shrunk, stays at the site)"] = plain(
-            fedgeom.Shrunk(), scenario.train, seed
-        ).personal
+        trained = {name: own_models(row.plain(scenario.train, seed)) for name, row in rows.items()}
         for name, models in trained.items():
             for train, test in zip(scenario.train, scenario.test, strict=True):
                 model = models[train.name]
@@ -253,11 +247,10 @@ def cost_of_privacy(seeds: int) -> dict[str, dict[str, float]]:
             run = fedgeom.run(method, scenario.train, seed=seed)
             clusters = list(run.metrics["clusters"].values())
             without = without or clusters
-            own = {name: run.model.at(run.local[name]) for name in run.local}
             cell = found.setdefault(
                 "no noise" if epsilon is None else f"ε = {epsilon:g}", {"auc": [], "agreement": []}
             )
-            cell["auc"].append(score(own, scenario)["auc"])
+            cell["auc"].append(score(own_models(run), scenario)["auc"])
             cell["agreement"].append(adjusted_rand_score(without, clusters))
     return {name: {key: round(float(np.mean(v)), 3) for key, v in cell.items()} for name, cell in found.items()}
 

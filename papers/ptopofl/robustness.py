@@ -23,8 +23,7 @@ import fedgeom
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
 from fedgeom.geometry.topology.label_geometry import mixed_merge_share, neighbour_disagreement
-from fedgeom.methods import iterative as training
-from fedgeom.methods.iterative.algorithm import Row
+from fedgeom.methods.iterative import TrimmedMean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -40,21 +39,21 @@ FLIPS = (0.3, 1.0)
 DETECTION_FLIPS = (0.3, 0.5, 1.0)
 
 
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, fedgeom.Method]:
     """Return what is compared."""
     exact: dict[str, Any] = {"solver": "exact", "rounds": 3, "secure": False}
     one: dict[str, Any] = {"cluster_by": "none", **exact}
     return {
-        "FedAvg": training.FedAvg(**STEADY),
+        "FedAvg": fedgeom.FedAvg(**STEADY),
         "pTopoFL, published": fedgeom.PTopoFL.published(rounds=3),
         "pTopoFL, trust by class-conditional topology": fedgeom.PTopoFL(trust="classes", **one),
         "pTopoFL, trust by tree merges": fedgeom.PTopoFL(trust="merges", **one),
         "pTopoFL, trust by updates": fedgeom.PTopoFL(trust="updates", **one),
-        "coordinate median": training.FedAvg(aggregation="median", **STEADY),
-        "trimmed mean": training.FedAvg(aggregation="trimmed", trim=0.25, **STEADY),
-        "Krum": training.FedAvg(aggregation="krum", **STEADY),
-        "geometric median": training.FedAvg(aggregation="geometric", **STEADY),
-        "local only": training.LocalOnly(solver="exact"),
+        "coordinate median": fedgeom.FedAvg(aggregation="median", **STEADY),
+        "trimmed mean": fedgeom.FedAvg(aggregation=TrimmedMean(0.25), **STEADY),
+        "Krum": fedgeom.FedAvg(aggregation="krum", **STEADY),
+        "geometric median": fedgeom.FedAvg(aggregation="geometric", **STEADY),
+        "local only": fedgeom.LocalOnly(solver="exact"),
         "Shrunk (ours)": fedgeom.Shrunk(),
     }
 

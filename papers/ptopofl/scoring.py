@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import fedgeom
-from fedgeom.methods import iterative as training
-from fedgeom.methods.iterative.algorithm import Row
-from fedgeom.methods.shrunk.plain import plain
+from fedgeom.federation.method import Plain
+from fedgeom.methods.iterative import pooled
 from papers.common import Results
 from papers.ptopofl.scenarios import Scenario
 
@@ -25,27 +24,32 @@ STEADY: dict[str, Any] = {"rounds": 30, "steps": 10, "batch": None, "rate": 0.5}
 """Whole-batch steps, small enough to descend and many enough to arrive: no row loses for want of training."""
 
 
-def published_rows() -> dict[str, Row]:
+def published_rows() -> dict[str, fedgeom.Method]:
     """Return the rows of the published table, each as its paper defines it."""
     return {
         # Every round refits to the optimum, whatever it began with: rounds after the first change next to nothing.
         "pTopoFL": fedgeom.PTopoFL.published(rounds=3),
-        "FedAvg": training.FedAvg(**STEADY),
-        "FedProx": training.FedProx(mu=0.1, **STEADY),
-        "SCAFFOLD": training.Scaffold(**STEADY),
+        "FedAvg": fedgeom.FedAvg(**STEADY),
+        "FedProx": fedgeom.FedProx(mu=0.1, **STEADY),
+        "SCAFFOLD": fedgeom.Scaffold(**STEADY),
         # η·λ ≤ 1 makes for short steps: it takes this many to arrive.
-        "pFedMe": training.PFedMe(lam=15.0, batch=None, rounds=60, local_rounds=20, inner_steps=3),
+        "pFedMe": fedgeom.PFedMe(lam=15.0, batch=None, rounds=60, local_rounds=20, inner_steps=3),
     }
 
 
-def models(row: Row, scenario: Scenario, seed: int) -> Mapping[str, Any]:
-    """Train and return each site's own model. The plain twins are used where there are any: they equal the runs."""
-    if isinstance(row, fedgeom.Shrunk):
-        return plain(row, scenario.train, seed).personal
-    if isinstance(row, fedgeom.PTopoFL):
-        run = fedgeom.run(row, scenario.train, seed=seed)
-        return {name: run.model.at(run.local[name]) for name in run.local}
-    return training.simulate(row, scenario.train, seed).personal
+def models(method: fedgeom.Method, scenario: Scenario, seed: int) -> Mapping[str, Any]:
+    """Train and return each site's own model, by the plain twin, which equals the run.
+
+    pTopoFL is run: its twin follows the paper's Algorithm 1 only.
+    """
+    runs = isinstance(method, fedgeom.PTopoFL)
+    found = fedgeom.run(method, scenario.train, seed=seed) if runs else method.plain(scenario.train, seed)
+    return own_models(found)
+
+
+def own_models(found: fedgeom.Run | Plain) -> dict[str, Any]:
+    """Return each site's own model, from a run or a plain twin."""
+    return {name: found.model.for_site(local) for name, local in found.local.items()}
 
 
 def score(found: Mapping[str, Any], scenario: Scenario) -> Score:
@@ -61,7 +65,7 @@ def score(found: Mapping[str, Any], scenario: Scenario) -> Score:
 
 
 def measure(
-    rows: Mapping[str, Row], make: Callable[[int], Scenario], seeds: Sequence[int]
+    rows: Mapping[str, fedgeom.Method], make: Callable[[int], Scenario], seeds: Sequence[int]
 ) -> dict[str, list[Score]]:
     """Score every row, and pooled training, on the scenario of every seed."""
     found: dict[str, list[Score]] = {name: [] for name in (*rows, "pooled")}
@@ -69,6 +73,6 @@ def measure(
         scenario = make(seed)
         for name, row in rows.items():
             found[name].append(score(models(row, scenario, seed), scenario))
-        whole = training.pooled(training.LocalOnly(solver="exact"), scenario.train, seed)
+        whole = pooled(fedgeom.LocalOnly(solver="exact"), scenario.train, seed)
         found["pooled"].append(score({site.name: whole for site in scenario.test}, scenario))
     return found

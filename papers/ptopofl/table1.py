@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods import iterative as training
-from fedgeom.methods.iterative.algorithm import Row
+from fedgeom.methods.iterative import Interpolation
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -69,7 +68,7 @@ TITLES = {
 }
 
 
-def all_rows() -> dict[str, Row]:
+def all_rows() -> dict[str, fedgeom.Method]:
     """Return the published rows and ours."""
     exact: dict[str, Any] = {"solver": "exact", "rounds": 3}
     return {
@@ -78,16 +77,16 @@ def all_rows() -> dict[str, Row]:
         "pTopoFL, by updates, interpolated": fedgeom.PTopoFL(
             cluster_by="updates", trust="none", personal="interpolated", secure=False, **exact
         ),
-        "FedAvg, 15 short rounds": training.FedAvg(rounds=15, steps=5, batch=None, rate=0.5),
-        "pFedMe, 15 short rounds": training.PFedMe(lam=15.0, batch=None, rounds=15, local_rounds=5, inner_steps=3),
-        "Ditto": training.Ditto(**STEADY),
-        "FedDyn": training.FedDyn(**STEADY),
-        "FedAdam": training.FedAdam(**STEADY),
-        "FedPer": training.FedPer(**STEADY),
-        "local only": training.LocalOnly(solver="exact"),
-        "coordinate median": training.FedAvg(aggregation="median", **STEADY),
-        "½ local + ½ joint": training.Interpolated(mix=0.5, **exact),
-        "interpolated, weight by cross-validation": training.Interpolated(**exact),
+        "FedAvg, 15 short rounds": fedgeom.FedAvg(rounds=15, steps=5, batch=None, rate=0.5),
+        "pFedMe, 15 short rounds": fedgeom.PFedMe(lam=15.0, batch=None, rounds=15, local_rounds=5, inner_steps=3),
+        "Ditto": fedgeom.Ditto(**STEADY),
+        "FedDyn": fedgeom.FedDyn(**STEADY),
+        "FedAdam": fedgeom.FedAdam(**STEADY),
+        "FedPer": fedgeom.FedPer(**STEADY),
+        "local only": fedgeom.LocalOnly(solver="exact"),
+        "coordinate median": fedgeom.FedAvg(aggregation="median", **STEADY),
+        "½ local + ½ joint": fedgeom.Interpolated(personal=Interpolation(0.5), **exact),
+        "interpolated, weight by cross-validation": fedgeom.Interpolated(**exact),
         BEST: fedgeom.Shrunk(),
     }
 

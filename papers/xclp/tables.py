@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedgeom.methods.xclp.plain import Labelled, per_client, plain
+from fedgeom.methods.xclp.core import Labelled
+from fedgeom.methods.xclp.plain import per_client, plain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import fedgeom
 from fedgeom.geometry.graphs.anchors import unit_rows
 from fedgeom.methods.iterative import simulate
-from fedgeom.methods.xclp.plain import Labelled
+from fedgeom.methods.xclp.core import Labelled
 from papers.common import Floats, Ints, Results, load_data
 
 RESULTS = Results(Path(__file__).parent / "results")

@@ -22,7 +22,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from fedgeom.version import __version__ as __version__
 
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
@@ -75,10 +75,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, "fedgeom.methods"))
-    try:
-        value = getattr(home, _ALIASES.get(name, name))
-    except AttributeError:
-        raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)") from None
+    value = getattr(home, _ALIASES.get(name, name), None)
+    if value is None or (name not in _HOMES and not isinstance(value, type)):  # fedgeom.methods has modules, too
+        raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)")
     globals()[name] = value
     return value
 

@@ -3,9 +3,15 @@
 A method (examples/own_method.py, docs/own-method.md): `Method`, `Model`, `Site`, `SumQuestion`, `answers`, `join`,
 `hand_out`, `agree_on_names`, `Plain`. An algorithm (examples/own_algorithm.py, docs/training.md): `Algorithm`, `Task`,
 `Tree`, `Objective`, `Round`. Settings say what they may be: `Between`, `Choice`. Hold what you wrote to the contract
-with `fedgeom.testing.check_method`.
+with `fedgeom.testing.check_method`. A learner: `Learner`. An aggregation: `Aggregation`. A reader of files
+(examples/own_reader.py): `register_reader`, `Table`, and for tables with named columns `from_columns` and `read_text`.
 """
 
+from fedgeom.data.readers import Reader as Reader
+from fedgeom.data.readers import register_reader as register_reader
+from fedgeom.data.tables import Table as Table
+from fedgeom.data.tables import from_columns as from_columns
+from fedgeom.data.text_tables import read_text as read_text
 from fedgeom.federation.messages import Array as Array
 from fedgeom.federation.messages import Message as Message
 from fedgeom.federation.messages import Question as Question
@@ -17,6 +23,7 @@ from fedgeom.federation.settings import Choice as Choice
 from fedgeom.federation.settings import ClassNames as ClassNames
 from fedgeom.federation.site import Part as Part
 from fedgeom.federation.site import answers as answers
+from fedgeom.methods.iterative.aggregation import Aggregation as Aggregation
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
 from fedgeom.methods.iterative.learners import Learner as Learner
 from fedgeom.methods.iterative.objective import Objective as Objective

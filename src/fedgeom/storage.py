@@ -64,8 +64,9 @@ def write_json(path: str | Path, content: Any, *, private: bool = False) -> Path
 
 
 def to_json(content: Any) -> bytes:
-    """Return indented JSON; dictionaries keep a fixed order."""
-    return msgspec.json.format(msgspec.json.encode(content, enc_hook=as_plain, order="deterministic")) + b"\n"
+    """Return indented JSON; dictionaries have a fixed order, and their keys become text."""
+    plain = msgspec.to_builtins(content, enc_hook=as_plain, str_keys=True, order="deterministic")
+    return msgspec.json.format(msgspec.json.encode(plain)) + b"\n"
 
 
 def as_plain(value: Any) -> Any:

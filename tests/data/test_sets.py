@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.builtin_sets import sample
 from fedgeom.data.sets import SETS, available, data_folder, find_file, load_set
-from fedgeom.data.sites import SiteData, holdout
-from fedgeom.data.vocabularies import WORDS, in_own_words
 from fedgeom.errors import InputError
 
 SHAPES = {  # sites, classes, columns, all rows
@@ -61,12 +58,6 @@ def test_seeds_and_options():
         load_set("iris")
 
 
-def test_train_and_test_do_not_meet():
-    data = load_set("breast-cancer")
-    train, test = ({tuple(row) for site in part for row in site.X.tolist()} for part in (data.train, data.test))
-    assert not train & test
-
-
 def test_where_files_are_looked_for(tmp_path, monkeypatch):
     monkeypatch.delenv("FEDGEOM_DATA", raising=False)
     deep = tmp_path / "project" / "inside"
@@ -80,44 +71,3 @@ def test_where_files_are_looked_for(tmp_path, monkeypatch):
     assert available() == ["breast-cancer", "digits", "wine", "synthetic"]
     with pytest.raises(InputError, match=r"needs olsson\.npz: it was looked for in .*set FEDGEOM_DATA"):
         load_set("olsson")
-
-
-def test_holdout_keeps_two_of_each_class():
-    site = SiteData("s", np.arange(13.0)[:, None], ["a"] * 10 + ["b"] * 2 + ["c"])
-    kept, aside = holdout(site, 0.5)
-    assert np.unique(kept.y, return_counts=True)[1].tolist() == [5, 2, 1]
-    assert sorted([*kept.X[:, 0], *aside.X[:, 0]]) == site.X[:, 0].tolist()
-    assert len(holdout(site, 0)[1]) == 0
-    with pytest.raises(InputError, match="holdout share"):
-        holdout(site, 1.0)
-
-
-def test_sample_keeps_rare_classes():
-    site = SiteData("s", np.zeros((1030, 1)), ["a"] * 1000 + ["b"] * 30)
-    assert np.unique(sample(site, 100).y, return_counts=True)[1].tolist() == [97, 20]
-    assert sample(site, None) is site
-    with pytest.raises(InputError, match="rows=0"):
-        sample(site, 0)
-
-
-@pytest.mark.parametrize("name", WORDS)
-def test_every_site_has_words_of_its_own(name):
-    words = WORDS[name]
-    commons = {frozenset(mine) for mine in words.values()}
-    assert len(commons) == 1
-    for mine in words.values():
-        assert len(set(mine.values())) == len(mine)
-    every = [word for mine in words.values() for word in mine.values()]
-    assert len(set(every)) == len(every)
-    data, truth = in_own_words(loaded(name))
-    for site in data.train:
-        assert {truth[site.name][word] for word in site.classes} == commons.copy().pop()
-
-
-def test_renaming():
-    data = load_set("wine")
-    assert [site.name for site in data.rename(["a", "b", "c"]).test] == ["a", "b", "c"]
-    with pytest.raises(InputError, match="2 names were given for the 3 sites"):
-        data.rename(["a", "b"])
-    with pytest.raises(InputError, match="no words were given for the sites site-1"):
-        data.relabel({})

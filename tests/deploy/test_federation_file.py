@@ -53,11 +53,20 @@ def test_no_policy_is_the_default(tmp_path):
         ('seed = "one"\n' + SITE, "Expected `int`"),
         ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
         ("[parameters]\nepsilom = 1\n" + SITE, r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'"),
+        ('[parameters]\nepsilon = "small"\n' + SITE, r"f\.toml: \[parameters\] epsilon='small' given"),
+        ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1(.0)? given; wanted a number above 0"),
         (
-            '[parameters]\nepsilon = "small"\n' + SITE,
-            r"\[parameters\] epsilon='small' given; wanted a number above 0",
+            'method = "fedavg"\n[parameters]\naggregation = {name = "trimmed", trimm = 0.1}\n' + SITE,
+            "aggregation: 'trimmed' has no setting 'trimm'; it has trim",
         ),
-        ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1"),
+        (
+            'method = "fedavg"\n[parameters]\naggregation = "mode"\n' + SITE,
+            "aggregation='mode' is unknown; there are: mean",
+        ),
+        (
+            'method = "fedavg"\n[parameters]\nlearner = "tree"\n' + SITE,
+            "learner='tree' is unknown; there are: logistic",
+        ),
         (
             "[policy]\nsmallest = 3\n" + SITE,
             r"\[policy\] has the unknown key 'smallest'; known are min_cohort",

@@ -22,8 +22,8 @@ from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
-from fedgeom.federation.site import Host
-from fedgeom.protocols.secure_sum import Ticket, about
+from fedgeom.federation.site import SiteRunner
+from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 
 RUN = bytes(range(32))
 
@@ -32,7 +32,7 @@ RUN = bytes(range(32))
 class Exchange:
     """One question and its answer, as they travelled, with what the site remembered before and after."""
 
-    host: Host
+    runner: SiteRunner
     request: bytes
     before: bytes | None
     reply: bytes
@@ -41,7 +41,7 @@ class Exchange:
     @property
     def question(self) -> type[Question]:
         """The question's type."""
-        return self.host.site.understands()[unpack(self.request).kind]
+        return self.runner.site.understands()[unpack(self.request).kind]
 
 
 def small_sites(n: int = 3) -> list[SiteData]:
@@ -63,18 +63,18 @@ def record(method: Method) -> list[Exchange]:
     """Hold a whole run and keep every message of it."""
     engine = EmbeddedEngine(method, sites_for(method))
     kept: list[Exchange] = []
-    honest = {name: host.answer for name, host in engine.hosts.items()}
+    honest = {name: runner.answer for name, runner in engine.runners.items()}
 
     def listen(name: str, request: bytes, memory: bytes | None) -> tuple[bytes, bytes]:
         reply, after = honest[name](request, memory)
-        kept.append(Exchange(engine.hosts[name], request, memory, reply, after))
+        kept.append(Exchange(engine.runners[name], request, memory, reply, after))
         return reply, after
 
-    for name, host in engine.hosts.items():
-        host.answer = functools.partial(listen, name)  # type: ignore[method-assign]
+    for name, runner in engine.runners.items():
+        runner.answer = functools.partial(listen, name)  # type: ignore[method-assign]
     method.conduct(Sites(engine, run=RUN, method=method.name, roster=engine.roster))
-    for host in engine.hosts.values():
-        del host.answer  # type: ignore[method-assign]
+    for runner in engine.runners.values():
+        del runner.answer  # type: ignore[method-assign]
     return kept
 
 
@@ -83,7 +83,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
     fedgeom.Moments(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
-    fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, least_cell=1, confidence="code"),
+    fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
     fedgeom.Shrunk(rounds=2, folds=2),
@@ -216,11 +216,12 @@ def restamp(data: bytes, kind: type[Question]) -> bytes:
     """Make a spoilt question's ticket out anew, as a lying coordinator would; what it cannot, stays."""
     try:
         frame = unpack(data)
-        question: Any = decode(frame.body, kind)
-        ticket = msgspec.structs.replace(question.ticket, about=about(question))
-    except (DecodeError, AttributeError):
+        question = decode(frame.body, kind)
+    except DecodeError:
         return data
-    assert isinstance(ticket, Ticket)
+    if not isinstance(question, SumQuestion):
+        return data
+    ticket = msgspec.structs.replace(question.ticket, question_hash=hash_question(question))
     body = encode(msgspec.structs.replace(question, ticket=ticket))
     return pack_body(frame.run, frame.method, frame.kind, body)
 

@@ -1,67 +1,15 @@
-"""The coordinator's view: questions out, answers in, losses named; hosts that refuse instead of failing."""
+"""The coordinator's view: questions out, answers in, losses named."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
 
-import msgspec
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fedgeom.data.sites import SiteData
-from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesError
+from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Answers, Event, Lost, Sites
-from fedgeom.federation.messages import Message, Question, Refusal, decode, encode, pack, pack_body, unpack
-from fedgeom.federation.method import Method
-from fedgeom.federation.policy import Policy
-from fedgeom.federation.site import Memory, Site, answers
-
-RUN, OTHER_RUN = bytes(32), bytes(31) + b"\x01"
-
-
-class Number(Message, frozen=True, kw_only=True):
-    kind: ClassVar[str] = "test.number"
-    reveals: ClassVar[str] = "a number"
-    value: int
-
-
-class Count(Question, frozen=True, kw_only=True):
-    kind: ClassVar[str] = "test.count"
-    answer: ClassVar[type[Message]] = Number
-    add: Annotated[int, msgspec.Meta(ge=0)] = 1
-
-
-class Counted(Memory, kw_only=True):
-    total: int = 0
-
-
-class CountingSite(Site[Counted]):
-    memory_type: ClassVar[type[Memory]] = Counted
-
-    @answers(Count)
-    def count(self, ask: Count) -> Number:
-        self.memory.total += ask.add
-        if ask.add == 13:
-            raise ProtocolError("thirteen is not counted")
-        if ask.add == 66:
-            raise InputError(f"the first row is {self.data.X[0].tolist()}")
-        return Number(value=self.memory.total)
-
-
-class Counting(Method):
-    name = "counting"
-    site = CountingSite
-
-
-def make(n: int = 3, **options: object) -> tuple[Sites, EmbeddedEngine]:
-    data = [SiteData(f"s{i}", np.full((2, 1), 12345.0 + i), np.zeros(2)) for i in range(n)]
-    engine = EmbeddedEngine(Counting(), data, **options)  # type: ignore[arg-type]
-    return Sites(engine, run=RUN, method="counting"), engine
+from fedgeom.federation.messages import encode, pack, pack_body
+from tests.federation.counting import OTHER_RUN, RUN, Count, Number, make
 
 
 def values(answers: Answers[Number]) -> dict[str, int]:
@@ -175,106 +123,29 @@ def test_a_bad_answer_is_a_missing_answer(reply: bytes) -> None:
     assert came.missing["s0"]
 
 
-def refusal(reply: bytes) -> str:
-    return decode(unpack(reply).body, Refusal).reason
+def test_a_site_whose_answer_cannot_be_used_is_lost_and_left_out() -> None:
+    sites, _ = make(2)
+    events: list[Event] = []
+    sites.ask(Count(), expect=Number)
+    sites.listeners.append(events.append)
+    sites.leave_out("s1", "not a number")
+    assert sites.lost == {"s1": "not a number"}
+    assert sites.left_out == {"s1"}
+    assert events == [Event(1, "test.count", "s1", "lost", "not a number")]
 
 
-def test_a_refusal_leaves_the_memory_as_it_was() -> None:
-    _, engine = make(1)
-    host = engine.hosts["s0"]
-    _, first = host.answer(pack(RUN, "counting", Count()), None)
-    reply, second = host.answer(pack(RUN, "counting", Count(add=13)), first)
-    assert refusal(reply) == "thirteen is not counted"
-    assert second == first
+def test_a_model_on_the_way_goes_to_all_who_keep_any() -> None:
+    sites, _ = make(1)
+    sites.keep("rounds/0001", b"nobody listens")
+    kept: list[tuple[str, bytes]] = []
+    sites.keepers += [lambda *one: kept.append(one), lambda *one: kept.append(one)]
+    sites.keep("rounds/0002", b"model")
+    assert kept == [("rounds/0002", b"model")] * 2
 
 
-def test_data_are_not_quoted_to_the_coordinator_and_the_site_leaves(caplog: pytest.LogCaptureFixture) -> None:
-    _, engine = make(1)
-    host = engine.hosts["s0"]
-    _, memory = host.answer(pack(RUN, "counting", Count()), None)
-    with caplog.at_level(logging.WARNING):
-        reply, memory = host.answer(pack(RUN, "counting", Count(add=66)), memory)
-    assert "12345" not in refusal(reply)
-    assert "12345" in caplog.text  # the steward reads it
-    reply, after = host.answer(pack(RUN, "counting", Count()), memory)
-    assert "has left this run" in refusal(reply)
-    assert after == memory
-    assert msgspec.msgpack.decode(memory, type=Counted).total == 0
-
-
-def test_memory_serves_one_run_only() -> None:
-    _, engine = make(1)
-    host = engine.hosts["s0"]
-    _, memory = host.answer(pack(RUN, "counting", Count()), None)
-    reply, kept = host.answer(pack(OTHER_RUN, "counting", Count()), memory)
-    assert "belongs to another run" in refusal(reply)
-    assert kept == memory
-
-
-def test_unreadable_memory_is_refused_in_words() -> None:
-    _, engine = make(1)
-    for memory in (b"\xc1", b"\x80\x80", msgspec.msgpack.encode({"total": "x"}), msgspec.msgpack.encode([1])):
-        reply, kept = engine.hosts["s0"].answer(pack(RUN, "counting", Count()), memory)
-        assert "'s0'" in refusal(reply)
-        assert kept == memory
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "reason"),
-    [
-        (pack(RUN, "another", Count()), "does not take part in method 'another'"),
-        (pack_body(RUN, "counting", "test.unknown", b"\x80"), "has no question 'test.unknown'"),
-        (pack_body(RUN, "counting", "test.number", encode(Number(value=1))), "has no question 'test.number'"),
-        (pack_body(RUN, "counting", "test.count", msgspec.msgpack.encode({"add": 1, "x": 2})), "unknown field"),
-        (pack_body(RUN, "counting", "test.count", msgspec.msgpack.encode({"add": -1})), "not a valid"),
-        (pack_body(RUN, "counting", "test.count", b""), "not a valid"),
-    ],
-)
-def test_questions_that_make_no_sense_are_refused_in_words(request_bytes: bytes, reason: str) -> None:
-    _, engine = make(1)
-    reply, kept = engine.hosts["s0"].answer(request_bytes, None)
-    assert reason in refusal(reply)
-    assert kept == b""
-
-
-def test_a_site_reads_no_more_than_its_policy_allows() -> None:
-    _, engine = make(1, policy=Policy(largest_message=100))
-    with pytest.raises(DecodeError, match="the limit is 100"):
-        engine.hosts["s0"].answer(pack(RUN, "counting", Count()) + bytes(100), None)
-
-
-def test_a_site_answers_only_the_methods_of_its_policy() -> None:
-    sites, _ = make(1, policy=Policy(methods=("hulls",)))
-    assert "does not take part" in sites.ask(Count(), expect=Number).missing["s0"]
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.binary(max_size=200), st.booleans())
-def test_a_host_answers_or_refuses_any_bytes(data: bytes, framed: bool) -> None:
-    _, engine = make(1)
-    request = pack_body(RUN, "counting", "test.count", data) if framed else data
-    try:
-        reply, _ = engine.hosts["s0"].answer(request, None)
-    except DecodeError:
-        assert not framed
-    else:
-        assert unpack(reply).kind in ("refusal", "test.number")
-
-
-def test_an_oversized_or_broken_question_is_a_loss_to_the_engine() -> None:
-    _, engine = make(1)
-    ((name, reply),) = engine.deliver({"s0": b"garbage"})
-    assert name == "s0"
-    assert isinstance(reply, Lost)
-
-
-def test_site_names_must_differ() -> None:
-    data = [SiteData("same", np.zeros((1, 1)), np.zeros(1))] * 2
-    with pytest.raises(InputError, match="more than once: same"):
-        EmbeddedEngine(Counting(), data)
-
-
-@pytest.mark.parametrize("change", [{"smallest_cohort": 1}, {"threshold": 0.5}, {"threshold": 1.01}])
-def test_policies_that_protect_nobody_are_refused(change: dict[str, float]) -> None:
-    with pytest.raises(InputError):
-        Policy(**change)  # type: ignore[arg-type]
+def test_every_step_is_timed() -> None:
+    sites, _ = make(2)
+    sites.ask(Count(), expect=Number)
+    sites.ask({}, expect=Number)
+    assert [kind for kind, _ in sites.seconds] == ["test.count"]
+    assert sites.seconds[0][1] > 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Entry, Ledger
+from tests.federation.test_frames import without_pandas
 
 
 def entry(step: int, site: str, size: int = 10, kind: str = "k", reveals: str = "nothing") -> Entry:
@@ -31,6 +32,27 @@ def test_bytes_are_counted_by_site_and_in_all() -> None:
 
 def test_the_summary_has_a_row_for_each_step_and_kind() -> None:
     assert some().summary() == [(1, "k", 2, 30, "nothing"), (2, "other", 1, 5, "a sum — Σ")]
+
+
+def test_the_frame_has_a_row_for_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_pandas(monkeypatch)
+    assert some().frame()[2] == {
+        "step": 2, "site": "a", "kind": "other", "bytes": 5, "received": 5, "reveals": "a sum — Σ"
+    }  # fmt: skip
+    assert [row["site"] for row in some().frame()] == ["b", "a", "a"]
+    assert Ledger().frame() == []
+
+
+def test_the_frame_of_pandas_adds_up() -> None:
+    pytest.importorskip("pandas")
+    frame = some().frame()
+    assert frame.columns.tolist() == ["step", "site", "kind", "bytes", "received", "reveals"]
+    assert frame.groupby("site")["bytes"].sum().to_dict() == {"a": 25, "b": 10}
+
+
+def test_a_notebook_shows_the_summary_and_no_html_of_others() -> None:
+    page = Ledger([entry(1, "a", 1234, "<b>", "x & y")])._repr_html_()
+    assert "<td>&lt;b&gt;</td><td>1</td><td>1,234</td><td>x &amp; y</td>" in page
 
 
 def test_listeners_hear_each_entry_once() -> None:

@@ -27,8 +27,19 @@ from fedgeom.federation.messages import (
     read_answer,
     unpack,
 )
-from fedgeom.protocols.cohort import Hello, Letters, PublicKeys, Share
-from fedgeom.protocols.secure_sum import Confirm, MaskedVector, Ticket, Unmask, UnmaskShares
+from fedgeom.protocols.handing_out import ModelTaken, TakeModel
+from fedgeom.protocols.joining.messages import Hello, Letters, PublicKeys, Share
+from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.secure_sum.messages import (
+    Confirm,
+    Confirmation,
+    MaskedVector,
+    SumQuestion,
+    Ticket,
+    Unmask,
+    UnmaskShares,
+    Witness,
+)
 
 RUN = bytes(range(32))
 
@@ -47,7 +58,11 @@ def samples() -> list[Message]:
     return [
         Carry(array=Array.of(np.arange(6.0).reshape(2, 3)), names=("a", "b")),
         Refusal(reason="no"),
-        Hello(rounds=2, terms={"a": 1, "b": None, "c": "x", "d": 0.5, "e": True}),
+        Hello(
+            rounds=2,
+            seed=5,
+            terms={"a": 1, "b": None, "c": "x", "d": 0.5, "e": True, "f": ("x", "y"), "g": {"name": "z", "h": 2}},
+        ),
         keys(),
         Share(cohort={"a": keys(), "b": keys()}),
         Letters(letters={"a": b"123"}, needed=2),
@@ -55,6 +70,15 @@ def samples() -> list[Message]:
         Confirm(round=0, alive=("a",), dropped=("b",)),
         Unmask(round=0, alive=("a",), dropped=("b",), signatures={"a": bytes(64)}),
         UnmaskShares(self_shares={"a": bytes(33)}, mask_shares={}),
+        SumQuestion(ticket=Ticket(round=1, modulus="7", members=("a", "b"), participants=("a",))),
+        Witness(round=0, question_hash=RUN, members=("a",), participants=("b",), alive=("b",), dropped=()),
+        Confirmation(signature=bytes(64)),
+        SealNames(participants=("a", "b"), letters={"b": b"123"}),
+        SealedNames(names=b"123"),
+        OpenNames(sealed={"a": b"123"}),
+        Vocabulary(names=("x", "y")),
+        TakeModel(model=b"123"),
+        ModelTaken(),
     ]
 
 

@@ -16,9 +16,21 @@ from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.transcript import Transcript
 from tests.federation.fuzzing import RUN, small_sites
-from tests.methods.hulls.test_method import STEPS, kill
+from tests.protocols.summing import killer
 
 Outcomes = dict[str, bytes | Lost]
+STEPS = [
+    ("join.hello", 1),
+    ("join.share", 1),
+    ("hulls.reach", 1),
+    ("sum.confirm", 1),
+    ("sum.unmask", 1),
+    ("hulls.encode", 1),
+    ("sum.confirm", 2),
+    ("sum.unmask", 2),
+    ("hulls.learn", 1),
+]
+"""The questions of a run of hulls, and which of their kind they are."""
 
 
 class Scripted:
@@ -110,12 +122,12 @@ def test_damage_is_named_with_its_place(tmp_path: Path) -> None:
         Transcript(Scripted(a=[]), path)
 
 
-def test_forgiving_goes_back_to_the_last_loss_and_keeps_the_others_answers(tmp_path: Path) -> None:
+def test_reopening_goes_back_to_the_last_loss_and_keeps_the_others_answers(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     t = Transcript(Scripted(a=[b"1", b"2", b"3"], b=[Lost("x"), b"2", b"3"], c=[b"1", Lost("y"), b"3"]), path)
     for what in (b"one", b"two", b"three"):
         ask(t, "a", "b", "c", what=what)
-    t.forgive()
+    t.reopen_last_step()
     engine = Scripted(a=[b"new"], b=[b"new"], c=[b"back", b"new"])
     t = Transcript(engine, path)
     assert ask(t, "a", "b", "c", what=b"one")["b"] == Lost("x")
@@ -128,7 +140,7 @@ def test_who_was_left_out_for_its_answer_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     t = Transcript(Scripted(a=[b"1"], b=[b"a bad key"], c=[b"1"]), path)
     ask(t, "a", "b", "c", what=b"one")
-    t.forgive({"b"})
+    t.reopen_last_step({"b"})
     engine = Scripted(a=[], b=[b"a good key"], c=[])
     assert ask(Transcript(engine, path), "a", "b", "c", what=b"one") == {"a": b"1", "b": b"a good key", "c": b"1"}
     assert engine.asked == [{"b": b"one"}]
@@ -139,19 +151,19 @@ def test_an_earlier_useless_answer_stays_when_others_were_lost_later(tmp_path: P
     t = Transcript(Scripted(a=[b"1", b"2"], b=[b"a bad key"], c=[b"1", Lost("x")]), path)
     ask(t, "a", "b", "c", what=b"one")
     ask(t, "a", "c", what=b"two")
-    t.forgive({"b", "c"})
+    t.reopen_last_step({"b", "c"})
     engine = Scripted(a=[], b=[], c=[b"back"])
     t = Transcript(engine, path)
     assert ask(t, "a", "b", "c", what=b"one")["b"] == b"a bad key"
     assert ask(t, "a", "c", what=b"two") == {"a": b"2", "c": b"back"}
 
 
-def test_with_nobody_lost_there_is_nothing_to_forgive(tmp_path: Path) -> None:
+def test_with_nobody_lost_there_is_nothing_to_reopen(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     t = Transcript(Scripted(a=[b"1"]), path)
     ask(t, "a")
     before = path.read_bytes()
-    t.forgive()
+    t.reopen_last_step()
     assert path.read_bytes() == before
 
 
@@ -164,7 +176,7 @@ def conduct(method: Method, engine: EmbeddedEngine, path: Path) -> bytes:
     try:
         return bytes(method.conduct(sites).to_bytes())
     except TooFewSitesError:
-        transcript.forgive()
+        transcript.reopen_last_step()
         raise
 
 
@@ -195,13 +207,14 @@ def three_and(n: int) -> list[SiteData]:
 
 
 @pytest.mark.parametrize("victim", range(3))
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_run_with_too_few_sites_is_finished_when_the_lost_one_is_back(
-    tmp_path: Path, step: str, victim: int
+    tmp_path: Path, step: tuple[str, int], victim: int
 ) -> None:
     """Three sites, whose policy asks for three: one is killed at each step and comes back later."""
     method, data = fedgeom.Hulls(epsilon=0.1), small_sites()
-    engine, path = EmbeddedEngine(method, data, interfere=kill(data[victim].name, step)), tmp_path / "t.bin"
+    engine = EmbeddedEngine(method, data, interfere=killer({data[victim].name: step}))
+    path = tmp_path / "t.bin"
     with contextlib.suppress(TooFewSitesError):
         conduct(method, engine, path)
     engine._interfere = None
@@ -211,9 +224,8 @@ def test_a_run_with_too_few_sites_is_finished_when_the_lost_one_is_back(
 def test_two_of_five_lost_at_the_same_step_come_back_and_the_run_goes_on(tmp_path: Path) -> None:
     method, data = fedgeom.Hulls(epsilon=0.1), three_and(2)
     for step in STEPS:
-        kills = [kill(site.name, step) for site in data[:2]]
-        engine = EmbeddedEngine(method, data, interfere=lambda n, r, ks=kills: ks[0](n, r) or ks[1](n, r))
-        path = tmp_path / f"{step}.bin"
+        engine = EmbeddedEngine(method, data, interfere=killer({site.name: step for site in data[:2]}))
+        path = tmp_path / f"{step[0]} {step[1]}.bin"
         with contextlib.suppress(TooFewSitesError):
             conduct(method, engine, path)
         engine._interfere = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -12,34 +14,46 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation.conversation import Lost, Sites
-from fedgeom.federation.messages import Message, Question, decode, unpack
+from fedgeom.federation.messages import Message, decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.site import answers
-from fedgeom.protocols.cohort import SecureMemory, join
-from fedgeom.protocols.secure_sum import MaskedVector, Ticket, Total, secure_sum
-from fedgeom.protocols.summing_site import SummingSite
+from fedgeom.federation.settings import Between
+from fedgeom.federation.site import Site, answers
+from fedgeom.protocols.cohort import Cohort, join
+from fedgeom.protocols.secure_sum.coordinator import Total
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+from tests.unlisted import unlisted
 
 M = TypeVar("M", bound=Message)
+Interfere = Callable[[str, bytes], str | None]
 
 
-class GiveColumn(Question, frozen=True, kw_only=True):
+class SumColumn(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "test.column"
-    answer: ClassVar[type[Message]] = MaskedVector
-    ticket: Ticket
     times: int = 1
 
 
 class ColumnSite(SummingSite[SecureMemory]):
-    @answers(GiveColumn)
-    def give(self, ask: GiveColumn) -> MaskedVector:
-        self.admit(ask.ticket)
-        return self.mask(ask.ticket, self.data.X[:, 0].astype(np.uint64) * np.uint64(ask.times))
+    @classmethod
+    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+        return (SumColumn,) * settings.rounds
+
+    @answers(SumColumn)
+    def column(self, ask: SumColumn) -> Contribution:
+        return self.contribute(ask, self.data.X[:, 0].astype(np.uint64) * np.uint64(ask.times))
 
 
+@unlisted
+@dataclass(frozen=True, kw_only=True)
 class ColumnSum(Method):
-    name = "column-sum"
-    site = ColumnSite
+    name: ClassVar[str] = "column-sum"
+    site: ClassVar[type[Site[Any]]] = ColumnSite
+
+    rounds: Annotated[int, Between(0, 100)] = 1
+    epsilon: float = 0.01
+    """Decides nothing: terms can differ in it."""
+    min_sites: int = 2
 
 
 def make_sites(n: int, length: int = 7, seed: int = 0, bound: int = 1000) -> list[SiteData]:
@@ -54,23 +68,44 @@ def start(
     data: list[SiteData],
     *,
     policy: Policy | None = None,
-    interfere: Callable[[str, bytes], str | None] | None = None,
+    interfere: Interfere | None = None,
+    method: Method | None = None,
 ) -> tuple[Sites, EmbeddedEngine]:
-    engine = EmbeddedEngine(ColumnSum(), data, policy=policy, interfere=interfere)
-    return Sites(engine, run=os.urandom(32), method=ColumnSum.name), engine
+    method = method or ColumnSum()
+    engine = EmbeddedEngine(method, data, policy=policy, interfere=interfere)
+    return Sites(engine, run=os.urandom(32), method=method.name), engine
+
+
+def joined(sites: Sites, rounds: int = 1, **settings: Any) -> Cohort:
+    return join(sites, ColumnSum(rounds=rounds, **settings))
 
 
 def column_sum(sites: Sites, *, modulus: int, length: int = 7, rounds: int = 1) -> list[Total]:
-    cohort = join(sites, rounds=rounds)
-    among: tuple[str, ...] = cohort.names
+    cohort = joined(sites, rounds)
     totals = []
-    for round in range(rounds):
-        total = secure_sum(
-            cohort, round, lambda ticket: GiveColumn(ticket=ticket), modulus=modulus, length=length, among=among
-        )
-        totals.append(total)
-        among = total.sites
+    for _ in range(rounds):
+        vector = cohort.sum_elements(SumColumn(), modulus=modulus, length=length)
+        totals.append(Total(vector, cohort.left))
     return totals
+
+
+def killer(plan: dict[str, tuple[str, int]], *, for_good: bool = True) -> Interfere:
+    """Lose each named site at the n-th question of a kind, and from then on (or for that question only)."""
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    dead: set[str] = set()
+
+    def interfere(name: str, request: bytes) -> str | None:
+        kind = unpack(request).kind
+        counts[name, kind] += 1
+        if name in dead:
+            return "still gone"
+        if name in plan and plan[name] == (kind, counts[name, kind]):
+            if for_good:
+                dead.add(name)
+            return f"killed at {kind}"
+        return None
+
+    return interfere
 
 
 class Recorder:
@@ -96,10 +131,7 @@ class Recorder:
 
 
 def record(
-    data: list[SiteData],
-    *,
-    policy: Policy | None = None,
-    interfere: Callable[[str, bytes], str | None] | None = None,
+    data: list[SiteData], *, policy: Policy | None = None, interfere: Interfere | None = None
 ) -> tuple[Sites, Recorder]:
     recorder = Recorder(EmbeddedEngine(ColumnSum(), data, policy=policy, interfere=interfere))
     return Sites(recorder, run=os.urandom(32), method=ColumnSum.name), recorder

@@ -1,3 +1,5 @@
+"""The shapes of a run as coordinates: hulls, outlines, regions."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -7,9 +9,7 @@ import pytest
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
-from fedgeom.report.disc import draw_disc
-from fedgeom.report.palette import colours
-from fedgeom.report.shapes import needs_disc, outline, regions, site_shapes
+from fedgeom.report.shapes import in_disc, needs_disc, outline, regions, site_shapes
 
 
 def test_hulls_are_given_back_to_their_sites(case):
@@ -42,31 +42,16 @@ def test_regions_agree_with_the_model(disc_case):
     assert disc_case.run.model.predict(centre[None])[0] == 0
 
 
-@pytest.mark.parametrize("kind", ["case", "disc_case"])
-def test_picture(kind, request, tmp_path):
-    run, data, truth = request.getfixturevalue(kind)
-    path = draw_disc(
-        run, data.train, tmp_path / "new" / "a.png", test_sites=data.test, truth=truth or None, dpi=60
-    )
-    assert path.read_bytes().startswith(b"\x89PNG")
-    again = draw_disc(run, data.train, tmp_path / "b.png", test_sites=data.test, truth=truth or None, dpi=60)
-    assert path.read_bytes() == again.read_bytes()
-
-
-def test_picture_without_tests_and_with_many_sites(disc_case, tmp_path):
-    import fedgeom
-
-    X, y = (np.concatenate([getattr(site, part) for site in disc_case.data.train]) for part in "Xy")
-    sites = fedgeom.split(X, y, n_sites=13)
-    run = fedgeom.run(fedgeom.Hulls(), sites, seed=0)
-    assert draw_disc(run, sites, tmp_path / "a.svg").stat().st_size > 0
+def test_rows_become_points_with_the_classes_that_the_site_learnt(case):
+    site, test = case.data.train[1], case.data.test[1]
+    points, groups = in_disc(case.run, site, test.relabel({"B": "B", "M": "never seen"}))
+    names = case.run.local["South"]["names"]
+    assert points.shape == (len(test), 2)
+    assert (np.linalg.norm(points, axis=1) < 1).all()
+    assert groups.tolist() == [names["B"] if label == "B" else -1 for label in test.y]
 
 
 def test_other_models_are_refused():
-    with pytest.raises(InputError, match="no hulls in a disc"):
-        needs_disc(SimpleNamespace(model=object(), artifacts={}))
-
-
-def test_colours_differ():
-    for n in (1, 2, 6, 7, 10, 19, 30):
-        assert len(set(colours(n))) == n
+    for model in (SimpleNamespace(in_disc=False), SimpleNamespace(in_disc=True)):
+        with pytest.raises(InputError, match="no hulls in a disc"):
+            needs_disc(SimpleNamespace(model=model, artifacts={}))

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedgeom import __version__
 from fedgeom.cli import coordinator, site
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods
@@ -16,6 +15,7 @@ from fedgeom.cli.run import run
 from fedgeom.cli.screen import complain
 from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
+from fedgeom.version import __version__
 
 __all__ = ["app"]
 

@@ -40,6 +40,7 @@ def methods() -> None:
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
+    from fedgeom.errors import InputError
     from fedgeom.federation.method import METHODS
     from fedgeom.methods.catalogue import method_class
 
@@ -47,10 +48,10 @@ def methods() -> None:
     for name in METHODS:
         try:
             cls = method_class(name)
-        except ImportError as error:
-            screen.print(f"[bold]{name}[/bold]  cannot be loaded: {escape(str(error))}")
+        except InputError as error:  # of another package; the others are there all the same
+            screen.print(f"[bold]{escape(name)}[/bold]  {escape(str(error))}")
             continue
-        screen.print(f"[bold]{name}[/bold]  {escape(_sentence(cls))}")
+        screen.print(f"[bold]{escape(name)}[/bold]  {escape(_sentence(cls))}")
         screen.print("  leaves the site:")
         for line in cls.leaves():
             screen.print(f"  - {escape(line)}")

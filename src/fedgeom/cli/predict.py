@@ -10,7 +10,10 @@ import typer
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")],
-    file: Annotated[Path, typer.Argument(help="The rows: .csv, .tsv, .npz, .parquet or .h5ad.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="The rows: .csv, .tsv, .npz, .parquet, .h5ad, or what an installed reader reads."),
+    ],
     site: Annotated[
         str | None,
         typer.Option(
@@ -62,13 +65,22 @@ def predict(
 def site_model(run: Path, site: str) -> Path:
     """Return where a site's own model is in the folder of a run: in its words, or its personal one."""
     from fedgeom.errors import InputError
-    from fedgeom.federation.record import file_name
 
-    file = run / "sites" / f"{file_name(site)}.safetensors"
-    if not file.is_file():
-        known = sorted(one.stem for one in (run / "sites").glob("*.safetensors")) if run.is_dir() else []
+    known = site_models(run)
+    if site not in known:
         raise InputError(
             f"{run} holds no model of a site {site!r}; it has those of {', '.join(known) or 'none'}. Give the folder "
             "of a run, and the name of one of its sites"
         )
-    return file
+    return known[site]
+
+
+def site_models(run: Path) -> dict[str, Path]:
+    """Return the sites' own models in the folder of a run, by the sites' names as they were given."""
+    import msgspec
+
+    found = {}
+    for file in sorted((run / "sites").glob("*.safetensors")):
+        about = file.with_suffix(".json")
+        found[msgspec.json.decode(about.read_bytes())["site"] if about.is_file() else file.stem] = file
+    return found

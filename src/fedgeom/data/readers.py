@@ -1,23 +1,65 @@
-"""Reading a site's file: CSV, TSV, NumPy archives, and with the ``bio`` extra Parquet and AnnData."""
+"""Reading a site's file by its ending: CSV, TSV, NumPy archives, Parquet, AnnData, and what other packages read.
+
+A reader turns a file into a `fedgeom.data.tables.Table`. One for another format is a function, made known in this
+process by `register_reader`, or to every process by an entry point of the group ``fedgeom.readers`` that is named like
+the ending, such as ``".fcs"``.
+"""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.archives import read_npz
+from fedgeom.data.bio import read_h5ad, read_parquet
 from fedgeom.data.sites import SiteData
-from fedgeom.data.tables import Columns, Floats, Table, as_labels, from_columns, listed
+from fedgeom.data.tables import Columns, Floats, Table, as_labels, listed
+from fedgeom.data.text_tables import read_csv, read_tsv
 from fedgeom.errors import InputError
+from fedgeom.registry import Registry
 
-__all__ = ["read_rows", "read_site", "same_columns"]
+__all__ = ["READERS", "Reader", "Table", "read_rows", "read_site", "register_reader", "same_columns"]
+
+
+class Reader(Protocol):
+    """Anything that reads files of one format."""
+
+    def __call__(self, file: Path, label: str | None, columns: Columns | None, /) -> Table:
+        """Return the file's table.
+
+        ``label`` names what holds the class of each row (None: the table has no labels); ``columns`` says which
+        features are wanted (None: all there are). What either may be is the format's matter; what cannot be read raises
+        `InputError` that names the file and says what is wanted.
+        """
+
+
+READERS = Registry("reader", "fedgeom.readers")
+"""All readers by the ending of the files they read, in lower case and with its dot."""
+
+
+def register_reader(ending: str, reader: Reader) -> Reader:
+    """Make a reader known in this process for files that end so, such as ``".fcs"``."""
+    if not ending.startswith(".") or len(ending) < 2 or ending != ending.lower() or ending.endswith(".gz"):
+        raise InputError(
+            f'ending={ending!r} given; wanted a dot and small letters, such as ".fcs" (without ".gz")'
+        )
+    READERS.add(ending, reader)
+    return reader
+
+
+for _ending, _reader in {
+    ".csv": read_csv,
+    ".tsv": read_tsv,
+    ".npz": read_npz,
+    ".parquet": read_parquet,
+    ".h5ad": read_h5ad,
+}.items():
+    register_reader(_ending, _reader)
 
 
 def read_site(
@@ -38,13 +80,15 @@ def read_site(
     - ``rows``: only these, as indices or a mask over the file's rows;
     - ``drop_unlabelled``: leave rows without a label out. Without it their label is ``""``; what to do with them is
       the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them.
+
+    Which files can be read is in `fedgeom.data.readers.READERS`, by their endings; packages may add to them.
     """
-    file = _existing(path)
-    table = _reader(file)(file, label, columns)
+    file, ending = _existing(path)
+    table = _table(file, ending, label, columns)
     labels = as_labels([]) if table.y is None else table.y
     if len(labels) != len(table.X):
         raise InputError(f"{file}: {len(table.X)} rows but {len(labels)} labels; wanted one label per row")
-    site = SiteData(name or _stem(file), table.X, labels, columns=table.columns)
+    site = SiteData(name or _stem(file, ending), table.X, labels, columns=table.columns)
     if rows is not None:
         try:
             site = site.take(np.atleast_1d(np.asarray(rows)))
@@ -61,8 +105,8 @@ def read_rows(
     path: str | Path, *, columns: Columns | None = None, label: str | None = None
 ) -> tuple[Floats, npt.NDArray[np.str_] | None]:
     """Read a file's rows for prediction; ``label``, if given, is left out of them and returned beside them."""
-    file = _existing(path)
-    table = _reader(file)(file, label, columns)
+    file, ending = _existing(path)
+    table = _table(file, ending, label, columns)
     if len(table.X) == 0:
         raise InputError(f"{file} has no rows")
     return table.X, table.y
@@ -94,101 +138,38 @@ def same_columns(sites: Sequence[SiteData]) -> list[SiteData]:
     return result
 
 
-def _existing(path: str | Path) -> Path:
+def _existing(path: str | Path) -> tuple[Path, str]:
+    """Return a file that is there, and the ending by which it is read."""
     file = Path(path)
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
-        raise InputError(f"{file} {what}; wanted a file: {', '.join(_READERS)}")
-    return file
+        raise InputError(f"{file} {what}; wanted a file that ends in {READERS}")
+    parts = Path(file.name.lower().removesuffix(".gz")).suffixes
+    endings = ["".join(parts[at:]) for at in range(len(parts))]  # the longest first: .ome.csv before .csv
+    known = next((ending for ending in endings if ending in READERS), None)
+    if known is None:
+        shown = parts[-1] if parts else "nothing"
+        raise InputError(f"{file} ends in {shown!r}; files that can be read end in {READERS}")
+    return file, known
 
 
-def _ending(file: Path) -> str:
-    name = file.name.lower().removesuffix(".gz")
-    return Path(name).suffix
+def _stem(file: Path, ending: str) -> str:
+    plain = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
+    return plain[: -len(ending)] or plain
 
 
-def _stem(file: Path) -> str:
-    return Path(file.name.removesuffix(".gz")).stem
-
-
-def _reader(file: Path) -> Callable[[Path, str | None, Columns | None], Table]:
-    ending = _ending(file)
-    if ending not in _READERS:
-        raise InputError(f"{file} ends in {ending or 'nothing'!r}; files that can be read: {', '.join(_READERS)}")
-    return _READERS[ending]
-
-
-def _read_csv(file: Path, label: str | None, columns: Columns | None) -> Table:
-    header, lines = _csv_lines(file)
-    where = {name: at for at, name in enumerate(header)}
-    if header[0].strip() == "" and len(header) > 1:
-        where.pop(header[0])  # the unnamed first column that tools write for row numbers
-    twice = [name for name, n in Counter(header).items() if n > 1]
-    if twice:
-        raise InputError(f"{file}: the header names {listed(twice)} more than once; rename the columns")
-    return from_columns(file, list(where), lambda name: [line[where[name]] for line in lines], label, columns)
-
-
-def _csv_lines(file: Path) -> tuple[list[str], list[list[str]]]:
-    raw = file.read_bytes()
-    try:
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8 text ({error}); save it as UTF-8") from error
-    top = text.partition("\n")[0]
-    mark = "\t" if _ending(file) == ".tsv" else ";" if ";" in top and "," not in top else ","
-    lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark) if line]
-    if not lines:
-        raise InputError(f"{file} is empty; wanted a header and rows")
-    header = [name.strip() for name in lines[0]]
-    for number, line in enumerate(lines[1:], start=2):
-        if len(line) != len(header):
-            raise InputError(f"{file}, row {number}: {len(line)} cells, but the header has {len(header)}")
-    if len(lines) == 1:
-        raise InputError(f"{file} has no rows, only a header: {listed(header)}")
-    return header, lines[1:]
-
-
-def _read_npz(file: Path, label: str | None, columns: Columns | None) -> Table:
-    key = "X" if columns is None else columns
-    if not isinstance(key, str):
-        raise InputError(f"{file}: columns={list(key)!r} given; for .npz wanted one key, such as 'X'")
-    try:
-        archive = np.load(file, allow_pickle=False)
-        keys = list(archive)
-        for wanted in (key, label):
-            if wanted is not None and wanted not in keys:
-                raise InputError(f"{file} has no key {wanted!r}; its keys are {listed(keys)}")
-        X, y = archive[key], None if label is None else archive[label]
-    except (OSError, ValueError, EOFError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{file} cannot be read as an .npz archive without pickles: {error}") from error
+def _table(file: Path, ending: str, label: str | None, columns: Columns | None) -> Table:
+    """Let the reader read, and see to it that what it returns is a table."""
+    found = READERS.find(ending)(file, label, columns)
+    if not isinstance(found, Table):
+        raise InputError(f"the reader of {ending!r} returned a {type(found).__name__}; wanted a Table")
+    X = np.asarray(found.X)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise InputError(
-            f"{file}: {key!r} has shape {X.shape} and type {X.dtype}; wanted a table of numbers (rows × columns)"
+            f"{file}: the reader of {ending!r} found X of shape {X.shape} and type {X.dtype}; wanted a table of "
+            "numbers (rows × columns)"
         )
-    if y is not None and y.ndim != 1:
-        raise InputError(f"{file}: {label!r} has shape {y.shape}; wanted one label per row")
-    return Table(X.astype(np.float64), None if y is None else as_labels(y))
-
-
-def _read_parquet(file: Path, label: str | None, columns: Columns | None) -> Table:
-    from fedgeom.data.bio import read_parquet
-
-    return read_parquet(file, label, columns)
-
-
-def _read_h5ad(file: Path, label: str | None, columns: Columns | None) -> Table:
-    from fedgeom.data.bio import read_h5ad
-
-    return read_h5ad(file, label, columns)
-
-
-_READERS: dict[str, Callable[[Path, str | None, Columns | None], Table]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_csv,
-    ".npz": _read_npz,
-    ".parquet": _read_parquet,
-    ".h5ad": _read_h5ad,
-}
+    y = None if found.y is None else np.asarray(found.y)
+    if y is not None and y.dtype.kind != "U":
+        y = as_labels(y)
+    return Table(X.astype(np.float64), y, tuple(map(str, found.columns)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -73,8 +74,33 @@ class SiteData:
         y = np.array([names[label] for label in self.y.tolist()])
         return replace(self, y=y)
 
+    def class_counts(self) -> dict[str, int]:
+        """Return how many rows each class has, by its label as text; rows without a label are left out."""
+        labels, counts = np.unique(self.y[self.has_label], return_counts=True)
+        return dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True))
+
     def __repr__(self) -> str:
-        return f"SiteData({self.name!r}, {self.X.shape[0]} rows × {self.X.shape[1]}, {len(self.classes)} classes)"
+        return f"SiteData({self.name!r}, {self._shape()}, {self._counts(6)})"
+
+    def _repr_html_(self) -> str:
+        return f"<b>{escape(self.name)}</b> {self._shape()}, {escape(self._counts(30))}"
+
+    def _shape(self) -> str:
+        return f"{len(self.X):,} rows × {self.X.shape[1]:,} columns"
+
+    def _counts(self, most: int) -> str:
+        counts = self.class_counts()
+        shown = [f"{_short(label)}: {n:,}" for label, n in list(counts.items())[:most]]
+        if len(counts) > most:
+            shown.append("…")
+        without = len(self) - sum(counts.values())
+        nameless = f"; {without:,} without a label" if without else ""
+        some = f" ({', '.join(shown)})" if shown else ""
+        return f"{len(counts)} class{'' if len(counts) == 1 else 'es'}{some}{nameless}"
+
+
+def _short(text: str, most: int = 24) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:

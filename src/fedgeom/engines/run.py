@@ -17,10 +17,10 @@ from fedgeom.federation.conversation import Event
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
-from fedgeom.federation.registry import Registry
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
 from fedgeom.federation.session import Session
+from fedgeom.registry import Registry
 from fedgeom.storage import to_json
 
 ENGINES = Registry("engine", "fedgeom.engines")
@@ -78,9 +78,13 @@ def run(
     finally:
         if store is not None:
             store.release()
-    results = carrier.results(number, models=log is not None)
-    if log is not None:
-        log.sites(results)
+    try:
+        results = carrier.results(number, models=log is not None)
+        if log is not None:
+            log.sites(results)
+    except BaseException as error:
+        session.break_off(error)
+        raise
     session.close()
     if store is not None:
         store.forget()

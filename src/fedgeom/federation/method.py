@@ -10,10 +10,10 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
-from fedgeom.federation.registry import Registry
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
+from fedgeom.registry import Registry
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""

@@ -100,7 +100,7 @@ def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:
 
     # One entry only: the library writes several in no particular order.
     note = {"fedgeom": msgspec.json.encode([FORMAT, method, facts], order="sorted").decode()}
-    ordered = {key: np.ascontiguousarray(tensors[key]) for key in sorted(tensors)}
+    ordered = {key: np.asarray(tensors[key], order="C") for key in sorted(tensors)}
     return bytes(save(ordered, metadata=note))
 
 

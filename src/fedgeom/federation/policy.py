@@ -55,7 +55,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """The threshold as an exact fraction."""
         try:
             exact = Fraction(self.threshold)
-        except (ValueError, ZeroDivisionError) as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise InputError(f'threshold={self.threshold!r} given; wanted a share such as "2/3" or 0.7') from error
         simple = exact.limit_denominator(12)
         return simple if simple > Fraction(1, 2) and abs(simple - exact) <= SNAP else exact

@@ -6,6 +6,7 @@ Everything is written as it happens, so that an interrupted run leaves a folder 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping
@@ -119,7 +120,7 @@ def read_status(folder: str | Path) -> Status:
     """Read how a run stands; where nothing was written yet, it was only submitted."""
     try:
         return msgspec.json.decode((Path(folder) / "status.json").read_bytes(), type=Status)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError):  # broken JSON, or broken UTF-8
         return Status()
 
 
@@ -135,7 +136,8 @@ class SiteResult:
 
 
 BULKY = "rows"
-"""The part of a site's result that is its own table again: in memory only, and inside the site's model file."""
+"""The part of a site's result that is its own table again, where it is one and not a number: in memory only, and inside
+the site's model file."""
 
 
 def write_site_result(folder: str | Path, result: SiteResult, *, private: bool = False) -> None:
@@ -143,10 +145,7 @@ def write_site_result(folder: str | Path, result: SiteResult, *, private: bool =
     inner = Path(folder) / "sites"
     inner.mkdir(parents=True, exist_ok=True)
     stem = file_name(result.site)
-    table = result.found.get(BULKY)  # of some methods it is only their number
-    shown = {
-        key: value for key, value in result.found.items() if key != BULKY or not isinstance(table, np.ndarray)
-    }
+    shown = {key: value for key, value in result.found.items() if key != BULKY or np.ndim(value) == 0}
     write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=private)
     if result.model:
         write_file(inner / f"{stem}.safetensors", result.model, private=private)
@@ -154,7 +153,9 @@ def write_site_result(folder: str | Path, result: SiteResult, *, private: bool =
 
 def file_name(site: str) -> str:
     """Return a site's name as a file can have it."""
-    return "".join(char if char.isalnum() or char in "-_." else "_" for char in site)
+    plain = "".join(char if char.isalnum() or char in "-_." else "_" for char in site)
+    # Two names that differ in other signs only must not share a file.
+    return plain if plain == site else f"{plain}-{hashlib.sha256(site.encode()).hexdigest()[:8]}"
 
 
 def read_folder(folder: str | Path) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def read_folder(folder: str | Path) -> dict[str, Any]:
     for line in (path / "metrics.jsonl").read_bytes().splitlines():
         try:
             row = msgspec.json.decode(line)
-        except msgspec.DecodeError:
+        except ValueError:
             break  # the line that was being written when the run was cut off
         metrics[row["metric"]] = row["value"]
     content["metrics"] = metrics

@@ -50,19 +50,22 @@ class Session:
         began = time.perf_counter()
         try:
             model = self.method.conduct(sites)
+            sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
+            self._write_down(model, sites)
         except BaseException as error:
             self.break_off(error)
             if isinstance(error, TooFewSitesError) and isinstance(carrier, Transcript):
                 # Whoever resumes the run does so because the lost sites are back.
                 carrier.reopen_last_step(sites.left_out)
             raise
-        sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
+        return model, sites
+
+    def _write_down(self, model: Any, sites: Sites) -> None:
         if self.record is not None:
             self.record.model(model.to_bytes())
             for name, value in sites.metrics.items():
                 self.record.metric(name, value)
             self.record.artifacts(sites.artifacts)
-        return model, sites
 
     def break_off(self, error: BaseException) -> None:
         """Write down that the run ended badly, and why."""

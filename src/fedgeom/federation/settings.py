@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get
 import numpy as np
 
 from fedgeom.errors import InputError
-from fedgeom.federation.registry import Registry
+from fedgeom.registry import Registry
 
 Terms = Mapping[str, Any]
 """The settings of a run as plain values: numbers, text, None, lists of text, tables of these."""
@@ -153,7 +153,7 @@ def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
     if kind is Any:
         return True, value
     if origin in (Union, types.UnionType):
-        options = [_fit(name, value, one) for one in inside if not (one is float and isinstance(value, str))]
+        options = (_fit(name, value, one) for one in inside if value is not None or not _is_choice(one))
         return next(((True, found) for fits, found in options if fits), (False, value))
     if hasattr(kind, "__metadata__"):  # Annotated
         fits, found = _fit(name, value, inside[0])
@@ -165,9 +165,13 @@ def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
             return False, value
         parts = [_fit(name, one, inside[0]) for one in value]
         return all(fits for fits, _ in parts), tuple(found for _, found in parts)
-    if isinstance(kind, type) and issubclass(kind, Choice):
+    if _is_choice(kind):
         return True, kind.read(value, name)
     return _fit_plain(value, kind)
+
+
+def _is_choice(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Choice)
 
 
 def _fit_plain(value: Any, kind: Any) -> tuple[bool, Any]:
@@ -193,7 +197,7 @@ def wanted(kind: Any) -> str:
         return "one of " + ", ".join(repr(one) for one in inside)
     if origin is tuple:
         return f"a list of {wanted(inside[0]).removeprefix('a ').removeprefix('an ')}s"
-    if isinstance(kind, type) and issubclass(kind, Choice):
+    if _is_choice(kind):
         return f"one of {kind.registry}"
     words = {float: "a number", int: "a whole number", bool: "True or False", str: "a text", type(None): "None"}
     return words.get(kind, str(getattr(kind, "__name__", kind)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
+import numpy as np
 
 from fedgeom.errors import FedgeomError, ProtocolError
 from fedgeom.federation import model as model_file
@@ -36,6 +37,11 @@ class TakeModel(Question, frozen=True, kw_only=True):
 
 M = TypeVar("M", bound=Model)
 
+UNUSABLE = (FedgeomError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""What reading or trying a model file may raise that says other things than it should."""
+ROWS_TRIED = 32
+"""Enough for every model; some take the scale of the columns from the rows they see."""
+
 
 def hand_out(cohort: Cohort, model: M) -> M:
     """Give every site that is left the joint model, and return it."""
@@ -58,19 +64,35 @@ class HandedModel(Part[HandedMemory], Generic[M]):
     @answers(TakeModel)
     def take(self, ask: TakeModel) -> ModelTaken:
         """Keep the model, if it is one of this method and fits the number of columns."""
-        self.read(ask.model)
-        self.memory.model = ask.model
+        self.keep(ask.model)
         return ModelTaken()
+
+    def keep(self, data: bytes) -> M:
+        """Keep a model file that came and return the model; raise `ProtocolError` when it does not fit the columns.
+
+        It is tried on rows of zeros, not on the site's.
+        """
+        model = self.read(data)
+        blank = np.zeros((ROWS_TRIED, self.site.data.X.shape[1]))
+        try:
+            arrays, _ = model.tensors()
+            usable = all(np.isfinite(array).all() for array in arrays.values())
+            with np.errstate(all="ignore"):
+                usable = usable and (not model.everywhere or len(model.predict(blank)) == ROWS_TRIED)
+        except UNUSABLE as error:
+            raise ProtocolError("the model that came does not fit this site's columns") from error
+        if not usable:
+            raise ProtocolError("the model that came has numbers that are not finite, or predicts nothing")
+        self.memory.model = data
+        return model
 
     def read(self, data: bytes) -> M:
         """Read a model file that came; raise `ProtocolError` when it is none of this method's."""
         method = self.site.method_type
         try:
-            name, arrays, facts = model_file.from_bytes(data)
-            if name != method.name:  # type: ignore[attr-defined]
-                raise ProtocolError(f"a model of {name!r} came")
+            _, arrays, facts = model_file.from_bytes(data)
             found: M = method.model_type.from_tensors(arrays, facts)  # type: ignore[attr-defined]
-        except (FedgeomError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+        except UNUSABLE as error:
             raise ProtocolError("the model that came cannot be used") from error
         return found
 

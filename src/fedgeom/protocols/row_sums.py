@@ -100,7 +100,8 @@ def _add(parts: Mapping[str, Vector], blocks: Blocks, height: int, columns: int,
 class RowSumsMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the row sum it took part in last."""
 
-    question_hash: bytes = b""
+    ticket: Ticket | None = None
+    """The ticket, without the mail."""
     own: Array | None = None
     """The site's own rows of what it added."""
     own_rows: tuple[int, int] = (0, 0)
@@ -124,14 +125,14 @@ class RowSums(Part[RowSumsMemory]):
         masks = self._masks(ticket, matrix.size)
         hidden = ticket.ring.add(ticket.ring.check(matrix.ravel()), masks).reshape(matrix.shape)
         memory = self.memory
-        memory.question_hash, memory.own_rows, memory.height = ticket.question_hash, own, len(matrix)
+        memory.ticket, memory.own_rows, memory.height = _without_mail(ticket), own, len(matrix)
         memory.own = Array.of(matrix[own[0] : own[1]])
         return MaskedVector(vector=Array.of(np.concatenate([hidden[: own[0]], hidden[own[1] :]]).ravel()))
 
     def unmask(self, ticket: Ticket, block: Vector) -> npt.NDArray[np.uint64]:
         """Take this site's masks off its block of the sum, and add its own part of it."""
         memory = self.memory
-        if memory.own is None or memory.question_hash != ticket.question_hash:
+        if memory.own is None or memory.ticket != _without_mail(ticket):
             raise ProtocolError("a result came of a sum that this site did not contribute to")
         part, (begin, end) = memory.own.numpy(), memory.own_rows
         if block.dtype != np.uint64 or block.shape != (part.size,):
@@ -147,3 +148,7 @@ class RowSums(Part[RowSumsMemory]):
         if not plus and not minus:
             raise ProtocolError("no peer is left to mask with")
         return add_masks(np.zeros(size, np.uint64), ticket.ring, plus=plus, minus=minus)
+
+
+def _without_mail(ticket: Ticket) -> Ticket:
+    return msgspec.structs.replace(ticket, letters={})

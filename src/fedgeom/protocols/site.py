@@ -112,6 +112,10 @@ class SummingSite(Site[Mem]):
         found: Any = super().answer(question)
         if not isinstance(found, Contribution):
             raise TypeError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
+        if question.row_sum != (found.own_rows is not None):
+            raise TypeError(
+                f"{question.kind!r}: own_rows are given where row_sum = True is stated, and only there"
+            )
         if found.own_rows is not None:
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         return self.sums.mask(question.ticket, found.vector.ravel())

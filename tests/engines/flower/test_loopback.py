@@ -16,6 +16,7 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 import fedgeom
+from fedgeom import registry
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.flower import patches
@@ -24,12 +25,11 @@ from fedgeom.engines.flower.engine import RECORD
 from fedgeom.engines.flower.loopback import FlowerLoopbackEngine, LoopbackGrid
 from fedgeom.engines.run import ENGINES
 from fedgeom.errors import InputError
-from fedgeom.federation import registry
 from fedgeom.federation.conversation import Event, Lost
 from fedgeom.federation.messages import pack
-from fedgeom.federation.registry import Registry
 from fedgeom.methods.catalogue import METHODS
 from fedgeom.protocols.joining.messages import Hello
+from fedgeom.registry import Registry
 from fedgeom.testing import check_method, example_sites
 from tests.deploy.making import small
 

@@ -33,6 +33,15 @@ def test_reaches_the_maximum_of_the_likelihood(seed: int) -> None:
     np.testing.assert_allclose(found, best.x, rtol=1e-4, atol=1e-5)
 
 
+def test_weights_are_copies_to_the_last_digits() -> None:
+    """The loss is flat to half its digits around the optimum: judged by it alone, steps creep and stop short."""
+    for seed in range(100):
+        s, y = noisy_scores(seed, n=30)
+        w = np.random.default_rng(seed).integers(0, 4, size=30)
+        copies = fit_sigmoid(np.repeat(s, w), np.repeat(y, w))
+        np.testing.assert_allclose(fit_sigmoid(s, y, weights=w), copies, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e3, 1e9])
 def test_the_unit_of_the_score_does_not_matter(scale: float) -> None:
     s, y = noisy_scores(0)

@@ -1,4 +1,4 @@
-"""The SVMs: optima, reference points, invariances, refusals, and scikit-learn's own estimator checks."""
+"""The SVMs: reference points, invariances, refusals, and scikit-learn's own estimator checks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic import margins
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0, exp_map, log_map, midpoint, mobius_add
-from fedgeom.geometry.hyperbolic.reference import closest_pairs, extreme_points, with_start_twice
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 
 Floats = NDArray[np.float64]
@@ -40,106 +38,6 @@ def three_classes(seed: int = 0, n: int = 40, d: int = 2) -> tuple[Floats, NDArr
     return X, np.repeat(["a", "b", "c"], n)
 
 
-# --- solvers ------------------------------------------------------------------------------------------------
-
-
-def objective(w: Floats, rows: Floats, signs: Floats, costs: Floats, power: int) -> float:
-    return float(w @ w / 2 + costs @ np.maximum(0, 1 - signs * (rows @ w)) ** power)
-
-
-@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 100.0])
-@pytest.mark.parametrize("d", [1, 2, 6])
-def test_squared_hinge_agrees_with_linearsvc(C: float, d: int) -> None:
-    rng = np.random.default_rng(d)
-    rows = rng.normal(size=(150, d))
-    signs = np.where(rows[:, 0] + 0.5 * rng.normal(size=150) > 0, 1.0, -1.0)
-    w, _ = margins.squared_hinge(rows, signs, np.full(150, C))
-    theirs = LinearSVC(C=C, fit_intercept=False, dual=False, tol=1e-12, max_iter=100_000).fit(rows, signs).coef_[0]
-    np.testing.assert_allclose(w, theirs, rtol=1e-5, atol=1e-7)
-
-
-def test_squared_hinge_reaches_the_optimum_where_liblinear_stops_early() -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(5000, 2))
-    signs = np.where(rows @ [1.0, 0.3] > 0, 1.0, -1.0)
-    costs = np.full(5000, 2e4)
-    w, _ = margins.squared_hinge(rows, signs, costs)
-    early = LinearSVC(C=2e4, fit_intercept=False, dual=False, max_iter=10_000).fit(rows, signs).coef_[0]
-    reached = objective(w, rows, signs, costs, 2)
-    assert reached <= objective(early, rows, signs, costs, 2)
-    rng = np.random.default_rng(1)
-    for _ in range(200):  # no point nearby is better
-        assert reached <= objective(w * (1 + 1e-4 * rng.normal(size=2)), rows, signs, costs, 2)
-
-
-def test_hinge_is_a_minimum() -> None:
-    rng = np.random.default_rng(2)
-    rows = rng.normal(size=(80, 2))
-    signs = np.where(rows[:, 0] + 0.7 * rng.normal(size=80) > 0, 1.0, -1.0)
-    costs = rng.random(80)
-    w, _ = margins.hinge(rows, signs, costs, random_state=0)
-    reached = objective(w, rows, signs, costs, 1)
-    for _ in range(200):
-        assert reached <= objective(w + 1e-2 * rng.normal(size=2), rows, signs, costs, 1) + 1e-6
-
-
-@pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-5])
-@pytest.mark.parametrize("d", [2, 4])
-def test_hard_margin_is_the_limit_of_the_soft_one(gap: float, d: int) -> None:
-    rng = np.random.default_rng(3)
-    normal = np.eye(d)[0]
-    rows = rng.normal(size=(400, d))
-    signs = np.where(rows @ normal > 0, 1.0, -1.0)
-    rows = rows + np.outer(signs, normal) * gap
-    w, _ = margins.hard_margin(rows, signs)
-    assert np.min(signs * (rows @ w)) == pytest.approx(1, abs=1e-9)
-    soft, _ = margins.squared_hinge(rows, signs, np.full(400, 1e9))
-    np.testing.assert_allclose(w / np.linalg.norm(w), soft / np.linalg.norm(soft), atol=1e-3)
-    assert np.linalg.norm(w) >= np.linalg.norm(soft) * (1 - 1e-9)
-
-
-def test_hard_margin_says_when_there_is_none() -> None:
-    rows = np.array([[1.0, 0.0], [0.5, 0.1], [-1.0, 0.0], [2.0, 0.0]])
-    with pytest.raises(InputError, match="cannot be separated"):
-        margins.hard_margin(rows, np.array([1.0, 1.0, -1.0, -1.0]))
-    with pytest.raises(InputError, match="coincide"):
-        margins.hard_margin(np.zeros((2, 2)), np.array([1.0, -1.0]))
-
-
-# --- reference points ---------------------------------------------------------------------------------------
-
-
-def test_closest_pairs_against_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    left, right = exp0(rng.normal(size=(30, 2))), exp0(rng.normal(size=(40, 2)))
-    every = sorted((float(distance(a, b)), i, j) for i, a in enumerate(left) for j, b in enumerate(right))
-    expected = [(i, j) for _, i, j in every[:7]]
-    assert closest_pairs(left, right, 7) == expected
-    monkeypatch.setattr("fedgeom.geometry.hyperbolic.reference.BLOCK", 100)  # several blocks give the same answer
-    assert closest_pairs(left, right, 7) == expected
-    assert len(closest_pairs(left[:2], right[:2], 10)) == 4
-
-
-def test_ties_are_listed_by_index() -> None:
-    square = np.array([[0.1, 0.1], [0.1, -0.1]])
-    assert closest_pairs(square, -square[::-1], 3) == [(0, 0), (1, 1), (0, 1)]
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 7])
-def test_extreme_points_do_not_depend_on_the_order(d: int) -> None:
-    rng = np.random.default_rng(d)
-    X = exp0(rng.normal(size=(60, d)))
-    hull = extreme_points(X)
-    np.testing.assert_array_equal(hull, extreme_points(X[rng.permutation(60)]))
-    assert len(hull) == {1: 2, 7: 60}.get(d, len(hull))
-
-
-def test_start_twice() -> None:
-    hull = exp0(np.array([[1.0, 0], [0, 2], [-1, 0], [0, -1]]))
-    np.testing.assert_array_equal(with_start_twice(hull)[4], hull[1])
-    assert len(with_start_twice(hull[:3])) == 3
-
-
 @pytest.mark.parametrize("c", [1.0, 0.25, 4.0])
 def test_reference_point_is_the_midpoint_of_the_closest_extreme_points(c: float) -> None:
     X, y, _ = sample(4, c=c)
@@ -156,9 +54,6 @@ def test_more_pairs_never_lower_the_training_accuracy() -> None:
         X, y, _ = sample(seed, gap=0.0)
         accuracy = [PoincareSVC(C=0.1, pairs=k).fit(X, y).score(X, y) for k in (1, 3, 6)]
         assert accuracy == sorted(accuracy)
-
-
-# --- the classifier -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [2, 3, 7])

@@ -1,4 +1,4 @@
-"""The plain twin: Definition 3, canonical groups, independence of order and labels, and the published row."""
+"""The plain conversation: independence of order and labels, names of groups, and the published row."""
 
 from __future__ import annotations
 
@@ -9,75 +9,18 @@ import pytest
 from numpy.typing import NDArray
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.grid import PolarGrid
-from fedgeom.geometry.hyperbolic.hull import convex_hull
-from fedgeom.geometry.hyperbolic.poincare import distance, exp0
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC
-from fedgeom.methods.hulls.plain import (
-    covering_radius,
-    fit_groups,
-    group_hulls,
-    local_hulls,
-    name_groups,
-    plain,
-    points_of_groups,
-)
+from fedgeom.methods.hulls.plain import name_groups, plain
 from papers.common import confidence, data_folder
 from papers.hulls import published
+from tests.methods.hulls.drawing import pairs
 
 Floats = NDArray[np.float64]
 
 
-def make_sites(L: int = 4, J: int = 3, n: int = 40, seed: int = 0) -> list[tuple[Floats, NDArray[Any]]]:
-    rng = np.random.default_rng(seed)
-    sites = []
-    for _ in range(L):
-        y = np.repeat(np.arange(J), n)
-        angle = 2 * np.pi * y / J
-        X = exp0(np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.25 * rng.normal(size=(len(y), 2)))
-        sites.append((X, y))
-    return sites
-
-
-def test_local_hulls_are_definition_3() -> None:
-    X, y = make_sites(1)[0]
-    grid = PolarGrid(0.1, 0.99)
-    hulls = local_hulls(X, y, grid, trim=0.0)
-    assert list(hulls) == [0, 1, 2]
-    for label, bins in hulls.items():
-        points = X[y == label]
-        corners = points[convex_hull(points)]
-        quantized = np.unique(grid.bin(corners))
-        assert set(bins) <= set(quantized)
-        np.testing.assert_array_equal(bins, np.unique(bins))
-        centers = grid.center(bins)
-        assert len(convex_hull(centers)) == len(bins)  # nonredundant
-        together = grid.center(quantized)
-        again = {grid.bin(together[i : i + 1])[0] for i in convex_hull(together)}
-        assert again == set(bins)  # and contains everything
-        assert distance(corners[:, None], centers[None]).min(axis=0).max() <= 0.1
-
-
-def test_tiny_classes() -> None:
-    grid = PolarGrid(0.1, 0.9)
-    X = np.array([[0.1, 0.2], [0.3, 0.4], [0.3, 0.4], [0.5, 0.1], [0.1, 0.5]])
-    hulls = local_hulls(X, np.array(["a", "b", "b", "c", "c"]), grid)
-    assert {label: len(bins) for label, bins in hulls.items()} == {"a": 1, "b": 1, "c": 2}
-
-
-def test_trimming_leaves_out_outliers() -> None:
-    rng = np.random.default_rng(0)
-    X = np.vstack([exp0(0.1 * rng.normal(size=(200, 2))), [[0.8, 0.0]]])
-    grid = PolarGrid(0.05, 0.9)
-    outlier = int(grid.bin([[0.8, 0.0]])[0])
-    y = np.zeros(201, dtype=int)
-    assert outlier in local_hulls(X, y, grid, trim=0.0)[0]
-    assert outlier not in local_hulls(X, y, grid, trim=0.05)[0]
-
-
 @pytest.mark.parametrize("how", ["constrained", "spectral", "published"])
 def test_learns_and_names(how: Any) -> None:
-    sites = make_sites()
+    sites = pairs()
     X, y = np.vstack([X for X, _ in sites]), np.concatenate([y for _, y in sites])
     model = plain(sites, how=how)
     assert np.mean(model.predict(X) == y) > 0.95
@@ -86,14 +29,14 @@ def test_learns_and_names(how: Any) -> None:
 
 
 def test_two_classes() -> None:
-    sites = make_sites(J=2)
+    sites = pairs(J=2)
     for how in ("constrained", "published"):
         model = plain(sites, how=how)  # type: ignore[arg-type]
         assert np.mean([np.mean(model.predict(X) == y) for X, y in sites]) > 0.95
 
 
 def test_the_order_of_sites_and_rows_does_not_matter() -> None:
-    sites = make_sites()
+    sites = pairs()
     one = plain(sites, epsilon=0.05)
     rng = np.random.default_rng(1)
     for _ in range(3):
@@ -108,24 +51,9 @@ def test_the_order_of_sites_and_rows_does_not_matter() -> None:
 
 def test_labels_do_not_matter_to_the_classifier() -> None:
     """Label switching: every site may use names of its own."""
-    sites = make_sites()
+    sites = pairs()
     switched = [(X, (y + i) % 3) for i, (X, y) in enumerate(sites)]
     np.testing.assert_array_equal(plain(sites).classifier.coef_, plain(switched).classifier.coef_)
-
-
-def test_groups_are_numbered_by_their_smallest_bins() -> None:
-    sites = make_sites()
-    grid = PolarGrid(0.05, covering_radius([X for X, _ in sites]))
-    local = [local_hulls(X, y, grid) for X, y in sites]
-    hulls = [bins for site in local for bins in site.values()]
-    owners = np.repeat(np.arange(4), 3)
-    members = group_hulls(hulls, owners, 3, grid=grid, how="constrained")
-    smallest = [min(int(b.min()) for b, m in zip(hulls, members, strict=True) if m == g) for g in range(3)]
-    assert smallest == sorted(smallest)
-    groups = points_of_groups(hulls, members, grid)
-    assert all(len(np.unique(points, axis=0)) == len(points) for points in groups)
-    fitted = fit_groups(groups, EuclideanSVC())
-    np.testing.assert_array_equal(fitted.classes_, [0, 1, 2])
 
 
 def test_group_names_are_distinct_and_agree_with_most_hulls() -> None:
@@ -135,14 +63,8 @@ def test_group_names_are_distinct_and_agree_with_most_hulls() -> None:
     assert name_groups(np.array([0, 1, 2]), ["a", "b", "b"])[0] == "a"
 
 
-def test_radius_stays_inside_the_ball() -> None:
-    assert covering_radius([np.array([[0.5, 0.0]])]) == pytest.approx(0.5001)
-    assert 0.99999 < covering_radius([np.array([[0.99999, 0.0]])]) < 1
-    assert covering_radius([np.array([[1.5, 0.0]])], c=0.25) == pytest.approx(1.5001)
-
-
 def test_other_curvatures() -> None:
-    sites = [(3 * X, y) for X, y in make_sites()]
+    sites = [(3 * X, y) for X, y in pairs()]
     model = plain(sites, c=1 / 9)
     assert np.mean([np.mean(model.predict(X) == y) for X, y in sites]) > 0.95
 

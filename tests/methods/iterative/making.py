@@ -6,9 +6,9 @@ import numpy as np
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.methods.iterative import Learner, register
+from fedgeom.methods.iterative import Learner, Tree, register
 
-ROWS = {
+ALGORITHMS = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
     "scaffold": "Scaffold",
@@ -21,11 +21,11 @@ ROWS = {
     "local": "LocalOnly",
     "interpolated": "Interpolated",
 }
-"""All rows, by the name that a federation file uses."""
+"""All algorithms, by the name that a federation file uses."""
 
 
-def row_class(name: str):
-    return getattr(fedgeom.methods.iterative, ROWS[name])
+def algorithm_class(name: str):
+    return getattr(fedgeom, ALGORITHMS[name])
 
 
 class Bowl(Learner):
@@ -34,13 +34,13 @@ class Bowl(Learner):
     name = "bowl"
 
     def start(self, columns, classes, rng):
-        return {"w": np.zeros(1)}
+        return Tree(w=np.zeros(1))
 
     def loss(self, parameters, X, y):
         return float(np.mean(0.5 * X[:, 1] * (parameters["w"][0] - X[:, 0]) ** 2))
 
     def gradient(self, parameters, X, y):
-        return {"w": np.array([np.mean(X[:, 1] * (parameters["w"][0] - X[:, 0]))])}
+        return Tree(w=np.array([np.mean(X[:, 1] * (parameters["w"][0] - X[:, 0]))]))
 
     def predict_proba(self, parameters, X):
         return np.full((len(X), 2), 0.5)
@@ -74,7 +74,12 @@ def unlike(n_sites: int = 4, rows: int = 12, columns: int = 2, classes: int = 2,
 
 def whole(model) -> np.ndarray:
     """All parameters of a model as one vector."""
-    return np.concatenate([model.parameters[name].ravel() for name in sorted(model.parameters)])
+    return model.parameters.flat()
+
+
+def own(found, site: str) -> np.ndarray:
+    """All parameters of a site's own model, from a run or a plain twin."""
+    return whole(found.model.for_site(found.local[site]))
 
 
 def losing(times: dict[str, set[int]], kind: bytes = b"train."):

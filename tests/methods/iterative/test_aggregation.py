@@ -8,17 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fedgeom import FedAvg
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.aggregation import (
-    NAMES,
-    aggregate,
-    geometric_median,
-    krum,
-    mean,
-    median,
-    trimmed_mean,
-)
+from fedgeom.methods.iterative import Aggregation, GeometricMedian, Krum, Mean, Median, TrimmedMean
+from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
+NAMES = ("mean", "median", "trimmed", "krum", "geometric")
 numbers = st.integers(-1000, 1000).map(lambda value: value / 8)
 tables = st.tuples(st.integers(3, 9), st.integers(1, 4)).flatmap(
     lambda shape: arrays(float, shape, elements=numbers)
@@ -27,22 +22,22 @@ tables = st.tuples(st.integers(3, 9), st.integers(1, 4)).flatmap(
 
 def one(name, vectors, weights=None):
     weights = np.ones(len(vectors)) if weights is None else weights
-    return aggregate(name, np.asarray(vectors, float), np.asarray(weights, float), trim=0.2, bad=None)
+    return Aggregation.read(name, "aggregation")(np.asarray(vectors, float), np.asarray(weights, float))
 
 
 def test_mean_by_hand():
-    assert mean(np.array([[1.0, 0.0], [4.0, 6.0]]), np.array([2.0, 1.0])) == pytest.approx([2.0, 2.0])
+    assert Mean()(np.array([[1.0, 0.0], [4.0, 6.0]]), np.array([2.0, 1.0])) == pytest.approx([2.0, 2.0])
 
 
 def test_median_by_hand():
-    assert median(np.array([[1.0], [9.0], [2.0], [4.0]]), np.ones(4)) == pytest.approx([3.0])
+    assert Median()(np.array([[1.0], [9.0], [2.0], [4.0]]), np.ones(4)) == pytest.approx([3.0])
 
 
 def test_trimmed_mean_by_hand():
     values = np.array([[5.0], [1.0], [2.0], [1000.0], [-1000.0]])
-    assert trimmed_mean(values, np.ones(5), trim=0.2) == pytest.approx([8 / 3])
-    assert trimmed_mean(values, np.ones(5), trim=0.0) == pytest.approx([8 / 5])
-    assert trimmed_mean(values, np.ones(5), trim=0.5) == pytest.approx([2.0])  # all but the middle
+    assert TrimmedMean(0.2)(values, np.ones(5)) == pytest.approx([8 / 3])
+    assert TrimmedMean(0.0)(values, np.ones(5)) == pytest.approx([8 / 5])
+    assert TrimmedMean(0.5)(values, np.ones(5)) == pytest.approx([2.0])  # all but the middle
 
 
 def test_krum_by_its_definition():
@@ -54,31 +49,31 @@ def test_krum_by_its_definition():
         for i in range(n):
             gaps = sorted(float(((vectors[i] - vectors[j]) ** 2).sum()) for j in range(n) if j != i)
             scores.append(sum(gaps[: n - bad - 2]))
-        assert krum(vectors, np.ones(n), bad=bad) == pytest.approx(vectors[int(np.argmin(scores))])
+        assert Krum(bad)(vectors, np.ones(n)) == pytest.approx(vectors[int(np.argmin(scores))])
 
 
 def test_geometric_median_by_hand():
     # A triangle's point of least distances sees all sides under 120°: for an equilateral one, the centre.
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
-    assert geometric_median(corners, np.ones(3)) == pytest.approx(corners.mean(axis=0), abs=1e-8)
+    assert GeometricMedian()(corners, np.ones(3)) == pytest.approx(corners.mean(axis=0), abs=1e-8)
     # With an angle of more than 120° it is that corner itself.
     flat = np.array([[0.0, 0.0], [1.0, 0.05], [-1.0, 0.05]])
-    assert geometric_median(flat, np.ones(3)) == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert GeometricMedian()(flat, np.ones(3)) == pytest.approx([0.0, 0.0], abs=1e-6)
     # On a line it is the weighted median.
     line = np.array([[0.0], [1.0], [10.0]])
-    assert geometric_median(line, np.array([1.0, 1.0, 5.0])) == pytest.approx([10.0], abs=1e-6)
+    assert GeometricMedian()(line, np.array([1.0, 1.0, 5.0])) == pytest.approx([10.0], abs=1e-6)
 
 
 def test_geometric_median_goes_on_from_one_of_the_vectors():
     # Here the mean, where the steps begin, is one of the vectors, but not the median.
     values = np.array([[0.0], [3.0], [-1.0], [-1.0], [-1.0]])
-    assert geometric_median(values, np.ones(5)) == pytest.approx([-1.0], abs=1e-6)
+    assert GeometricMedian()(values, np.ones(5)) == pytest.approx([-1.0], abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
 def test_geometric_median_is_no_worse_than_any_vector_or_the_mean(vectors):
-    found = geometric_median(vectors, np.ones(len(vectors)))
+    found = GeometricMedian()(vectors, np.ones(len(vectors)))
 
     def total(at):
         return np.linalg.norm(vectors - at, axis=1).sum()
@@ -153,9 +148,73 @@ def test_weights_count_in_mean_and_geometric_median_only():
 def test_krum_with_hardly_any_sites():
     assert one("krum", [[3.0]]) == pytest.approx([3.0])
     assert one("krum", [[3.0], [4.0]])[0] in (3.0, 4.0)
-    assert krum(np.array([[0.0], [1.0], [5.0]]), np.ones(3), bad=2)[0] in (0.0, 1.0)
+    assert Krum(2)(np.array([[0.0], [1.0], [5.0]]), np.ones(3))[0] in (0.0, 1.0)
 
 
-def test_unknown_name():
-    with pytest.raises(InputError, match="aggregation='mode' is unknown; there are: mean, median"):
-        one("mode", [[1.0]])
+# By name, as a table, and on the wire.
+
+
+def test_all_are_known_by_name():
+    assert set(NAMES) <= set(Aggregation.registry)
+    assert [Aggregation.registry[name].name for name in NAMES] == list(NAMES)
+    assert [name for name in NAMES if Aggregation.registry[name].sums_only] == ["mean"]
+
+
+@pytest.mark.parametrize(
+    ("given", "same", "plain"),
+    [
+        (TrimmedMean(0.3), {"name": "trimmed", "trim": 0.3}, {"name": "trimmed", "trim": 0.3}),
+        ("trimmed", TrimmedMean(), {"name": "trimmed", "trim": 0.2}),
+        ("median", Median(), "median"),
+        (Krum(2), {"name": "krum", "n_byzantine": 2}, {"name": "krum", "n_byzantine": 2}),
+        ("krum", {"name": "krum", "n_byzantine": None}, {"name": "krum", "n_byzantine": None}),
+        ("geometric", GeometricMedian(), {"name": "geometric", "steps": 200, "tolerance": 1e-10}),
+        ("mean", Mean(), "mean"),
+    ],
+)
+def test_an_object_a_name_and_a_table_are_the_same(given, same, plain):
+    one, other = FedAvg(aggregation=given), FedAvg(aggregation=same)
+    assert one == other
+    assert isinstance(one.aggregation, Aggregation)
+    assert one.terms()["aggregation"] == other.terms()["aggregation"] == plain
+    assert FedAvg.from_terms(one.terms()) == one
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("mode", "aggregation='mode' is unknown; there are: mean, median, trimmed, krum, geometric"),
+        ({"name": "mode"}, "aggregation='mode' is unknown; there are: mean, median"),
+        (
+            {"trim": 0.3},
+            r"aggregation=\{'trim': 0.3\} given; wanted a name \(mean, median, .*\) or a table",
+        ),
+        (7, r"aggregation=7 given; wanted a name \(mean, median, trimmed, krum, geometric"),
+        (None, "aggregation=None given; wanted a name"),
+        ({"name": "median", "trim": 0.3}, "aggregation: 'median' has no setting 'trim'; it has none"),
+        ({"name": "krum", "bad": 1}, "aggregation: 'krum' has no setting 'bad'; it has n_byzantine"),
+        ({"name": "trimmed", "trim": 0.6}, "trim=0.6 given; wanted a number from 0 to 0.5"),
+        ({"name": "trimmed", "trim": "0.1"}, "trim='0.1' given; wanted a number"),
+        ({"name": "krum", "n_byzantine": -1}, "n_byzantine=-1 given; wanted a whole number of at least 0 or None"),
+        ({"name": "geometric", "steps": 0}, "steps=0 given; wanted a whole number of at least 1"),
+    ],
+)
+def test_refusals(given, message):
+    with pytest.raises(InputError, match=message):
+        FedAvg(aggregation=given)
+
+
+def test_objects_check_themselves():
+    with pytest.raises(InputError, match=r"trim=0\.6 given; wanted a number from 0 to 0.5"):
+        TrimmedMean(0.6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables, st.integers(1, 50))
+def test_the_mean_is_that_of_a_secure_sum(vectors, rows):
+    """Bit for bit: each site's part is rounded before it is added."""
+    weights = rows + np.arange(len(vectors)) / 3
+    options = {"fraction_bits": 28, "sites": len(vectors)}
+    total = sum(to_fixed(w * np.append(v, 1.0), **options) for v, w in zip(vectors, weights, strict=True))
+    expected = from_fixed(total, fraction_bits=28)
+    assert (Mean()(vectors, weights) == expected[:-1] / expected[-1]).all()

@@ -1,23 +1,27 @@
-"""The rows on the command line: listed, run from a federation file, resumed, added by other packages."""
+"""The algorithms on the command line: listed, run from a federation file, resumed, added by other packages."""
 
 from __future__ import annotations
 
 import csv
-import importlib
 import json
+import re
 import sys
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import fedgeom
-import fedgeom.methods
+from fedgeom import FedAvg
 from fedgeom.cli import app
 from fedgeom.errors import InputError
+from fedgeom.federation.method import METHODS
+from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.methods.iterative import Learner
-from fedgeom.methods.iterative.learners import learner_named
-from tests.methods.iterative.making import ROWS, unlike
+from fedgeom.methods.iterative.learners import LEARNERS, learner_named
+from tests.methods.iterative.making import ALGORITHMS, unlike
 
 runner = CliRunner()
 
@@ -92,27 +96,43 @@ def test_resume(federation, monkeypatch):
     )
 
 
-def test_methods_lists_the_rows_and_what_leaves():
+def test_methods_lists_the_algorithms_and_what_leaves():
     output = call("methods")
-    for name in ROWS:
+    for name in ALGORITHMS:
         assert f"\n{name}  " in output
-    part = output.split("\nfedavg  ")[1].split("\nfedprox  ")[0]
-    assert "the weighted sum of trained parameters" in part.replace("\n", " ")
-    assert "secure=False" in part
-    part = output.split("\nlocal  ")[1].split("\ninterpolated  ")[0]
-    assert "trained parameters" not in part
-    assert "mean and variance of each column" in part
+    headings = re.compile("\n(?=" + "|".join(f"{name}  " for name in METHODS) + ")")
+    said = {part.split()[0]: " ".join(part.split()) for part in headings.split(output)}
+    assert "the weighted sum of trained parameters" in said["fedavg"]
+    assert "secure=False" in said["fedavg"]
+    assert "trained parameters" not in said["local"]
+    assert "mean and variance of each column" in said["local"]
+
+
+def test_choices_in_a_federation_file(federation):
+    """A choice with settings of its own is a table there."""
+    choices = (
+        'rounds = 2\nepochs = 1\nschedule = "cosine"\n'
+        'aggregation = {name = "trimmed", trim = 0.3}\npersonal = {name = "interpolated", mix = 0.5}\n'
+    )
+    call("run", plan(federation, "fedavg", choices), "--out", federation / "runs" / "x")
+    config = json.loads((federation / "runs" / "x-1" / "config.json").read_text())
+    assert config["parameters"]["aggregation"] == {"name": "trimmed", "trim": 0.3}
+    assert config["parameters"]["personal"] == {"name": "interpolated", "mix": 0.5}
+    assert config["parameters"]["schedule"] == "cosine"
+    wrong = plan(federation, "fedavg", 'aggregation = {name = "trimmed", bad = 1}\n')
+    output = call("run", wrong, "--out", federation / "runs" / "y", code=2)
+    assert "'trimmed' has no setting 'bad'; it has trim" in " ".join(output.split())
 
 
 PLUGIN = """
-from fedgeom.methods.iterative import FedAvg, Learner
+from fedgeom import FedAvg
 from tests.methods.iterative.making import Bowl
 
 
 class Halved(FedAvg):
     name = "halved"
 
-    def combine(self, state, mean, share):
+    def combine(self, state, mean, round):
         return {"model": (state["model"] + mean["model"]) / 2}
 
 
@@ -126,56 +146,59 @@ deep, wrong = Deep(), 7
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
-    """An installed package that offers a row and a learner."""
-    (tmp_path / "strange_rows.py").write_text(PLUGIN)
-    info = tmp_path / "strange_rows-1.0.dist-info"
+    """An installed package that offers an algorithm and a learner."""
+    (tmp_path / "strange.py").write_text(PLUGIN)
+    info = tmp_path / "strange-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-rows\nVersion: 1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[fedgeom.methods]\nhalved = strange_rows:Halved\nother = strange_rows:Halved\n"
-        "fedavg = strange_rows:Halved\n[fedgeom.learners]\ndeep-bowl = strange_rows:deep\nwrong = strange_rows:wrong\n"
+        "[fedgeom.methods]\nhalved = strange:Halved\nother = strange:Halved\nodd = strange:wrong\n"
+        "fedavg = strange:Halved\n[fedgeom.learners]\ndeep-bowl = strange:deep\nwrong = strange:wrong\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    before = dict(fedgeom.methods.METHODS)
-    importlib.reload(fedgeom.methods)
-    yield fedgeom.methods
-    sys.modules.pop("strange_rows", None)
-    fedgeom.methods.METHODS.clear()
-    fedgeom.methods.METHODS.update(before)
+    for registry in (METHODS, LEARNERS):
+        monkeypatch.setattr(registry, "_known", dict(registry._known))
+    yield
+    sys.modules.pop("strange", None)
 
 
-def test_packages_add_methods_and_learners(plugin, tmp_path):
-    from fedgeom.methods.iterative import FedAvg
-
-    assert plugin.METHODS["halved"] == ("strange_rows", "Halved", "", "")
-    assert plugin.method_class("fedavg") is FedAvg  # what comes with fedgeom cannot be replaced
-    row = plugin.method_class("halved")(rounds=1, epochs=1)
-    run = fedgeom.run(row, unlike())
+@pytest.mark.usefixtures("plugin")
+def test_packages_add_methods_and_learners(tmp_path):
+    assert {"halved", "other", "fedavg"} <= set(METHODS)
+    assert "strange" not in sys.modules  # what is offered is loaded when it is used
+    assert method_class("fedavg") is FedAvg  # what comes with fedgeom cannot be replaced
+    run = fedgeom.run(method_class("halved")(rounds=1, epochs=1), unlike())
     run.model.save(tmp_path / "m.safetensors")
-    assert plugin.load_model(tmp_path / "m.safetensors").to_bytes() == run.model.to_bytes()
-    with pytest.raises(InputError, match="calls itself 'halved', but was installed as the method 'other'"):
-        plugin.method_class("other")
+    assert load_model(tmp_path / "m.safetensors").to_bytes() == run.model.to_bytes()
+    with pytest.raises(InputError, match="strange:Halved calls itself 'halved', but was installed as the method"):
+        method_class("other")
+    with pytest.raises(InputError, match=r"the method 'odd' is a int; wanted a subclass of fedgeom\.Method"):
+        method_class("odd")
     learner = learner_named("deep-bowl")
     assert isinstance(learner, Learner)
     assert learner_named("deep-bowl") is learner
-    with pytest.raises(InputError, match=r"the entry point 'wrong' of fedgeom.learners gives 7; wanted a Learner"):
+    with pytest.raises(InputError, match="the learner 'wrong' is a int; wanted an instance of Learner"):
         learner_named("wrong")
-    with pytest.raises(InputError, match=r"there is no learner 'none' here; there are: logistic.*deep-bowl"):
+    with pytest.raises(InputError, match=r"learner='none' is unknown; there are: logistic.*deep-bowl"):
         learner_named("none")
 
 
-def test_rows_of_this_process_are_known_by_name(tmp_path):
-    from dataclasses import dataclass
-    from typing import ClassVar
-
-    from fedgeom.methods.iterative import FedAvg
-
+def test_algorithms_of_this_process_are_known_by_name(tmp_path):
     @dataclass(frozen=True, kw_only=True)
     class Mine(FedAvg):
-        """A row from a notebook."""
+        """An algorithm from a notebook."""
 
         name: ClassVar[str] = "mine-here"
 
     run = fedgeom.run(Mine(rounds=1), unlike())
     run.model.save(tmp_path / "m.safetensors")
     assert np.isfinite(fedgeom.load_model(tmp_path / "m.safetensors").predict_proba(unlike()[0].X)).all()
+
+
+def test_a_name_that_is_taken_cannot_be_taken_again():
+    with pytest.raises(InputError, match=r"there is a method 'fedavg' already \(.*:FedAvg\); choose another name"):
+
+        class Other(FedAvg):
+            name = "fedavg"
+
+    assert method_class("fedavg") is FedAvg

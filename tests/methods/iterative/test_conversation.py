@@ -8,27 +8,28 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.methods.iterative import FedAvg, LocalOnly, Scaffold, TrainedModel, simulate
+from fedgeom import FedAvg, Scaffold
+from fedgeom.errors import TooFewSitesError
+from fedgeom.methods.iterative import Decay
 from fedgeom.methods.iterative.site import set_aside
-from tests.methods.iterative.making import BOWLS, ROWS, bowls, losing, row_class, unlike, whole
+from tests.methods.iterative.making import ALGORITHMS, BOWLS, algorithm_class, bowls, losing, own, unlike, whole
 
 SITES = unlike(n_sites=4)
 SHORT = {"rounds": 2, "epochs": 1, "batch": 5}
 OPTIONS = {"pfedme": {"local_rounds": 2, "inner_steps": 2}}
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_secure_and_open_and_plain_twin_agree_bit_for_bit(name):
     options = SHORT | OPTIONS.get(name, {})
-    secure = fedgeom.run(row_class(name)(**options), SITES, seed=3)
-    shown = fedgeom.run(row_class(name)(secure=False, **options), SITES, seed=3)
-    twin = simulate(row_class(name)(**options), SITES, seed=3)
+    secure = fedgeom.run(algorithm_class(name)(**options), SITES, seed=3)
+    shown = fedgeom.run(algorithm_class(name)(secure=False, **options), SITES, seed=3)
+    twin = algorithm_class(name)(**options).plain(SITES, seed=3)
     assert secure.model.to_bytes() == shown.model.to_bytes() == twin.model.to_bytes()
     for site in SITES:
-        own = [whole(run.model.at(run.local[site.name])) for run in (secure, shown)]
-        assert (own[0] == own[1]).all()
-        assert (own[0] == whole(twin.personal[site.name])).all()
+        mine = [own(found, site.name) for found in (secure, shown, twin)]
+        assert (mine[0] == mine[1]).all()
+        assert (mine[0] == mine[2]).all()
     assert secure.lost == shown.lost == {}
 
 
@@ -37,13 +38,12 @@ def test_secure_and_open_and_plain_twin_agree_bit_for_bit(name):
 def test_scales_and_numbers_of_classes(scale, classes):
     sites = unlike(classes=classes)
     run = fedgeom.run(FedAvg(scale=scale, **SHORT), sites)
-    assert run.model.to_bytes() == simulate(FedAvg(scale=scale, **SHORT), sites).model.to_bytes()
-    mine = run.model.at(run.local["s1"])
+    assert run.model.to_bytes() == FedAvg(scale=scale, **SHORT).plain(sites).model.to_bytes()
+    mine = run.model.for_site(run.local["s1"])
     assert mine.predict(sites[1].X).shape == (len(sites[1]),)
     if scale == "site":
         assert mine.centre == pytest.approx(sites[1].X.mean(axis=0))
-        with pytest.raises(InputError, match=r"use model.at\(run.local\[site\]\)"):
-            run.model.predict(sites[1].X)
+        assert not run.model.everywhere
     if scale == "joint":
         rows = np.vstack([site.X for site in sites])
         assert run.model.centre == pytest.approx(rows.mean(axis=0), abs=1e-5)
@@ -55,7 +55,7 @@ def test_robust_aggregations_run_in_the_open(aggregation):
     row = FedAvg(aggregation=aggregation, **SHORT)
     run = fedgeom.run(row, SITES)
     assert not row.masked
-    assert run.model.to_bytes() == simulate(row, SITES).model.to_bytes()
+    assert run.model.to_bytes() == row.plain(SITES).model.to_bytes()
 
 
 def test_a_constant_column_is_left_alone():
@@ -118,7 +118,7 @@ def test_too_few_sites(secure):
 def test_fewer_sites_than_the_policy_wants():
     with pytest.raises(TooFewSitesError, match="the policy of 's0' asks for at least 3"):
         fedgeom.run(FedAvg(**SHORT), SITES[:2])
-    policy = fedgeom.Policy(smallest_cohort=2)
+    policy = fedgeom.Policy(min_cohort=2)
     assert fedgeom.run(FedAvg(**SHORT), SITES[:2], policy=policy).model.names == ("class 0", "class 1")
 
 
@@ -135,7 +135,7 @@ def test_training_that_diverges_says_so():
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
 def test_a_share_of_the_sites_trains(secure, share):
     sites = unlike(n_sites=9, rows=6)
-    row = FedAvg(rounds=3, epochs=1, share=share, smallest=3, secure=secure)
+    row = FedAvg(rounds=3, epochs=1, share=share, min_sites=3, secure=secure)
     first, again = fedgeom.run(row, sites, seed=5), fedgeom.run(row, sites, seed=5)
     other = fedgeom.run(row, sites, seed=6)
     assert first.model.to_bytes() == again.model.to_bytes() != other.model.to_bytes()
@@ -148,7 +148,7 @@ def test_sampled_rounds_are_the_same_masked_and_open():
     """In a secure round the sites that were not drawn are witnesses: without them nobody could unmask the sum."""
     sites = unlike(n_sites=7, rows=6)
     models = [
-        fedgeom.run(Scaffold(share=0.4, secure=secure, smallest=3, **SHORT), sites).model.to_bytes()
+        fedgeom.run(Scaffold(share=0.4, secure=secure, min_sites=3, **SHORT), sites).model.to_bytes()
         for secure in (True, False)
     ]
     assert models[0] == models[1]
@@ -157,7 +157,7 @@ def test_sampled_rounds_are_the_same_masked_and_open():
 def test_witnesses_do_not_count_as_sites():
     """Of three that train among seven two are lost: the sum would be the third's own model, and is not unmasked."""
     sites = unlike(n_sites=7, rows=6)
-    row = FedAvg(share=0.4, smallest=3, **SHORT)
+    row = FedAvg(share=0.4, min_sites=3, **SHORT)
     drawn = next(iter_drawn(row, sites))
     assert len(drawn) == 3
     kind = losing({name: {0} for name in drawn[:2]}, b"train.masked")
@@ -167,7 +167,7 @@ def test_witnesses_do_not_count_as_sites():
 
 def iter_drawn(row, sites):
     """Yield the sites that an open run of the same settings draws in each round."""
-    run = fedgeom.run(FedAvg(**(row.parameters() | {"secure": False})), sites)
+    run = fedgeom.run(FedAvg(**(row.terms() | {"secure": False})), sites)
     steps = sorted({entry.step for entry in run.ledger if entry.kind == "train.update"})
     for step in steps:
         yield [entry.site for entry in run.ledger if entry.step == step]
@@ -225,13 +225,13 @@ def test_too_few_rows_to_set_aside_do_not_stop_the_training():
 
 def test_schedules_reach_the_sites():
     sites = bowls((10, 1), (10, 1), (10, 1))
-    run = fedgeom.run(FedAvg(rounds=2, rate=0.2, schedule="decay", decay=0.5, **BOWLS), sites)
+    run = fedgeom.run(FedAvg(rounds=2, rate=0.2, schedule=Decay(0.5), **BOWLS), sites)
     assert whole(run.model) == pytest.approx([2 + 0.1 * 8], abs=1e-7)
     run = fedgeom.run(FedAvg(rounds=2, rate=0.2, schedule="cosine", **BOWLS), sites)
     assert whole(run.model) == pytest.approx([2 + 0.1 * 8], abs=1e-7)  # cos(π/2) = 0: half the rate
 
 
-# The ledger, the record, the model file.
+# The ledger and the record.
 
 
 def test_the_ledger_tells_masked_from_open():
@@ -250,15 +250,6 @@ def test_the_ledger_tells_masked_from_open():
         }
 
 
-def test_local_only_sends_nothing_but_column_sums():
-    run = fedgeom.run(LocalOnly(**SHORT), SITES)
-    kinds = {entry.kind for entry in run.ledger}
-    assert "train.update" not in kinds
-    sums = [entry for entry in run.ledger if entry.kind == "sum.masked"]
-    assert len(sums) == len(SITES)
-    assert all("mean and variance of each column" in entry.reveals for entry in sums)
-
-
 def test_rounds_are_kept_in_the_record(tmp_path):
     run = fedgeom.run(FedAvg(**SHORT), SITES, record=tmp_path / "run")
     kept = sorted(path.name for path in (tmp_path / "run" / "rounds").iterdir())
@@ -267,24 +258,19 @@ def test_rounds_are_kept_in_the_record(tmp_path):
     assert last.to_bytes() == run.model.to_bytes() == (tmp_path / "run" / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_model_files_come_back_as_they_were(name, tmp_path):
-    options = SHORT | OPTIONS.get(name, {})
-    model = simulate(row_class(name)(**options), SITES).model
-    model.save(tmp_path / "m.safetensors")
-    back = fedgeom.load_model(tmp_path / "m.safetensors")
-    assert type(back) is TrainedModel
-    assert back.to_bytes() == model.to_bytes()
-    X = SITES[0].X
-    assert (back.predict_proba(X) == model.predict_proba(X)).all()
-    assert (back.predict(X) == model.predict(X)).all()
+@pytest.mark.parametrize("name", ["fedavg", "ditto", "fedper", "local", "interpolated"])
+def test_each_site_finds_its_own_model_in_the_record(name, tmp_path):
+    run = fedgeom.run(algorithm_class(name)(**SHORT), SITES, record=tmp_path / "run")
+    for site in SITES:
+        model = fedgeom.load_model(tmp_path / "run" / "sites" / f"{site.name}.safetensors")
+        assert (whole(model) == own(run, site.name)).all()
+        assert (model.predict(site.X) == run.model.for_site(run.local[site.name]).predict(site.X)).all()
 
 
-def test_models_refuse_other_tables():
-    model = simulate(FedAvg(**SHORT), SITES).model
-    with pytest.raises(InputError, match=r"X has shape \(1, 3\); wanted finite rows of 2 columns"):
-        model.predict([[1.0, 2.0, 3.0]])
-    with pytest.raises(InputError, match="wanted finite rows"):
-        model.predict([[1.0, np.nan]])
-    with pytest.raises(InputError, match="holds no trained model"):
-        TrainedModel.from_tensors({}, {})
+def test_metrics():
+    run = fedgeom.run(FedAvg(**SHORT), SITES)
+    assert {name: run.metrics[name] for name in ("sites", "classes", "numbers")} == {
+        "sites": 4,
+        "classes": 2,
+        "numbers": 3,
+    }

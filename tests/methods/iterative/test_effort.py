@@ -1,19 +1,14 @@
-"""Batches, schedules, objectives and layouts."""
+"""Batches: what a site looks at in each step of a round."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.errors import InputError
-from fedgeom.methods.iterative.effort import Effort, scheduled
-from fedgeom.methods.iterative.objective import Objective
-from fedgeom.methods.iterative.vectors import Layout
+from fedgeom.methods.iterative.effort import Effort
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(1, 70))
@@ -40,41 +35,6 @@ def test_no_rows_no_steps():
     assert list(Effort().batches(0, np.random.default_rng(0))) == []
 
 
-def test_schedules():
-    assert [scheduled(0.4, "constant", 0.5, t, 4) for t in range(4)] == [0.4] * 4
-    assert [scheduled(0.4, "decay", 0.5, t, 4) for t in range(4)] == pytest.approx([0.4, 0.2, 0.1, 0.05])
-    cosine = [scheduled(0.4, "cosine", 0.5, t, 4) for t in range(4)]
-    assert cosine == pytest.approx([0.2 * (1 + math.cos(math.pi * t / 4)) for t in range(4)])
-    assert cosine[0] == 0.4
-    assert all(a > b > 0 for a, b in itertools.pairwise(cosine))
-
-
-def test_objective_value_and_slope_agree():
-    rng = np.random.default_rng(0)
-    linear, centre, w = rng.normal(size=(3, 4))
-    for objective in (
-        Objective(),
-        Objective(linear=linear),
-        Objective(strength=0.7),
-        Objective(linear=linear, strength=0.7, centre=centre),
-    ):
-        steps = 1e-6 * np.eye(4)
-        slope = [(objective.value(w + step) - objective.value(w - step)) / 2e-6 for step in steps]
-        assert objective.gradient(w) == pytest.approx(slope, abs=1e-7)
-        assert objective.plain == (objective.linear is None and objective.strength == 0)
-
-
-def test_layout_there_and_back():
-    arrays = {"b": np.arange(3.0), "a": np.arange(4.0).reshape(2, 2), "c": np.array(7.0)}
-    layout = Layout.of(arrays)
-    assert layout.size == 8
-    vector = layout.pack(arrays)
-    assert vector.tolist() == [0, 1, 2, 3, 0, 1, 2, 7]
-    assert all((layout.unpack(vector)[name] == value).all() for name, value in arrays.items())
-    assert layout.mask(["b"]).tolist() == [False] * 4 + [True] * 3 + [False]
-    with pytest.raises(InputError, match=r"arrays \['a'\] were given; wanted \['a', 'b', 'c'\]"):
-        layout.pack({"a": arrays["a"]})
-    with pytest.raises(InputError, match=r"shape \(3,\) was given; this learner has 8 entries"):
-        layout.unpack(np.zeros(3))
-    with pytest.raises(InputError, match="there are no arrays z; there are: a, b, c"):
-        layout.mask(["z"])
+def test_batch_size_is_bounded_by_the_rows():
+    assert [Effort(batch=32).batch_size(rows) for rows in (7, 32, 99)] == [7, 32, 32]
+    assert Effort(batch=None).batch_size(99) == 99

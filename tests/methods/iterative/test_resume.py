@@ -13,10 +13,10 @@ import time
 import pytest
 
 import fedgeom
+from fedgeom import Ditto, FedAvg, Scaffold
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.record import read_folder
-from fedgeom.methods.iterative import Ditto, FedAvg, Scaffold
-from tests.methods.iterative.making import losing, unlike, whole
+from tests.methods.iterative.making import losing, own, unlike
 
 SITES = unlike(n_sites=3, rows=8)
 SHORT = {"rounds": 3, "epochs": 1, "batch": 4}
@@ -63,8 +63,7 @@ def test_killed_anywhere_and_resumed(name, tmp_path):
         run = fedgeom.run(row, SITES, seed=4, record=folder, resume=True)
         assert run.model.to_bytes() == clean.model.to_bytes(), (at, where)
         for site in SITES:
-            mine, theirs = (whole(r.model.at(r.local[site.name])) for r in (run, clean))
-            assert (mine == theirs).all()
+            assert (own(run, site.name) == own(clean, site.name)).all()
         assert len(run.ledger) == len(clean.ledger)
         assert not (folder / "resume").exists()
         assert len(list((folder / "rounds").iterdir())) == row.rounds
@@ -137,7 +136,7 @@ def test_lost_sites_stay_lost_and_come_back_when_too_few_were_left(tmp_path):
 
 
 def test_other_methods_resume_as_well(tmp_path):
-    method = fedgeom.Moments(least_points=1, space="euclidean")
+    method = fedgeom.Moments(min_rows=1, space="euclidean")
     expected = fedgeom.run(method, SITES).model
     with pytest.raises(Killed):
         fedgeom.run(method, SITES, record=tmp_path / "run", resumable=True, **killing(9, "before"))
@@ -194,12 +193,12 @@ def test_refusals(tmp_path):
 
 
 def test_two_processes_cannot_go_on_with_one_run(tmp_path):
-    from fedgeom.federation.resume import Safe
+    from fedgeom.federation.resume import ResumeStore
 
     row = FedAvg(**SHORT)
     with pytest.raises(Killed):
         fedgeom.run(row, SITES, record=tmp_path / "run", resumable=True, **killing(20, "before"))
-    other = Safe(tmp_path / "run")
+    other = ResumeStore(tmp_path / "run")
     other.find(SITES)
     with pytest.raises(InputError, match="is going on in another process"):
         fedgeom.run(row, SITES, record=tmp_path / "run", resume=True)
@@ -210,7 +209,7 @@ def test_two_processes_cannot_go_on_with_one_run(tmp_path):
 PROGRAM = """
 import sys
 import fedgeom
-from fedgeom.methods.iterative import Ditto
+from fedgeom import Ditto
 from tests.methods.iterative.making import unlike
 
 fedgeom.run(Ditto(rounds=12, epochs=3, batch=2), unlike(n_sites=3, rows=20), record=sys.argv[1], resumable=True)

@@ -7,40 +7,33 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.data.sites import SiteData
-from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.errors import DecodeError, InputError, TooFewSitesError
-from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array, Message, pack, unpack
-from fedgeom.methods.iterative import Ditto, FedAvg, Scaffold
-from fedgeom.methods.iterative.conversation import Conversation, Group
-from fedgeom.methods.iterative.messages import Begin, Finish, Finished, Ready, TrainMasked, TrainOpen, Update
-from fedgeom.protocols.cohort import Hello, PublicKeys, join
+from fedgeom import Ditto, FedAvg, Scaffold
+from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesError
+from fedgeom.federation.messages import Array, pack, unpack
+from fedgeom.methods.iterative import Tree
+from fedgeom.methods.iterative.agreement import SumColumns
+from fedgeom.methods.iterative.conversation import Group
+from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
+from fedgeom.methods.iterative.tree import from_wire, to_wire
+from fedgeom.protocols.cohort import join
+from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
 
-RUN = b"r" * 32
 SITES = unlike()
 SHORT = {"rounds": 2, "epochs": 1}
+ZERO = Tree(intercept=np.zeros(1), weights=np.zeros((2, 1)))
 
 
-def prepared(row, sites=SITES) -> tuple[Conversation, Sites, EmbeddedEngine]:
-    """A run in which all sites have joined and know the classes."""
-    engine = EmbeddedEngine(row, sites)
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    talk = Conversation(row, asking)
-    talk.agree()
-    return talk, asking, engine
+def model(**changes) -> dict[str, Array]:
+    """A model of two columns and two classes, as it travels."""
+    return to_wire(Tree(model=ZERO | changes))
 
 
 def question(**changes) -> TrainOpen:
-    asked = {"round": 0, "given": {"model": Array.of(np.zeros(3))}, "rates": {s.name: 0.1 for s in SITES}}
+    asked = {"round": 0, "given": model(), "rates": {s.name: 0.1 for s in SITES}}
     return TrainOpen(**(asked | changes))
-
-
-def refusal(asking: Sites, asked: Message, expect=Update) -> str:
-    answers = asking.ask(asked, of=["s0"], expect=expect)
-    assert not answers.came
-    return answers.missing["s0"]
 
 
 def test_no_open_question_in_a_secure_run():
@@ -51,23 +44,39 @@ def test_no_open_question_in_a_secure_run():
 
 
 def test_no_masked_question_in_an_open_run():
+    """None is planned, so the coordinator has no ticket for one, and a site admits none."""
     talk, _, _ = prepared(FedAvg(secure=False, **SHORT))
-    talk.shared = np.ones(3, bool)
-    with pytest.raises(TooFewSitesError, match=r"round 1 of this run is for 'nothing', not 'train.masked'"):
-        talk._masked(0, Group(talk.members, {"model": np.zeros(3)}))
+    with pytest.raises(ProtocolError, match=r"no further sum of kind 'train\.masked' is planned"):
+        talk._masked(0, Group(talk.members, Tree(model=ZERO)))
+    talk.cohort._planned.append(TrainMasked.kind)
+    with pytest.raises(TooFewSitesError, match="round 1 was not announced when joining"):
+        talk._masked(0, Group(talk.members, Tree(model=ZERO)))
+    talk.cohort._planned, talk.cohort._next = [TrainMasked.kind], 0
+    with pytest.raises(
+        TooFewSitesError, match=r"round 0 of this run is for 'train\.columns', not 'train\.masked'"
+    ):
+        talk._masked(0, Group(talk.members, Tree(model=ZERO)))
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"given": {"model": Array.of(np.zeros(4))}}, "do not fit the model of 3 shared numbers"),
-        ({"given": {}}, "do not fit the model of 3 shared numbers"),
-        ({"given": {"other": Array.of(np.zeros(3))}}, "do not fit the model"),
-        ({"given": {"model": Array.of(np.array([0.0, np.nan, 0.0]))}}, "do not fit the model"),
-        ({"given": {"model": Array.of(np.array([0.0, np.inf, 0.0]))}}, "do not fit the model"),
-        ({"given": {"model": Array.of(np.zeros(3, np.float32))}}, "do not fit the model"),
-        ({"given": {"model": Array.of(np.full(3, 1e300))}}, "do not fit the model"),
-        ({"given": {"model": Array.of(np.zeros((3, 1)))}}, "do not fit the model"),
+        ({"given": model(weights=np.zeros((4, 1)))}, "look at the names and shapes in model"),
+        ({"given": model(weights=np.zeros(2))}, "look at the names and shapes in model"),
+        ({"given": model(more=np.zeros(1))}, "look at the names and shapes in model"),
+        ({"given": {}}, "does not fit the model of 3 shared numbers: look at the names and shapes in model"),
+        ({"given": {"model": Array.of(np.zeros(3))}}, "look at the names and shapes in model"),
+        ({"given": {"other": Array.of(np.zeros(3))}}, "look at the names and shapes in model"),
+        (
+            {"given": {"model/weights": 1.0, "model": 1.0}},
+            "the path 'model' goes through a leaf, or ends in a branch",
+        ),
+        ({"given": {"model/weights": 1.0, "model/weights/x": 1.0}}, "goes through a leaf"),
+        ({"given": model(intercept=np.array([np.nan]))}, "some are huge or no numbers"),
+        ({"given": model(intercept=np.array([np.inf]))}, "some are huge or no numbers"),
+        ({"given": model(intercept=np.array([1e300]))}, "some are huge or no numbers"),
+        ({"given": model(intercept=np.zeros(1, np.float32))}, "its numbers are of other dtypes"),
+        ({"given": model(intercept=np.zeros(1, np.int64))}, "its numbers are of other dtypes"),
         ({"rates": {"s1": 0.1}}, "gives this site no learning rate"),
         ({"rates": {"s0": -0.1}}, "not a valid 'train.open' message"),
         ({"rates": {"s0": float("nan")}}, "not a valid 'train.open' message"),
@@ -80,40 +89,43 @@ def test_questions_that_do_not_fit(changes, reason):
     assert asking.ask(question(), of=["s0"], expect=Update).came  # a refusal changes nothing
 
 
-def test_all_vectors_of_the_row_are_wanted():
+@pytest.mark.parametrize(
+    "variate",
+    [
+        {},
+        {"variate/weights": Array.of(np.zeros((2, 1)))},
+        {"variate": 0.0},
+        to_wire(Tree(variate=ZERO | {"weights": np.zeros((1, 1))})),  # NumPy would stretch it
+    ],
+)
+def test_all_branches_of_the_algorithm_are_wanted(variate):
     _, asking, _ = prepared(Scaffold(secure=False, **SHORT))
-    assert "look at variate" in refusal(asking, question())
+    reason = refusal(asking, question(given=model() | variate))
+    assert "look at the names and shapes in variate" in reason
+
+
+@pytest.mark.parametrize("number", [np.nan, 1e300])
+def test_no_branch_may_be_huge(number):
+    _, asking, _ = prepared(Scaffold(secure=False, **SHORT))
+    variate = to_wire(Tree(variate=ZERO | {"intercept": np.array([number])}))
+    assert "some are huge or no numbers" in refusal(asking, question(given=model() | variate))
+
+
+def test_what_the_algorithm_does_not_give_plays_no_part():
+    _, asking, _ = prepared(FedAvg(secure=False, **SHORT))
+    first = asking.ask(question(), of=["s0"], expect=Update)["s0"]
+    _, asking, _ = prepared(FedAvg(secure=False, **SHORT))
+    more = question(given=model() | {"variate": Array.of(np.full(50, np.nan))})
+    assert asking.ask(more, of=["s0"], expect=Update)["s0"] == first
 
 
 def test_no_training_before_the_scale_is_known():
     row = FedAvg(secure=False, **SHORT)
-    engine = EmbeddedEngine(row, SITES)
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    terms = row.parameters() | {"seed": 0}
-    asking.ask(Hello(rounds=1, terms=terms), expect=PublicKeys).need(4, "keys")
+    asking, _ = asking_of(row, SITES)
+    asking.ask(Hello(rounds=1, terms=row.terms()), expect=PublicKeys).need(4, "keys")
+    assert "asked before it joined" in refusal(asking, question())
+    join(asking, row)
     assert "before it was told the classes" in refusal(asking, question())
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"centre": Array.of(np.zeros(5))}, "the scale does not fit a table of 2 columns"),
-        ({"spread": Array.of(np.array([1.0, 0.0]))}, "the scale does not fit"),
-        ({"spread": Array.of(np.array([1.0, np.nan]))}, "the scale does not fit"),
-        ({"centre": Array.of(np.array([1.0, np.nan]))}, "the scale does not fit"),
-        ({"classes": ("class 0", "class 1", "class 2")}, "the site joined on classes=class 0\nclass 1"),
-    ],
-)
-def test_scales_that_do_not_fit(changes, reason):
-    _, asking, _ = prepared(FedAvg(classes=("class 0", "class 1"), **SHORT))
-    usual = {"classes": ("class 0", "class 1"), "centre": Array.of(np.zeros(2)), "spread": Array.of(np.ones(2))}
-    assert reason in refusal(asking, Begin(**(usual | changes)), Ready)
-
-
-def test_data_that_do_not_fit_the_classes_stay_unnamed():
-    _, asking, _ = prepared(FedAvg(**SHORT))
-    ask = Begin(classes=("a", "b"), centre=Array.of(np.zeros(2)), spread=Array.of(np.ones(2)))
-    assert refusal(asking, ask, Ready) == "the site's data do not fit this question; its own log says why"
 
 
 @pytest.mark.parametrize(
@@ -124,34 +136,42 @@ def test_data_that_do_not_fit_the_classes_stay_unnamed():
         {"rate": None},
         {"learner": "forest"},
         {"aggregation": 7},
+        {"aggregation": {"name": "trimmed", "trim": 0.9}},
+        {"aggregation": {"trim": 0.1}},
         {"secure": True, "aggregation": "median"},
+        {"trim": 0.1},
+        {"seed": 3},
     ],
 )
 def test_terms_that_are_none(terms):
     row = FedAvg(**SHORT)
-    engine = EmbeddedEngine(row, SITES)
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    hello = Hello(rounds=3, terms=row.parameters() | {"seed": 0} | terms)
-    answers = asking.ask(hello, expect=PublicKeys)
+    asking, _ = asking_of(row, SITES)
+    answers = asking.ask(Hello(rounds=3, terms=row.terms() | terms), expect=PublicKeys)
     assert not answers.came
     assert set(answers.missing) == {site.name for site in SITES}
+    assert all("the terms are not those of this method" in reason for reason in answers.missing.values())
 
 
 def test_the_number_of_sums_follows_from_the_terms():
     row = FedAvg(**SHORT)
-    engine = EmbeddedEngine(row, SITES)
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    answers = asking.ask(Hello(rounds=4, terms=row.parameters() | {"seed": 0}), expect=PublicKeys)
+    asking, _ = asking_of(row, SITES)
+    answers = asking.ask(Hello(rounds=4, terms=row.terms()), expect=PublicKeys)
     assert "these terms need 3 sums, not 4" in answers.missing["s0"]
+    columns, training = (SumColumns,), (TrainMasked, TrainMasked)
+    planned = TrainingSite.planned_sums
+    assert planned(row) == columns + training
+    assert planned(FedAvg(scale="none", **SHORT)) == training
+    assert planned(FedAvg(secure=False, **SHORT)) == planned(fedgeom.LocalOnly(**SHORT)) == columns
+    assert planned(FedAvg(scale="site", aggregation="krum", **SHORT)) == ()
 
 
 # Weights under which a sum is nearly one site's own vector.
 
 
-def weighted(factors: dict[str, float], given: int = 3, sites=SITES) -> None:
-    talk, _, _ = prepared(FedAvg(**SHORT), sites)
-    talk.shared = np.ones(given, bool)
-    talk._masked(0, Group(talk.members, {"model": np.zeros(given)}, factors))
+def weighted(factors: dict[str, float], sites=SITES, lost=()) -> None:
+    talk, _, engine = prepared(FedAvg(**SHORT), sites)
+    engine._interfere = lambda site, request: "gone" if site in lost else None
+    talk._masked(0, Group(talk.members, Tree(model=ZERO), factors))
 
 
 def test_weights_may_differ_a_little():
@@ -186,23 +206,17 @@ def test_weights_of_those_who_are_left_count():
     sites = unlike(n_sites=6)
     factors = {"s0": 1.0, "s1": 0.1, "s2": 1.0, "s3": 1.0, "s4": 0.1, "s5": 0.1}
     weighted(factors, sites=sites)
-    talk, _, engine = prepared(FedAvg(**SHORT), sites)
-    talk.shared = np.ones(3, bool)
-    engine._interfere = lambda site, request: "gone" if site in ("s2", "s3") else None
     with pytest.raises(TooFewSitesError, match="the weights make this a sum of 1"):
-        talk._masked(0, Group(talk.members, {"model": np.zeros(3)}, factors))
+        weighted(factors, sites=sites, lost=("s2", "s3"))
 
 
 def test_weights_of_strangers():
     talk, _, _ = prepared(FedAvg(**SHORT))
-    given = {"model": Array.of(np.zeros(3))}
     rates, factors = dict.fromkeys(talk.members, 0.1), dict.fromkeys(talk.members, 1.0)
+    ask = TrainMasked(round=0, given=model(), factors=factors, rates=rates)
     with pytest.raises(TooFewSitesError, match="the weights are not those of the sites that are summed"):
-        talk.sum(
-            lambda t: TrainMasked(ticket=t, round=0, given=given, factors=factors, rates=rates),
-            6,
-            talk.members[:3],  # weighed with the fourth, but without it
-        )
+        # Weighed with the fourth, but without it.
+        talk.cohort.sum_group(ask, length=6, participants=talk.members[:3])
 
 
 # Asked the same again, a site answers the same again; its own vectors move on once.
@@ -211,14 +225,14 @@ def test_weights_of_strangers():
 @pytest.mark.parametrize("cls", [Scaffold, Ditto])
 def test_the_same_question_again_gives_the_same_answer(cls):
     _, asking, engine = prepared(cls(secure=False, **SHORT))
-    vectors = {name: Array.of(np.full(3, 0.1)) for name in cls.gives}
-    first = asking.ask(question(given=vectors), of=["s0"], expect=Update)["s0"]
+    given = to_wire(Tree(dict.fromkeys(cls.gives, ZERO + 0.1)))
+    first = asking.ask(question(given=given), of=["s0"], expect=Update)["s0"]
     kept = engine.memories["s0"]
-    again = asking.ask(question(given=vectors), of=["s0"], expect=Update)["s0"]
+    again = asking.ask(question(given=given), of=["s0"], expect=Update)["s0"]
     assert again == first
     assert engine.memories["s0"] == kept
-    asking.ask(question(given=vectors, round=1), of=["s0"], expect=Update)
-    had, has = (engine.hosts["s0"].wake(RUN, memory).memory.own for memory in (kept, engine.memories["s0"]))
+    asking.ask(question(given=given, round=1), of=["s0"], expect=Update)
+    had, has = (engine.runners["s0"].restore(RUN, memory).memory.own for memory in (kept, engine.memories["s0"]))
     assert had != has
 
 
@@ -227,7 +241,7 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     _, asking, engine = prepared(FedAvg(secure=False, **SHORT))
     first = asking.ask(question(), of=["s0"], expect=Update)["s0"]
     kept = engine.memories["s0"]
-    other = {"model": Array.of(np.ones(3))}
+    other = to_wire(Tree(model=ZERO + 1))
     over = "is over, or was trained for another question already"
     assert f"round 1 {over}" in refusal(asking, question(given=other))
     assert "round 3 was asked for; the site joined on rounds=2" in refusal(asking, question(round=2))
@@ -237,33 +251,10 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     assert f"round 1 {over}" in refusal(asking, question())
 
 
-def test_a_scale_that_would_make_training_overflow():
-    row = FedAvg(secure=False, classes=("no", "yes"), **SHORT)
-    sites = [SiteData(s.name, s.X, np.where(np.arange(len(s)) % 2, "no", "yes")) for s in SITES]
-    columns = sites[0].X.shape[1]
-    begin = Begin(
-        classes=("no", "yes"), centre=Array.of(np.zeros(columns)), spread=Array.of(np.full(columns, 1e-300))
-    )
-    engine = EmbeddedEngine(row, sites)
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    terms = row.parameters() | {"seed": 0}
-    join(asking, rounds=len(row.site.sums(terms)), terms=terms, smallest=2)
-    assert "the scale makes rows of this site larger than 1e+06" in refusal(asking, begin, expect=Ready)
-
-
-def test_the_scale_is_told_once():
-    _, asking, _ = prepared(FedAvg(secure=False, **SHORT))
-    columns = SITES[0].X.shape[1]
-    told = {"classes": ("no", "yes"), "centre": Array.of(np.zeros(columns)), "spread": Array.of(np.ones(columns))}
-    names = tuple(sorted({str(name) for site in SITES for name in site.y.tolist()}))
-    reason = refusal(asking, Begin(**(told | {"classes": names})), expect=Ready)
-    assert "told other classes or another scale already" in reason
-
-
 def test_the_same_masked_question_again_gives_the_same_answer():
     row = Scaffold(**SHORT)
-    engine = EmbeddedEngine(row, SITES)
-    inner = engine.hosts["s0"].answer
+    asking, engine = asking_of(row, SITES)
+    inner = engine.runners["s0"].answer
     pairs = []
 
     def twice(request, memory):
@@ -272,19 +263,17 @@ def test_the_same_masked_question_again_gives_the_same_answer():
         pairs.append((unpack(answer).kind, answer == again, kept == still))
         return again, still
 
-    engine.hosts["s0"].answer = twice
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    model = row.conduct(asking)
+    engine.runners["s0"].answer = twice
+    found = row.conduct(asking)
     assert all(answer and memory for _, answer, memory in pairs), pairs
     assert "sum.masked" in {kind for kind, _, _ in pairs}
-    assert model.to_bytes() == fedgeom.run(row, SITES).model.to_bytes()
+    assert found.to_bytes() == fedgeom.run(row, SITES).model.to_bytes()
 
 
 def test_finish_reveals_nothing_and_changes_no_training():
     _, asking, _ = prepared(Ditto(secure=False, **SHORT))
-    given = {"model": Array.of(np.zeros(3))}
     first = asking.ask(question(), of=["s0"], expect=Update)["s0"]
-    assert asking.ask(Finish(given=given), of=["s0"], expect=Finished)["s0"] == Finished()
+    assert asking.ask(Finish(given=model()), of=["s0"], expect=Finished)["s0"] == Finished()
     assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first
 
 
@@ -294,20 +283,23 @@ def test_finish_reveals_nothing_and_changes_no_training():
 @pytest.mark.parametrize(
     ("spoil", "aggregation"),
     [
-        (lambda u: msgspec.structs.replace(u, vectors={"model": Array.of(np.full(3, np.nan))}), "mean"),
-        (lambda u: msgspec.structs.replace(u, vectors={"model": Array.of(np.full(3, 1e300))}), "mean"),
-        (lambda u: msgspec.structs.replace(u, vectors={"model": Array.of(np.full(3, 1e300))}), "krum"),
-        (lambda u: msgspec.structs.replace(u, vectors={"model": Array.of(np.zeros(5))}), "mean"),
-        (lambda u: msgspec.structs.replace(u, vectors={}), "median"),
+        (lambda u: msgspec.structs.replace(u, sent=model(intercept=np.array([np.nan]))), "mean"),
+        (lambda u: msgspec.structs.replace(u, sent=model(intercept=np.array([1e300]))), "mean"),
+        (lambda u: msgspec.structs.replace(u, sent=model(intercept=np.array([1e300]))), "krum"),
+        (lambda u: msgspec.structs.replace(u, sent=model(weights=np.zeros((5, 1)))), "mean"),
+        (lambda u: msgspec.structs.replace(u, sent=model(weights=np.zeros(2))), "mean"),
+        (lambda u: msgspec.structs.replace(u, sent=u.sent | {"more": 1.0}), "mean"),
+        (lambda u: msgspec.structs.replace(u, sent={"model": 1.0, "model/weights": 1.0}), "mean"),
+        (lambda u: msgspec.structs.replace(u, sent={}), "median"),
         (lambda u: msgspec.structs.replace(u, weight=0.0), "mean"),
         (lambda u: msgspec.structs.replace(u, weight=1e200), "mean"),
         (lambda u: msgspec.structs.replace(u, aside_loss=float("nan")), "mean"),
     ],
 )
-def test_a_bad_update_is_left_out(spoil, aggregation, tmp_path):
+def test_a_bad_update_is_left_out(spoil, aggregation):
     row = FedAvg(secure=False, aggregation=aggregation, **SHORT)
-    engine = EmbeddedEngine(row, SITES)
-    inner = engine.hosts["s3"].answer
+    asking, engine = asking_of(row, SITES)
+    inner = engine.runners["s3"].answer
 
     def spoilt(request, memory):
         answer, kept = inner(request, memory)
@@ -316,19 +308,35 @@ def test_a_bad_update_is_left_out(spoil, aggregation, tmp_path):
             answer = pack(frame.run, frame.method, spoil(msgspec.msgpack.decode(frame.body, type=Update)))
         return answer, kept
 
-    engine.hosts["s3"].answer = spoilt
-    asking = Sites(engine, run=RUN, method=row.name, roster=engine.roster)
-    model = row.conduct(asking)
-    assert "sent vectors that do not fit the model" in asking.lost["s3"]
-    assert np.isfinite(whole(model)).all()
+    engine.runners["s3"].answer = spoilt
+    found = row.conduct(asking)
+    assert "sent arrays that do not fit the model; wanted model of 3 numbers in all" in asking.lost["s3"]
+    assert asking.left_out == {"s3"}
+    assert np.isfinite(whole(found)).all()
 
 
 def test_a_site_in_another_process_remembers_what_it_must():
-    """Every question finds a new site, built from bytes: see the engine. Its own vectors survive that."""
+    """Every question finds a new site, built from bytes: see the engine. What is its own survives that."""
     _, asking, engine = prepared(Ditto(secure=False, **SHORT))
     asking.ask(question(), of=["s0"], expect=Update)
-    woken = engine.hosts["s0"].wake(RUN, engine.memories["s0"])
-    assert set(woken.memory.own) == {"personal"}
+    restored = engine.runners["s0"].restore(RUN, engine.memories["s0"])
+    assert list(from_wire(restored.memory.own)) == ["personal"]
+
+
+def test_rows_set_aside_are_a_share_and_the_same_in_every_round():
+    first = set_aside(20, 0.25, 3, "s0")
+    assert first.sum() == 5
+    assert (first == set_aside(20, 0.25, 3, "s0")).all()
+    assert (first != set_aside(20, 0.25, 3, "s1")).any()
+    assert (first != set_aside(20, 0.25, 4, "s0")).any()
+    assert not set_aside(20, 0.0, 3, "s0").any()
+
+
+def test_every_site_round_and_purpose_draws_for_itself():
+    places = [(3, 0, "s0", 0), (4, 0, "s0", 0), (3, 1, "s0", 0), (3, 0, "s1", 0), (3, 0, "s0", 1)]
+    draws = {generator(*at[:3], purpose=at[3]).integers(2**60) for at in places}
+    assert len(draws) == len(places)
+    assert generator(3, 0, "s0").integers(2**60) == generator(3, 0, "s0").integers(2**60)
 
 
 def test_input_errors_are_inputs():

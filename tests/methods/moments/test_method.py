@@ -1,54 +1,45 @@
-"""Moments by secure sum: the plain twin, hand-computable numbers, lost sites, names."""
+"""Moments by secure sum: the plain twin, lost sites, names that stay among the sites, wrong input."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
 
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
-from fedgeom.geometry.hyperbolic.poincare import log0, lorentz_centroid
-from fedgeom.methods.moments.method import plain
-from fedgeom.protocols.fixed_point import from_fixed, to_fixed
-from tests.methods.hulls.test_method import blobs
+from tests.methods.coordinators import kill
+from tests.methods.hulls.drawing import blobs
+from tests.methods.laws import assert_run_is_plain
 
 
 @pytest.mark.parametrize("rule", ["gaussian", "centroid"])
 @pytest.mark.parametrize("space", ["ball", "euclidean"])
-def test_secure_equals_plain_up_to_one_rounding_per_site(rule: str, space: str) -> None:
+def test_secure_equals_plain_up_to_one_rounding_per_site(rule: Any, space: Any) -> None:
     sites = blobs(4, 3, spread=0.4)
     method = fedgeom.Moments(rule=rule, space=space)
-    secure, pooled = fedgeom.run(method, sites).model, plain(method, sites)
-    for mine, other in zip(secure.tensors()[0].values(), pooled.tensors()[0].values(), strict=True):
-        assert np.allclose(mine, other, atol=1e-5)
+    secure = assert_run_is_plain(method, sites, rtol=1e-5, atol=1e-5).model
     X = np.vstack([site.X for site in sites])
-    assert np.array_equal(secure.predict(X), pooled.predict(X))
+    assert np.array_equal(secure.predict(X), method.plain(sites).model.predict(X))
 
 
-def test_without_shrinkage_it_is_bayes_rule_with_a_gaussian_per_class_in_the_tangent_space() -> None:
-    sites = blobs(3, 3, spread=0.5)
-    model = plain(fedgeom.Moments(shrinkage=0.0), sites)
-    X, y = np.vstack([s.X for s in sites]), np.concatenate([s.y for s in sites])
-    V = log0(X)
-    densities = np.column_stack(
-        [
-            np.mean(y == k) * multivariate_normal(V[y == k].mean(axis=0), np.cov(V[y == k].T)).pdf(V)
-            for k in range(3)
-        ]
-    )
-    assert np.allclose(model.predict_proba(X), densities / densities.sum(axis=1, keepdims=True), atol=1e-6)
+def test_plain_does_not_depend_on_the_order_of_sites_and_has_nothing_of_a_sites_own() -> None:
+    sites, method = blobs(4, 3), fedgeom.Moments()
+    one, other = method.plain(sites), method.plain(sites[::-1])
+    np.testing.assert_allclose(one.model.covariances, other.model.covariances, rtol=1e-9)
+    assert one.local == {}
 
 
-def test_centroids_are_lorentz_centroids_also_at_other_curvatures() -> None:
-    for c in (0.25, 1.0, 4.0):
-        sites = [SiteData(s.name, s.X / np.sqrt(c), s.y) for s in blobs(3, 2)]
-        model = plain(fedgeom.Moments(rule="centroid", curvature=c), sites)
-        for k, name in enumerate(model.names):
-            members = np.vstack([s.X[s.y.astype(str) == name] for s in sites])
-            assert np.allclose(model.centroids[k], lorentz_centroid(members, c=c), atol=1e-9)
+@pytest.mark.parametrize("classes", [None, ("0", "1", "2")])
+def test_the_same_run_gives_the_same_bytes_whatever_the_keys_and_the_order_of_sites(classes: Any) -> None:
+    """Sums in fixed point are exact, so nothing that is drawn anew can show."""
+    sites, method = blobs(4, 3), fedgeom.Moments(classes=classes)
+    first = fedgeom.run(method, sites).model.to_bytes()
+    assert fedgeom.run(method, sites).model.to_bytes() == first
+    assert fedgeom.run(method, sites[::-1]).model.to_bytes() == first
 
 
 def test_means_of_four_numbers_by_hand() -> None:
@@ -65,21 +56,26 @@ def test_means_of_four_numbers_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["join.hello", "join.share", "names.seal", "names.open", "moments.give", "sum.confirm"]
+    "step",
+    [
+        "join.hello",
+        "join.share",
+        "names.seal",
+        "names.open",
+        "moments.sum",
+        "sum.confirm",
+        "sum.unmask",
+        "model.take",
+    ],
 )
 def test_a_site_lost_at_any_step_is_left_out(step: str) -> None:
     sites = blobs(5, 2)
-    dead: set[str] = set()
-
-    def interfere(name: str, request: bytes) -> str | None:
-        if name == "site-3" and (unpack(request).kind == step or dead):
-            dead.add(name)
-        return "gone" if name in dead else None
-
-    run = fedgeom.run(fedgeom.Moments(), sites, interfere=interfere)
+    run = fedgeom.run(fedgeom.Moments(), sites, interfere=kill("site-3", step))
     assert set(run.lost) == {"site-3"}
-    left = sites if step == "sum.confirm" else [s for s in sites if s.name != "site-3"]
-    assert np.allclose(run.model.means, plain(fedgeom.Moments(), left).means, atol=1e-6)
+    counted = step in ("sum.confirm", "sum.unmask", "model.take")  # its moments were in already
+    left = sites if counted else [s for s in sites if s.name != "site-3"]
+    assert run.metrics["sites"] == len(left)
+    assert np.allclose(run.model.means, fedgeom.Moments().plain(left).model.means, atol=1e-6)
 
 
 def test_names_are_agreed_behind_the_coordinators_back() -> None:
@@ -90,8 +86,24 @@ def test_names_are_agreed_behind_the_coordinators_back() -> None:
     sealed = [e for e in run.ledger if e.kind == "names.sealed"]
     assert len({e.bytes for e in sealed}) == 1, "padded: the length tells nothing"
     kinds = [unpack(request).kind for request in seen]
-    before_union = seen[: kinds.index("moments.give")]
+    before_union = seen[: kinds.index("moments.sum")]
     assert not any(b"only-site" in request for request in before_union)
+
+
+def test_names_that_the_settings_give_are_not_asked_for() -> None:
+    run = fedgeom.run(fedgeom.Moments(classes=("1", "0")), blobs(3, 2))
+    assert run.model.names == ("1", "0")
+    assert not any(entry.kind.startswith("names.") for entry in run.ledger)
+
+
+def test_one_sum_is_all_that_leaves_a_site() -> None:
+    run = fedgeom.run(fedgeom.Moments(), blobs(3, 2))
+    told = {entry.kind for entry in run.ledger if not entry.reveals.startswith("nothing")}
+    assert told == {"join.keys", "names.vocabulary", "sum.masked", "sum.shares"}
+    assert sum(entry.kind == "sum.masked" for entry in run.ledger) == 3
+    assert fedgeom.Moments.leaves() == (
+        "masked; with all others: counts, means and covariances of each class, pooled",
+    )
 
 
 def test_wrong_input_is_refused_by_name() -> None:
@@ -102,12 +114,6 @@ def test_wrong_input_is_refused_by_name() -> None:
         fedgeom.run(fedgeom.Moments(classes=("0", "2")), sites)
     with pytest.raises(InputError, match="one class"):
         fedgeom.run(fedgeom.Moments(), [s.relabel({0: "a", 1: "a"}) for s in sites])
-    with pytest.raises(InputError, match="rescale"):
-        to_fixed([1e30], fraction_bits=24, sites=3)
-
-
-def test_fixed_point_sums_are_exact_within_half_a_unit_per_site() -> None:
-    rng = np.random.default_rng(0)
-    parts = rng.normal(scale=1e4, size=(7, 50))
-    total = sum(to_fixed(part, fraction_bits=24, sites=7) for part in parts)
-    assert np.abs(from_fixed(total, fraction_bits=24) - parts.sum(axis=0)).max() <= 7 * 2.0**-25
+    odd = SiteData("odd", np.zeros((4, 3)), [0, 0, 1, 1])
+    with pytest.raises(InputError, match="most have 2, but site 'odd' has 3"):
+        fedgeom.run(fedgeom.Moments(), [*sites, odd])

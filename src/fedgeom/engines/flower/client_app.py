@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fedgeom import __version__
 from fedgeom.engines.flower.commands import SITE_SETTING
 from fedgeom.engines.flower.engine import QUESTION, RECORD
 from fedgeom.engines.flower.introduction import INTRODUCE, introduce_message
 from fedgeom.errors import DecodeError
+from fedgeom.version import __version__
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message

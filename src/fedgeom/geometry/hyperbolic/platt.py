@@ -21,6 +21,8 @@ MAX_STEPS = 100
 MIN_STEP = 1e-10
 # Keeps the 2×2 Hessian invertible when all scores are equal or the two classes are perfectly apart.
 RIDGE = 1e-12
+# A step that gains less than this share of the loss cannot be judged by the loss: rounding is as large.
+FLAT = 1e-13
 
 
 def fit_sigmoid(scores: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None) -> tuple[float, float]:
@@ -54,13 +56,19 @@ def fit_sigmoid(scores: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | N
     design = np.stack([scaled, np.ones_like(scaled)], axis=1)
     value = _loss(design @ theta, wanted, w)
     for _ in range(MAX_STEPS):
-        p = expit(-(design @ theta))
-        gradient = design.T @ (w * (wanted - p))
+        p, gradient = _gradient(design, theta, wanted, w)
         if float(np.abs(gradient).max()) <= 1e-10 * (n_pos + n_neg):
             break
         hessian = (design.T * (w * p * (1 - p))) @ design + RIDGE * np.eye(2)
         direction = -np.linalg.solve(hessian, gradient)
         slope = float(gradient @ direction)
+        if -slope <= FLAT * value:  # so near to the optimum Newton's step needs no search; the gradient judges it
+            after = _gradient(design, theta + direction, wanted, w)[1]
+            if float(np.abs(after).max()) >= float(np.abs(gradient).max()):
+                break
+            theta = theta + direction
+            value = _loss(design @ theta, wanted, w)
+            continue
         step = 1.0
         while step >= MIN_STEP:
             candidate = theta + step * direction
@@ -82,6 +90,12 @@ def sigmoid(scores: ArrayLike, A: Any, B: Any) -> Floats:
     """
     exponent = np.asarray(A) * np.asarray(scores, dtype=np.float64) + np.asarray(B)
     return np.asarray(expit(-exponent), dtype=np.float64)
+
+
+def _gradient(design: Floats, theta: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Give the fitted probabilities, and the gradient of the loss in A and B."""
+    p = np.asarray(expit(-(design @ theta)), dtype=np.float64)
+    return p, np.asarray(design.T @ (weights * (wanted - p)))
 
 
 def _loss(exponent: Floats, wanted: Floats, weights: Floats) -> float:

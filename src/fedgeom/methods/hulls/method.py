@@ -185,10 +185,12 @@ class Hulls(HullSettings, Method):
         bins = [one for hulls in found for one in hulls.values()]
         owners = np.repeat(np.arange(len(found)), [len(hulls) for hulls in found])
         model, members = self._fit(bins, owners, plan, matrix, seed)
-        local, at = {}, 0
+        local: dict[str, dict[str, Any]] = {}
+        at = 0
         for site, hulls in zip(ordered, found, strict=True):
             names = dict(zip(hulls, members[at : at + len(hulls)].tolist(), strict=True))
-            local[site.name] = {"names": names}
+            scales = {} if matrix is None else {"scales": joint_map.column_scales(site.X).tolist()}
+            local[site.name] = {"names": names, "unknown": [], **scales}
             at += len(hulls)
         return Plain(model, local)
 

@@ -138,10 +138,9 @@ class HullSite(SummingSite[HullMemory]):
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         if len(ask.groups) != wanted or not all(-1 <= group < memory.classes for group in ask.groups):
             raise ProtocolError(f"the result must give each of {wanted} labels a class or none")
-        self.handed.read(ask.model)
+        self.handed.keep(ask.model)
         first = memory.classes * self.joining.block
         memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}
-        memory.handed.model = ask.model
         return Learnt()
 
     def _points(self, matrix: Array | None, c: float) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.errors import TooFewSitesError
+from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Sites
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
@@ -79,8 +79,8 @@ class Conversation:
         self.first = Tree(learner.start(columns, len(self.agreed.classes), rng))
         self.statistics = learner.statistics
         shared = rule.shared(self.first)
-        self.sent = rule.sent_like(shared)
-        state, history = self._rounds(rule.start(shared))
+        self.sent = Tree(rule.sent_like(shared))
+        state, history = self._rounds(Tree(rule.start(shared)))
         self.finish(state)
         sites.metrics |= {
             "sites": len(self.members),
@@ -189,7 +189,11 @@ class Conversation:
 
     def _read(self, name: str, answer: Update) -> tuple[State, Update] | None:
         """Return what a site sent, or None when it is not what was asked for."""
-        limit, sent = LARGEST / len(self.members), from_wire(answer.sent)
+        limit = LARGEST / len(self.members)
+        try:
+            sent = from_wire(answer.sent)
+        except ProtocolError:
+            sent = Tree()
         # One site that went astray, or lies, must not make the sum overflow for all.
         fit = self.sent.fits(sent) and 0 < answer.weight < limit and math.isfinite(answer.aside_loss)
         if fit and (np.abs(sent.flat()) < limit / max(answer.weight, 1.0)).all():

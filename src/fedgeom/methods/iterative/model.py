@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Floats, Parameters
 from fedgeom.methods.iterative.rule import built_learner
-from fedgeom.methods.iterative.tree import Tree
+from fedgeom.methods.iterative.tree import grow
 
 SCALE = ("scale/centre", "scale/spread")
 
@@ -71,7 +71,7 @@ class TrainedModel(Model):
 
     def tensors(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return the arrays and facts of the model file."""
-        arrays: dict[str, npt.NDArray[Any]] = dict(self.parameters)
+        arrays = {path: np.asarray(leaf) for path, leaf in self.parameters.leaves().items()}
         if self.centre is not None and self.spread is not None:
             arrays |= dict(zip(SCALE, (self.centre, self.spread), strict=True))
         facts = {
@@ -92,10 +92,10 @@ class TrainedModel(Model):
                 names=tuple(facts["names"]),
                 learner=facts["learner"],
                 options=facts["options"],
-                parameters=Tree({name: value for name, value in arrays.items() if name not in SCALE}),
+                parameters=grow({path: value for path, value in arrays.items() if path not in SCALE}),
                 columns=int(facts["columns"]),
                 centre=arrays.get(SCALE[0]),
                 spread=arrays.get(SCALE[1]),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ProtocolError) as error:
             raise InputError(f"the file holds no trained model: {error}") from error

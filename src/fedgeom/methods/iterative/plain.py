@@ -43,20 +43,21 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         rows, y = (site.X - centre) / spread, label_indices(site.y, names)
         return Task(learner, rows, y, effort, generator(seed, number, site.name), len(names), first)
 
-    state, owns = rule.start(rule.shared(first)), [State() for _ in ordered]
+    shared = rule.shared(first)
+    like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]
     weights = np.array([float(len(site)) if rule.weights == "rows" else 1.0 for site in ordered])
     for number in range(rule.rounds if rule.sends else 0):
         given = state.select(rule.gives)
-        sent = [Tree(rule.local(task(at, number), given, owns[at])) for at in range(len(ordered))]
+        sent = [rule.train(task(at, number), given.copy(), owns[at]) for at in range(len(ordered))]
         mean = rule.combine_rule(np.array([one.flat() for one in sent]), weights)
         rng = np.random.default_rng([seed % 2**63, number, 2])
-        state = rule.next_state(state, sent[0].like(mean), Round(number, 1.0, rng), learner.statistics)
+        state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
     model = _model(
         rule, names, first | state["model"], columns, scale[0] if rule.scale != "site" else (None, None)
     )
     local = {}
     for at, site in enumerate(ordered):
-        own = Tree(rule.personalise(task(at, LAST), state.select(rule.gives), owns[at]))
+        own = Tree(rule.personalise(task(at, LAST), state.select(rule.gives).copy(), owns[at]))
         centre, spread = scale[at]
         local[site.name] = {"model": own.flat(), "centre": centre, "spread": spread, "classes": list(names)}
     return Plain(model, local)
@@ -66,7 +67,7 @@ def _model(
     rule: Any, names: Sequence[str], parameters: Tree, columns: int, scale: tuple[Any, Any]
 ) -> TrainedModel:
     return TrainedModel(
-        method=getattr(rule, "name", "training"),
+        method=getattr(rule, "name", "fedavg"),  # what a rule without a name does
         names=tuple(names),
         learner=str(rule.learner),
         options=rule.learner_options(),

@@ -152,14 +152,27 @@ class TrainingRule(TableSettings, Settings):
 
     # What follows from the settings.
 
+    def train(self, task: Task, given: State, own: State) -> State:
+        """Return what `local` sends, after a look at whether it is what `sent_like` says."""
+        sent, wanted = Tree(self.local(task, given, own)), Tree(self.sent_like(self.shared(task.first)))
+        if not wanted.fits(sent):
+            shapes = [{path: np.shape(leaf) for path, leaf in tree.leaves().items()} for tree in (sent, wanted)]
+            raise TypeError(
+                f"{type(self).__name__}.local returned {shapes[0]}; wanted {shapes[1]}, as `sends` and `sent_like` say"
+            )
+        return sent
+
     def next_state(self, state: State, mean: State, round: Round, statistics: Iterable[str]) -> State:
-        """Combine; the model's ``statistics`` describe rows: no step fits them, they are averaged."""
-        new = self.combine(state, mean, round)
+        """Combine; the model's ``statistics`` describe rows: no step fits them, they are averaged.
+
+        The model keeps its dtypes, whatever the arithmetic made of them.
+        """
+        new = Tree(self.combine(state, mean, round))
         described = [name for name in statistics if name in mean["model"]]
         if described:
             plain = state["model"] + mean["model"] if self.sends_changes else mean["model"]
             new = new | {"model": new["model"] | plain.select(described)}
-        return new
+        return new | {"model": state["model"].like(new["model"].flat())}
 
     @property
     def combine_rule(self) -> Aggregation:

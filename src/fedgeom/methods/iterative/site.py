@@ -115,25 +115,22 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if aside.any():
             watched = self.task(round, rate, aside)
             loss = watched.rows * watched.nll(rule.whole(watched, state["model"], own))
-        sent = Tree(rule.local(task, state, own))
+        sent = rule.train(task, state, own)
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
         return sent, float(task.rows) if rule.weights == "rows" else 1.0, loss, int(aside.sum())
 
     def _given(self, given: Leaves, task: Task) -> State:
-        """Read what came as the branches that the rule gives, or refuse it."""
-        state, shape = from_wire(given), self.rule.shared(task.first)
-        missing = [name for name in self.rule.gives if name not in state]
-        model = state.get("model")
-        if missing or not isinstance(model, Tree) or not shape.fits(model):
-            where = f"look at {', '.join(missing)}" if missing else "its arrays have other names or shapes"
-            raise ProtocolError(f"what was given does not fit the model of {shape.size} shared numbers: {where}")
-        leaves = [np.asarray(leaf) for leaf in state.leaves().values()]
-        if any(
-            leaf.size > shape.size or not (leaf.dtype.kind in "iu" or within(leaf, LARGEST)) for leaf in leaves
-        ):
-            raise ProtocolError(
-                f"what was given does not fit the model of {shape.size} shared numbers: some are huge or no numbers"
-            )
+        """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
+        shape, came = self.rule.shared(task.first), from_wire(given)
+        wanted, state = Tree(self.rule.start(shape)), came.select(self.rule.gives)
+        wrong = [name for name in self.rule.gives if not wanted.select([name]).fits(state.select([name]))]
+        why = f"look at the names and shapes in {', '.join(wrong)}" if wrong else ""
+        if not wrong and not shape.same_dtypes(state["model"]):
+            why = "its numbers are of other dtypes"
+        if not why and not within(state.flat(), LARGEST):
+            why = "some are huge or no numbers"
+        if why:
+            raise ProtocolError(f"what was given does not fit the model of {shape.size} shared numbers: {why}")
         return state
 
     @answers(TrainOpen)

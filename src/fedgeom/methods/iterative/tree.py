@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 
 Leaf = npt.NDArray[Any] | float | int
@@ -31,9 +31,21 @@ class Tree(dict[str, Any]):
     ([2.0, 4.0], 6)
     """
 
+    __array_ufunc__ = None  # so that NumPy's numbers on the left leave the arithmetic to the tree
+
+    def __init__(self, *given: Any, **named: Any):
+        super().__init__(*given, **named)
+        for name, value in self.items():
+            if isinstance(value, dict) and not isinstance(value, Tree):
+                self[name] = Tree(value)
+
     def map(self, function: Function, *others: Any) -> Tree:
         """Apply a function leaf by leaf; others are trees with the same names, or numbers for all leaves."""
         found = Tree()
+        for other in others:
+            if isinstance(other, Mapping) and other.keys() != self.keys():
+                mine, theirs = (", ".join(sorted(one)) or "nothing" for one in (self, other))
+                raise InputError(f"a tree with {theirs} was given; wanted one with {mine}")
         for name, value in self.items():
             parts = [other[name] if isinstance(other, Mapping) else other for other in others]
             found[name] = value.map(function, *parts) if isinstance(value, Tree) else function(value, *parts)
@@ -60,6 +72,9 @@ class Tree(dict[str, Any]):
     def __truediv__(self, other: Any) -> Tree:
         return self.map(operator.truediv, other)
 
+    def __rtruediv__(self, other: Any) -> Tree:
+        return self.map(lambda mine, theirs: theirs / mine, other)
+
     def __pow__(self, power: float) -> Tree:
         return self.map(operator.pow, power)
 
@@ -83,6 +98,10 @@ class Tree(dict[str, Any]):
         found: dict[str, Leaf] = {}
         for name in sorted(self):
             value = self[name]
+            if SEPARATOR in name:
+                raise InputError(
+                    f"the name {name!r} has a {SEPARATOR!r} in it, which separates branches: rename it"
+                )
             if isinstance(value, Tree):
                 found |= {f"{name}{SEPARATOR}{path}": leaf for path, leaf in value.leaves().items()}
             else:
@@ -100,13 +119,17 @@ class Tree(dict[str, Any]):
         return np.concatenate(parts) if parts else np.empty(0)
 
     def like(self, flat: npt.NDArray[np.float64]) -> Tree:
-        """Read a vector as a tree of this shape, with this tree's dtypes (views where these are float64)."""
+        """Read a vector as a tree of this shape, with this tree's dtypes (views where these are float64).
+
+        Where the tree has whole numbers, those of the vector are rounded.
+        """
         if flat.shape != (self.size,):
             raise InputError(f"a vector of shape {flat.shape} was given; this tree has {self.size} numbers")
         found, at = {}, 0
         for path, leaf in self.leaves().items():
-            piece = flat[at : at + np.size(leaf)]
-            array = piece.reshape(np.shape(leaf)).astype(np.asarray(leaf).dtype, copy=False)
+            piece, dtype = flat[at : at + np.size(leaf)], np.asarray(leaf).dtype
+            piece = np.rint(piece) if dtype.kind in "iu" else piece
+            array = piece.reshape(np.shape(leaf)).astype(dtype, copy=False)
             found[path] = array if isinstance(leaf, np.ndarray) else array.item()
             at += int(np.size(leaf))
         return grow(found)
@@ -115,6 +138,13 @@ class Tree(dict[str, Any]):
         """Say whether another tree has the same paths and shapes."""
         mine, theirs = self.leaves(), other.leaves()
         return mine.keys() == theirs.keys() and all(np.shape(mine[p]) == np.shape(theirs[p]) for p in mine)
+
+    def same_dtypes(self, other: Tree) -> bool:
+        """Say whether another tree that fits has the same dtypes."""
+        theirs = other.leaves()
+        return all(
+            np.asarray(leaf).dtype == np.asarray(theirs[path]).dtype for path, leaf in self.leaves().items()
+        )
 
     def copy(self) -> Tree:
         """Return a tree with copies of the arrays."""
@@ -126,20 +156,32 @@ State = Tree
 
 
 def grow(leaves: Mapping[str, Any]) -> Tree:
-    """Make a tree of leaves by their paths."""
+    """Make a tree of leaves by their paths; raise `ProtocolError` where a path is a leaf and a branch at once."""
     found = Tree()
     for path, leaf in leaves.items():
         *branches, name = path.split(SEPARATOR)
-        at = found
+        at: Any = found
         for branch in branches:
             at = at.setdefault(branch, Tree())
+            if not isinstance(at, Tree):
+                break
+        if not isinstance(at, Tree) or name in at:
+            raise ProtocolError(f"the path {path!r} goes through a leaf, or ends in a branch")
         at[name] = leaf
     return found
 
 
+def _number(path: str, leaf: Any) -> float | int:
+    number = leaf.item() if isinstance(leaf, np.generic) else leaf
+    if isinstance(number, bool) or not isinstance(number, float | int):
+        raise TypeError(f"{path} is {leaf!r}; wanted an array, a number, or a tree of these")
+    return number
+
+
 def to_wire(tree: Tree) -> dict[str, Array | float | int]:
     """Return a tree's leaves as they travel and are remembered: arrays as arrays, numbers as numbers."""
-    return {path: Array.of(leaf) if isinstance(leaf, np.ndarray) else leaf for path, leaf in tree.leaves().items()}
+    leaves = tree.leaves().items()
+    return {path: Array.of(leaf) if isinstance(leaf, np.ndarray) else _number(path, leaf) for path, leaf in leaves}
 
 
 def from_wire(leaves: Mapping[str, Array | float | int]) -> Tree:

@@ -12,7 +12,6 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.methods.iterative.aggregation import Mean
 from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.iterative.site import LAST, generator
@@ -27,6 +26,10 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     """Return the consensus after the last round, and each site's own model."""
     if (method.cluster_by, method.trust, method.scale) != ("topology", "topology", "joint"):
         raise InputError("the plain twin follows Algorithm 1: topology throughout, and a joint scale")
+    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
+        raise InputError(
+            "the plain twin has no sampling, no rows set aside, no tracking and no noise; use fedgeom.run"
+        )
     ordered = sorted(sites, key=lambda site: site.name)
     names = method.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
     centre, spread = scales(method, ordered)[0]
@@ -50,21 +53,24 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         cluster = merge_small(cluster, gaps, max(3, method.min_sites))
     close = topology.topology_closeness(phi, cluster) if method.closeness else np.ones(len(ordered))
     apart = topology.mean_distances(topology.descriptor_distances(phi, normalise=False))
-    weight = np.array([float(len(X)) for X in tables]) * close * topology.trust(topology.z_scores(apart))
+    size = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
+    weight = size * close * topology.trust(topology.z_scores(apart))
 
     learner = method.build_learner()
     start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
     first = consensus = Tree(start)
     models = dict.fromkeys(range(cluster.max() + 1), first)
+
+    def task(at: int, number: int) -> Task:
+        effort = method.effort(method.rate if number == LAST else method.rate_in(number))
+        rng = generator(seed, number, ordered[at].name)
+        return Task(learner, tables[at], labels[at], effort, rng, len(names), first)
+
     for number in range(method.rounds):
-        local = []
-        for at, site in enumerate(ordered):
-            rng, effort = generator(seed, number, site.name), method.effort(method.rate_in(number))
-            task = Task(learner, tables[at], labels[at], effort, rng, len(names), first)
-            local.append(task.fit(models[int(cluster[at])]).flat())
+        local = [task(at, number).fit(models[int(cluster[at])]).flat() for at in range(len(ordered))]
         inside = {j: cluster == j for j in models}
         theta = {
-            j: first.like(Mean()(np.array(local)[inside[j]], weight[inside[j]])) for j in models
+            j: first.like(method.combine_rule(np.array(local)[inside[j]], weight[inside[j]])) for j in models
         }  # Step 2, Eq. 6
         share = np.array([np.mean(inside[j]) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
@@ -82,7 +88,8 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     )
     own = {}
     for at, site in enumerate(ordered):
-        found: dict[str, Any] = {"model": models[int(cluster[at])].flat(), "centre": centre, "spread": spread}
+        mine = method.personalise(task(at, LAST), Tree(model=models[int(cluster[at])]), Tree())
+        found: dict[str, Any] = {"model": mine.flat(), "centre": centre, "spread": spread, "classes": list(names)}
         if method.augment:
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found

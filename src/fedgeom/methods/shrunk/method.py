@@ -111,7 +111,8 @@ class Shrunk(ShrunkSettings, Method):
             (X, y, _), (evidence, spread) = everyone[at], found[at]
             own, c = own_model(self, X, y, directions[:, -1], evidence, everybody, spread)
             centre, deviation = scale[at]
-            local[site.name] = {"model": np.concatenate([[c], own]), "centre": centre, "spread": deviation}
+            mine = {"model": np.concatenate([[c], own]), "centre": centre, "spread": deviation}
+            local[site.name] = mine | {"classes": list(names)}
         return Plain(as_model(names, w, b, *joint), local)
 
     @classmethod

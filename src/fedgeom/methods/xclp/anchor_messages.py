@@ -62,14 +62,14 @@ class SumCodes(SumQuestion, frozen=True, kw_only=True):
 class ModelRead(Message, frozen=True, kw_only=True):
     """A site has the model and its labels."""
 
-    kind: ClassVar[str] = "xclp.labelled"
+    kind: ClassVar[str] = "xclp.model-read"
     reveals: ClassVar[str] = "nothing: a receipt"
 
 
 class ReadModel(Question, frozen=True, kw_only=True):
     """Give the sites the anchors and their class scores."""
 
-    kind: ClassVar[str] = "xclp.take"
+    kind: ClassVar[str] = "xclp.read-model"
     answer: ClassVar[type[Message]] = ModelRead
     model: bytes
     reading: Reading

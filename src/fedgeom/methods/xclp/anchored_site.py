@@ -50,7 +50,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Add up this site's unit rows."""
         from fedgeom.geometry.graphs.anchors import unit_rows
 
-        rows = unit_rows(self.site.data.X)
+        rows = unit_rows(self.rows)
         return self.contribute(ask, np.concatenate([[len(rows)], rows.sum(axis=0)]))
 
     @answers(CountCells)
@@ -71,7 +71,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         cells, kept = self._deal(ask.cells), len(ask.cells.kept.numpy())
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
-        sums = cell_sums(self.site.data.X[inside], cells[inside], kept)
+        sums = cell_sums(self.rows[inside], cells[inside], kept)
         return self.contribute(ask, np.concatenate([counts, sums.ravel()]))
 
     @answers(SumCodes)
@@ -81,11 +81,9 @@ class Anchors(SummingPart[AnchorsMemory]):
 
         self.joining.keep_to_terms(code=ask.nearest)
         anchors = ask.anchors.numpy()
-        if anchors.ndim != 2 or anchors.shape[1] != self.site.data.X.shape[1] or not np.isfinite(anchors).all():
-            raise ProtocolError(
-                f"anchors of shape {anchors.shape} came; wanted rows of {self.site.data.X.shape[1]}"
-            )
-        Z = codes(self.site.data.X, anchors, ask.nearest)
+        if anchors.ndim != 2 or anchors.shape[1] != self.rows.shape[1] or not np.isfinite(anchors).all():
+            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted rows of {self.rows.shape[1]}")
+        Z = codes(self.rows, anchors, ask.nearest)
         Y = one_hot(label_numbers(self.site.data.y, ask.classes), len(ask.classes))
         gram = (Z.T @ Z).toarray()[np.triu_indices(len(anchors))]
         return self.contribute(ask, np.concatenate([gram, (Z.T @ Y).ravel(), Y.sum(axis=0)]))
@@ -93,15 +91,20 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
-        model = self.handed.read(ask.model)
-        if model.anchors is None or model.anchors.shape[1] != self.site.data.X.shape[1]:
+        model = self.handed.keep(ask.model)
+        if model.anchors is None or model.anchors.shape[1] != self.rows.shape[1]:
             raise ProtocolError("the model that came does not fit this site's columns")
-        scores = model.scores(self.site.data.X)
-        self.handed.memory.model = ask.model
+        scores = model.scores(self.rows)
         codes = label_numbers(self.site.data.y, model.classes)
         own = one_hot(codes, len(model.classes))  # a row's own label counts for itself
         self.reader.read(own + scores, model.classes, ask.reading, ask.model)
         return ModelRead()
+
+    @property
+    def rows(self) -> Floats:
+        """The rows that are dealt to cells and labelled."""
+        found: Floats = self.site.rows  # type: ignore[attr-defined]
+        return found
 
     @property
     def handed(self) -> HandedModel[XclpModel]:
@@ -118,7 +121,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         most = self.settings.anchors
         if cells.count > most:  # the more cells, the fewer rows in each
             raise ProtocolError(f"{cells.count} cells are asked for; the site joined on anchors={most}")
-        return deal(self.site.data.X, cells)
+        return deal(self.rows, cells)
 
 
 def deal(X: Floats, cells: Cells) -> npt.NDArray[np.int64]:

@@ -78,7 +78,7 @@ class Comparing(SummingPart[ComparingMemory]):
             hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
         )
         seed = hashing.seed or fingerprint(b"projection", self.joining.memory.secret)
-        packed = hash_bits(self.site.data.X, seed, hashing.bits)
+        packed = hash_bits(self.site.rows, seed, hashing.bits)  # type: ignore[attr-defined]
         if hashing.flip:  # the same flips every time: a second draw would average the noise away
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
         return PackedBits(packed, hashing.bits)

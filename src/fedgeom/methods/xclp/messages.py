@@ -123,6 +123,7 @@ class Spread(SumQuestion, frozen=True, kw_only=True):
         "has received the columns of its labelled rows: their influence on every row of all sites"
     )
     fraction_bits: ClassVar[int] = 32
+    row_sum: ClassVar[bool] = True
     per_site_fields: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
     classes: Names
     layout: dict[Name, tuple[int, int]]

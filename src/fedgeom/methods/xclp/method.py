@@ -205,7 +205,7 @@ class XCLP(XclpSettings, Method):
             least=self.min_cell,
         )
         names = tuple(label_text(name) for name in found.names)
-        local = {
+        local: dict[str, dict[str, Any]] = {
             site.name: {
                 "labels": [*np.array([*names, ""])[one.codes].tolist()],
                 "confidences": one.confidence.tolist(),
@@ -214,6 +214,7 @@ class XCLP(XclpSettings, Method):
             for site, one in zip(ordered, found.sites, strict=True)
         }
         if found.anchors is None:
+            local = {site.name: local[site.name] | {"rows": site.X} for site in ordered}
             return Plain(XclpModel(names, variant=self.variant), local)
         model = XclpModel(names, found.anchors, found.anchor_scores, found.counts, self.variant, self.code)
         return Plain(model, local)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from fedgeom.data.checks import check_finite, check_known_labels
 from fedgeom.federation.site import Memory, Part
@@ -64,6 +66,11 @@ class XclpSite(SummingSite[XclpMemory]):
             return (*anchor_sums(settings.rounds), *last)
         return (CountClasses, *[Spread] * ATTEMPTS, *last)
 
+    @property
+    def rows(self) -> npt.NDArray[np.float64]:
+        """The rows that are compared; a method that learns features first and then spreads labels overrides this."""
+        return self.data.X
+
     def label_names(self) -> list[str]:
         """Return the site's own label names, unlabelled rows aside."""
         return own_label_names(self.data.y)
@@ -72,7 +79,7 @@ class XclpSite(SummingSite[XclpMemory]):
         """Return the site's labels, confidences and scores; over pairs also its rows, which later ones are like."""
         found = self.labels.result()
         pairs = found and not self.memory.handed.model
-        return found | ({"rows": self.data.X} if pairs else {})
+        return found | ({"rows": self.rows} if pairs else {})
 
     def model_file(self) -> bytes:
         """Return what labels rows that come later: the joint model, or over pairs the site's own rows and scores."""
@@ -82,4 +89,4 @@ class XclpSite(SummingSite[XclpMemory]):
         if labels.scores is None or labels.reading is None:
             return b""
         joint = XclpModel(labels.classes, variant=labels.reading.variant)
-        return joint.for_site({"rows": self.data.X, "scores": labels.scores.numpy()}).to_bytes()
+        return joint.for_site({"rows": self.rows, "scores": labels.scores.numpy()}).to_bytes()

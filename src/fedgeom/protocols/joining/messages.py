@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from fedgeom import __version__
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.messages import Key, Message, Name, Question, Signature
+from fedgeom.version import __version__
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fedgeom import __version__
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.crypto.letters import seal, unseal
@@ -31,6 +30,7 @@ from fedgeom.protocols.joining.messages import (
     holder_numbers,
     seal_of,
 )
+from fedgeom.version import __version__
 
 
 class JoiningMemory(msgspec.Struct, kw_only=True):

@@ -53,6 +53,8 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = MaskedVector
     fraction_bits: ClassVar[int] = 28
     """Binary digits after the point where real numbers are summed: 28 are 4·10⁻⁹, and numbers up to 10¹⁰."""
+    row_sum: ClassVar[bool] = False
+    """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
     ticket: Ticket = Ticket()
 
 

@@ -198,6 +198,8 @@ class Sums(Part[SumsMemory]):
         )
 
     def _check_lists(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> None:
+        if self._is_row_sum(number):  # there a site has no mask of its own: a mask key would show its vector
+            raise ProtocolError(f"round {number} is a row sum, of which nothing is unmasked")
         both = sorted(set(alive) & set(dropped))
         if both:
             raise ProtocolError(f"announced as both alive and dropped: {', '.join(both)}")
@@ -207,6 +209,12 @@ class Sums(Part[SumsMemory]):
         if self.site.name in dropped:
             raise ProtocolError("a site announced as dropped does not help to unmask")
         self.joining.check_many_enough(alive)
+
+    def _is_row_sum(self, number: int) -> bool:
+        planned = self.joining.memory.sums
+        kind = planned[number] if 0 <= number < len(planned) else ""
+        question = self.site.understands().get(kind)
+        return question is not None and issubclass(question, SumQuestion) and question.row_sum
 
     def _statement(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> bytes:
         lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
-from fedgeom.federation.registry import Registry
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
+from fedgeom.registry import Registry
 
 Floats = npt.NDArray[np.float64]
 Classes = npt.NDArray[np.int64]

@@ -50,7 +50,7 @@ class Logistic(Learner):
 
     def gradient(self, parameters: Parameters, X: Floats, y: Classes) -> Parameters:
         """Return its gradient."""
-        return self._gradient(parameters, X, y, len(X))
+        return Tree(parameters).like(self._flat_gradient(parameters, X, y, len(X)))
 
     def fit(
         self,
@@ -64,21 +64,21 @@ class Logistic(Learner):
     ) -> Parameters:
         """Descend in steps, or (``solver="exact"``) to the minimum by L-BFGS."""
         shape, terms, rows = Tree(parameters), objective.flat(), len(X)
-        w = shape.flat()
+        w, double = shape.flat(), shape.map(lambda leaf: np.asarray(leaf, np.float64))
         if effort.solver == "exact":
-            return shape.like(self._solve(shape, w, X, y, terms))
-        views = shape.like(w)  # they change with w
+            return shape.like(self._solve(double, w, X, y, terms))
+        views = double.like(w)  # they change with w
         for at in effort.batches(rows, rng):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
-            gradient = self._gradient(views, X[at], y[at], rows).flat()
+            gradient = self._flat_gradient(views, X[at], y[at], rows)
             w -= effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
-        return views
+        return shape.like(w)
 
     def _solve(self, shape: Tree, w: Vector, X: Floats, y: Classes, terms: FlatObjective) -> Vector:
         def value_and_gradient(at: Vector) -> tuple[float, Vector]:
             parameters = shape.like(at)
             value = self._loss(parameters, X, y, len(X)) + terms.value(at)
-            return value, self._gradient(parameters, X, y, len(X)).flat() + terms.gradient(at)
+            return value, self._flat_gradient(parameters, X, y, len(X)) + terms.gradient(at)
 
         options = {"maxiter": 1000, "ftol": 1e-14, "gtol": TOLERANCE}
         found = minimize(value_and_gradient, w, jac=True, method="L-BFGS-B", options=options)
@@ -91,7 +91,8 @@ class Logistic(Learner):
     def _loss(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> float:
         return self.nll(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
 
-    def _gradient(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> Parameters:
+    def _flat_gradient(self, parameters: Parameters, X: Floats, y: Classes, rows: int) -> Vector:
+        """Return the gradient as one vector, intercept first: a tree for each step would cost as much as the step."""
         weights = parameters["weights"]
         scores = X @ weights + parameters["intercept"]
         if weights.shape[1] == 1:
@@ -102,7 +103,8 @@ class Logistic(Learner):
             residual /= residual.sum(axis=1, keepdims=True)
             residual[np.arange(len(y)), y] -= 1
         residual /= len(y)
-        return Tree(intercept=residual.sum(axis=0), weights=X.T @ residual + weights / (self.C * rows))
+        slopes = X.T @ residual + weights / (self.C * rows)
+        return np.concatenate([residual.sum(axis=0), slopes.ravel()])
 
 
 register(Logistic())

@@ -158,7 +158,7 @@ class TorchLearner(Learner):
             raise InputError(f"learner {self.name!r} does not know its columns and classes yet; call bind first")
         with self._torch.no_grad():
             for name, tensor in self._floats().items():
-                tensor.copy_(self._torch.from_numpy(np.ascontiguousarray(parameters[name])))
+                tensor.copy_(self._torch.from_numpy(np.asarray(parameters[name], order="C")))
             for name, buffer in self._module.named_buffers():
                 if name in self._counters:
                     buffer.copy_(self._counters[name])

@@ -1,0 +1,80 @@
+"""What happens around a run: a folder of its own, what is shown after it, what is kept."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from rich.console import Console
+
+import fedgeom
+from fedgeom.cli.outcome import kept, new_folder, show
+from fedgeom.cli.screen import console
+from fedgeom.errors import InputError
+from fedgeom.report.naming import Naming, read_naming
+from fedgeom.report.page import NAMES
+
+
+def test_new_folder(tmp_path):
+    assert [new_folder(tmp_path / "x").name for _ in range(3)] == ["x-1", "x-2", "x-3"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="no folder can be made"):
+        new_folder(tmp_path / "file" / "x")
+
+
+def test_interrupted_before_the_run_began(tmp_path):
+    folder = new_folder(tmp_path / "x")
+    with pytest.raises(KeyboardInterrupt), kept(folder, console()):
+        raise KeyboardInterrupt
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+def test_interrupted_later_says_where_and_how_to_go_on(tmp_path, resumable):
+    folder, out = new_folder(tmp_path / "[x]"), Console(file=io.StringIO(), width=80)
+    (folder / "config.json").write_text("{}")
+    if resumable:
+        (folder / "resume").mkdir()
+    with pytest.raises(KeyboardInterrupt), kept(folder, out, again="fedgeom run [a].toml --resume"):
+        raise KeyboardInterrupt
+    said = out.file.getvalue().replace("\n", "")
+    assert f"What happened so far is in {folder}" in said
+    assert ("to go on: fedgeom run [a].toml --resume" in said) == resumable
+
+
+def shown(run, train, test, **options):
+    out = Console(file=io.StringIO(), width=160)
+    show(run, train, test, out, **options)
+    return out.file.getvalue()
+
+
+def test_everything_that_is_shown_is_kept(case, tmp_path):
+    folder = shutil.copytree(case.run.folder, tmp_path / "run")
+    text = shown(replace(case.run, folder=folder), case.data.train, case.data.test, truth=case.truth)
+    for piece in ("Accuracy", "pooled rows", "What left each site", "8 of 8 local names", str(folder)):
+        assert piece in text.replace("\n", " ")
+    kept_names = msgspec.json.decode((folder / NAMES).read_bytes(), type=Naming)
+    assert kept_names == read_naming(case.run.local, case.truth)
+    assert len(json.loads((folder / "comparison.json").read_text())["elsewhere"]) == 4
+    assert (folder / "report.html").is_file()
+
+
+def test_without_test_rows_nothing_is_compared(tmp_path):
+    sites = fedgeom.load_set("wine").train
+    run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "r")
+    text = shown(run, sites, [site.take(np.zeros(len(site), bool)) for site in sites])
+    assert "Accuracy" not in text
+    assert "picture" not in text
+    assert not (tmp_path / "r" / "comparison.json").exists()
+
+
+def test_lost_sites_are_named(tmp_path):
+    sites = fedgeom.load_set("wine", n_sites=4).train
+    run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "r")
+    odd = replace(run, lost={"site-1": "[red]gone"})
+    assert "site-1 was lost: [red]gone" in shown(odd, sites, sites)

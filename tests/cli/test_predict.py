@@ -1,0 +1,150 @@
+"""`fedgeom predict`: the joint model, and with --site the site's own, for every method."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from tests.cli.calling import call, write_csv
+
+WINE = {"class_0": "Barolo", "class_1": "Grignolino", "class_2": "Barbera"}
+
+
+def test_predict(federation, finished, tmp_path):
+    folder, _ = finished
+    file = federation / "h0.csv"
+    words = ("predict", folder, file, "--label", "diagnosis", "--site", "Hospital 0")
+    assert "agree with 'diagnosis'" in call(*words)
+    rows = list(csv.reader(call(*words, only_results=True).splitlines()))
+    assert rows[0] == ["row", "class", "probability"]
+    assert {row[1] for row in rows[1:]} == {"b", "m"}
+    target = tmp_path / "p.csv"
+    call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
+    assert {line.split(",")[1] for line in target.read_text().splitlines()[1:]} == {"0", "1"}
+    assert "exists" in call("predict", folder, file, "--label", "diagnosis", "--out", target, code=2)
+    assert "hold text" in call("predict", folder, file, code=2)
+    missing = call("predict", folder, file, "--label", "diagnosis", "--site", "Hospital 9", code=2)
+    assert "no model of a site 'Hospital 9'; it has those of Hospital 0, Hospital 1, Hospital 2" in missing
+    alone = call("predict", folder / "model.safetensors", file, "--site", "Hospital 0", code=2)
+    assert "Give the folder of a run" in alone
+    assert "does not exist; wanted a model file" in call("predict", tmp_path, file, code=2)
+
+
+def hide_labels(sites, kept=8):
+    """Leave the labels of the first rows of each class."""
+    hidden = []
+    for site in sites:
+        y = np.array([label if np.sum(site.y[:at] == label) < kept else "" for at, label in enumerate(site.y)])
+        hidden.append(SiteData(site.name, site.X, y, columns=site.columns))
+    return hidden
+
+
+METHODS = {
+    "hulls": fedgeom.Hulls(embedding="discriminant"),
+    "hulls in the disc": fedgeom.Hulls(),
+    "moments": fedgeom.Moments(space="euclidean"),
+    "fedavg": fedgeom.FedAvg(rounds=2),
+    "fedavg with a scale of each site": fedgeom.FedAvg(rounds=2, scale="site"),
+    "fine-tuned": fedgeom.FedAvg(rounds=2, personal="finetuned"),
+    "ditto": fedgeom.Ditto(rounds=2),
+    "fedper": fedgeom.FedPer(rounds=2),
+    "local only": fedgeom.LocalOnly(),
+    "shrunk": fedgeom.Shrunk(rounds=2),
+    "ptopofl": fedgeom.PTopoFL(rounds=2, points=20),
+    "xclp over pairs": fedgeom.XCLP(bits=1024, hidden_projection=False),
+    "xclp over anchors": fedgeom.XCLP(graph="anchors", anchors=40, bits=256),
+}
+
+
+def data_for(name):
+    """Return training tables and the file's rows: those of the second site, with all their labels."""
+    if name in ("shrunk", "ptopofl"):
+        sites = fedgeom.load_set("breast-cancer", n_sites=3).train
+    elif name == "hulls in the disc":
+        sites = fedgeom.load_set("synthetic", points=300).train
+    else:
+        sites = [site.relabel(WINE) for site in fedgeom.load_set("wine", n_sites=3).train]
+    return (hide_labels(sites) if name.startswith("xclp") else sites), sites[1]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_sites_own_model_answers_as_in_the_run(name, tmp_path):
+    """What the folder keeps for a site is what ``model.for_site(run.local[site])`` is in memory."""
+    sites, rows = data_for(name)
+    run = fedgeom.run(METHODS[name], sites, seed=1, record=tmp_path / "run")
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    own = run.model.for_site(run.local[rows.name])
+    printed = call("predict", tmp_path / "run", file, "--label", "y", "--site", rows.name)
+    assert f"{np.mean(own.predict(rows.X) == rows.y):.3f} of {len(rows)} rows agree with 'y'" in printed
+    lines = call(
+        "predict", tmp_path / "run", file, "--label", "y", "--site", rows.name, only_results=True
+    ).splitlines()
+    found = [line[1] for line in csv.reader(lines[1:])]
+    assert found == own.predict(rows.X).tolist()
+    assert np.mean(np.array(found) == rows.y) > 0.7  # and in the site's own words
+    assert [line[2] for line in csv.reader(lines[1:])] == [
+        f"{p:.4f}" for p in own.predict_proba(rows.X).max(axis=1)
+    ]
+    kept = {path.stem for path in (tmp_path / "run" / "sites").glob("*.safetensors")}
+    assert kept == {site.name for site in sites}
+
+
+def test_personal_models_differ_from_site_to_site(tmp_path):
+    sites, rows = data_for("local only")
+    fedgeom.run(METHODS["local only"], sites, record=tmp_path / "run")
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    printed = {
+        call("predict", tmp_path / "run", file, "--label", "y", "--site", site.name, only_results=True)
+        for site in sites
+    }
+    assert len(printed) == 3
+
+
+def test_label_propagation_over_pairs_answers_at_a_site_only(tmp_path):
+    sites, rows = data_for("xclp over pairs")
+    fedgeom.run(METHODS["xclp over pairs"], sites, record=tmp_path / "run")
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    assert "leaves no model with the coordinator" in call(
+        "predict", tmp_path / "run", file, "--label", "y", code=2
+    )
+
+
+def test_sites_are_known_by_their_names_as_given(tmp_path):
+    sites = [
+        SiteData(name, site.X, site.y)
+        for name, site in zip(["Hôpital Nord", "a/b", "c"], data_for("moments")[0], strict=True)
+    ]
+    fedgeom.run(METHODS["moments"], sites, record=tmp_path / "run")
+    file = write_csv(tmp_path / "rows.csv", sites[1], "y")
+    for site in sites:
+        assert "agree" in call("predict", tmp_path / "run", file, "--label", "y", "--site", site.name)
+    missing = call("predict", tmp_path / "run", file, "--label", "y", "--site", "a_b", code=2)
+    assert "it has those of Hôpital Nord, a/b, c" in missing
+
+
+def test_a_lost_site_has_no_model(tmp_path):
+    sites, rows = data_for("moments")
+    lose = lambda name, request: "gone" if name == "site-3" else None  # noqa: E731
+    sites.append(SiteData("site-4", rows.X, rows.y))
+    fedgeom.run(METHODS["moments"], sites, record=tmp_path / "run", interfere=lose)
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    missing = call("predict", tmp_path / "run", file, "--label", "y", "--site", "site-3", code=2)
+    assert "no model of a site 'site-3'; it has those of site-1, site-2, site-4" in missing
+
+
+def test_some_columns_only(tmp_path):
+    site = fedgeom.load_set("wine", n_sites=3).train[0]
+    few = [SiteData(name, site.X[:, [3, 1]], site.y) for name in "abc"]
+    fedgeom.run(METHODS["moments"], few, record=tmp_path / "run")
+    file = write_csv(tmp_path / "rows.csv", site, "y")
+    chosen = ",".join(site.columns[i] for i in (3, 1))
+    lines = call("predict", tmp_path / "run", file, "--columns", chosen, only_results=True).splitlines()
+    model = fedgeom.load_model(tmp_path / "run")
+    assert [line[1] for line in csv.reader(lines[1:])] == model.predict(few[0].X).tolist()
+    assert "wanted finite rows of 2 columns" in call(
+        "predict", tmp_path / "run", file, "--label", "y", code=2
+    ).replace("\n", " ")

@@ -1,0 +1,114 @@
+"""`fedgeom run`: a federation file in, a folder with record, pictures and page out."""
+
+from __future__ import annotations
+
+import json
+
+import fedgeom
+from fedgeom.engines.run import run
+from fedgeom.federation.record import read_folder
+from tests.cli.calling import call, write_csv
+
+
+def test_run(finished):
+    folder, output = finished
+    for piece in ("masked hulls", "own rows only", "böse", "Hospital 1", "quantized hulls", "picture.png"):
+        assert piece in output
+    assert "pooled rows" not in output  # words differ and nobody knows the truth
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.json", "ledger.jsonl", "model.safetensors", "picture.png", "report.html"} <= names
+    assert json.loads((folder / "status.json").read_text())["state"] == "finished"
+    comparison = json.loads((folder / "comparison.json").read_text())
+    assert min(comparison["federated"]) > 0.8
+
+
+def test_run_again_never_overwrites(federation, finished):
+    before = (finished[0] / "config.json").stat().st_mtime_ns
+    output = call("run", federation / "study.toml", "--out", federation / "runs" / "study", "--seed", 5)
+    assert "study-2" in output
+    assert json.loads((federation / "runs" / "study-2" / "config.json").read_text())["seed"] == 5
+    assert (finished[0] / "config.json").stat().st_mtime_ns == before
+
+
+def test_another_method(federation, tmp_path):
+    text = (federation / "study.toml").read_text().replace('embedding = "discriminant"', 'space = "euclidean"')
+    for at in range(3):
+        text = text.replace(f'"h{at}.csv"', f'"{federation}/h0.csv"')
+    (tmp_path / "m.toml").write_text('method = "moments"\n' + text)
+    output = call("run", tmp_path / "m.toml", "--out", tmp_path / "m")
+    assert "federated" in output
+    assert "picture" not in output
+
+
+def test_settings_are_tables_where_they_have_settings(federation, tmp_path):
+    sites = "".join(f'[[sites]]\nname = "h{at}"\nfile = "{federation}/h0.csv"\n' for at in range(3))
+    text = (
+        'method = "fedavg"\nlabel = "diagnosis"\n[parameters]\nrounds = 2\nclasses = ["b", "m"]\n'
+        'aggregation = {name = "trimmed", trim = 0.3}\nschedule = "cosine"\n'
+    )
+    (tmp_path / "t.toml").write_text(text + sites)
+    call("run", tmp_path / "t.toml", "--out", tmp_path / "t")
+    settings = read_folder(tmp_path / "t-1")["config"]["parameters"]
+    assert settings["aggregation"] == {"name": "trimmed", "trim": 0.3}
+    assert settings["schedule"] == "cosine"
+    assert settings["classes"] == ["b", "m"]
+
+
+def test_the_command_runs_what_the_library_runs(tmp_path):
+    sites = fedgeom.load_set("wine", n_sites=3).train
+    for site in sites:
+        write_csv(tmp_path / f"{site.name}.csv", site, "kind")
+    blocks = "".join(f'[[sites]]\nfile = "{site.name}.csv"\n' for site in sites)
+    (tmp_path / "w.toml").write_text(
+        f'method = "moments"\nseed = 4\nlabel = "kind"\n[parameters]\nspace = "euclidean"\n{blocks}'
+    )
+    call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
+    same = run(fedgeom.Moments(space="euclidean"), sites, seed=4).model
+    assert (tmp_path / "w-1" / "model.safetensors").read_bytes() == same.to_bytes()
+
+
+def test_a_refused_run_leaves_no_folder(federation, tmp_path):
+    text = (
+        (federation / "study.toml")
+        .read_text()
+        .replace('"discriminant"', '"none"')
+        .replace('"h', f'"{federation}/h')
+    )
+    (tmp_path / "a.toml").write_text(text)
+    assert "rows have 30 columns; the disc has 2" in call(
+        "run", tmp_path / "a.toml", "--out", tmp_path / "r", code=2
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["a.toml"]
+
+
+def test_resuming(federation, finished, tmp_path):
+    file, folder = federation / "study.toml", finished[0]
+    for words in (("--seed", 1), ("--out", tmp_path / "x")):
+        assert "leave --out and --seed away" in call("run", file, "--resume", folder, *words, code=2)
+    assert "is finished; its model is" in call("run", file, "--resume", folder, code=2)
+    assert "is not a run folder" in call("run", file, "--resume", tmp_path, code=2)
+
+
+def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(federation, tmp_path, monkeypatch):
+    file, out = federation / "study.toml", tmp_path / "run"
+    import fedgeom.engines.embedded as embedded
+
+    deliver = embedded.EmbeddedEngine.deliver
+
+    def stop(self, requests):
+        if any(b"hulls.encode" in request for request in requests.values()):
+            raise KeyboardInterrupt
+        return deliver(self, requests)
+
+    monkeypatch.setattr(embedded.EmbeddedEngine, "deliver", stop)
+    output = call("run", file, "--out", out, "--seed", 3, code=130)
+    assert "Interrupted. What happened so far is in" in output
+    assert f"--resume {out}-1" in output.replace("\n", "")
+    assert read_folder(f"{out}-1")["status"]["state"] == "interrupted"
+    monkeypatch.undo()
+    call("run", file, "--resume", f"{out}-1")
+    call("run", file, "--out", out, "--seed", 3)
+    first, second = ((tmp_path / f"run-{n}" / "model.safetensors").read_bytes() for n in (1, 2))
+    assert first == second
+    assert not (tmp_path / "run-1" / "resume").exists()
+    assert read_folder(f"{out}-1")["config"]["seed"] == 3

@@ -1,0 +1,73 @@
+"""What the commands print on the way."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+import fedgeom.methods  # noqa: F401  # registers ours
+from fedgeom.cli.screen import MOST_LINES, WORDS, Questions, complain
+from fedgeom.federation.conversation import Event
+from fedgeom.federation.method import METHODS
+
+
+def asked_kinds():
+    ours = [METHODS[name] for name in METHODS if METHODS[name].__module__.startswith("fedgeom.")]
+    return {kind for method in ours for kind in method.site.understands()}
+
+
+def test_every_question_of_ours_has_plain_words_and_no_words_are_left_over():
+    assert set(WORDS) == asked_kinds()
+
+
+def display(events, width=120):
+    out = Console(file=io.StringIO(), width=width, force_terminal=False)
+    with Questions(out) as watch:
+        for event in events:
+            watch(event)
+    return out.file.getvalue()
+
+
+def test_a_question_is_one_line_that_fills_as_sites_answer():
+    text = display(
+        [
+            Event(1, "join.hello", "north", "asked"),
+            Event(1, "join.hello", "south", "asked"),
+            Event(1, "join.hello", "north", "answered"),
+            Event(1, "join.hello", "south", "lost", "no route"),
+            Event(2, "strange.kind", "north", "asked"),
+        ]
+    )
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert len(lines) == 2
+    assert WORDS["join.hello"] in lines[0]
+    assert "2/2" in lines[0]
+    assert "strange.kind" in lines[1]
+    assert "0/1" in lines[1]
+
+
+def test_who_is_lost_is_said_while_others_are_waited_for():
+    text = display(
+        [
+            Event(1, "join.hello", "north", "asked"),
+            Event(1, "join.hello", "south", "asked"),
+            Event(1, "join.hello", "south", "lost", "no route"),
+        ]
+    )
+    assert "south is lost" in text
+
+
+def test_of_many_rounds_the_last_ones_are_shown():
+    text = display([Event(step, f"kind-{step}", "north", "asked") for step in range(1, 40)])
+    assert "kind-39" in text
+    assert "kind-1 " not in text
+    assert sum("kind-" in line for line in text.splitlines()) == MOST_LINES
+
+
+def test_complaints_go_to_the_error_stream_as_they_are(capsys: pytest.CaptureFixture[str]):
+    complain("[bold]no markup[/bold] " + "and no folding " * 20)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.strip() == ("[bold]no markup[/bold] " + "and no folding " * 20).strip()

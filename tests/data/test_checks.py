@@ -1,0 +1,56 @@
+"""What every method asks of a site's table; each error names the site."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.data.checks import check_columns, check_finite, check_known_labels, check_table, check_two_classes
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+
+
+def site(X=((1.0,), (2.0,), (3.0,)), y=("b", "a", "b"), name="north"):
+    return SiteData(name, X, y)
+
+
+def test_a_good_table_gives_its_names_in_order():
+    assert check_table(site(), min_rows=1) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (site(X=np.zeros((0, 1)), y=[]), "site 'north' has no rows; leave it out"),
+        (site(X=[[1], [np.nan], [np.inf]]), "site 'north': row 1, column 0 is nan; finite numbers are wanted"),
+        (site(y=["a", "", "a"]), "site 'north': 1 of 3 rows have no label.*let XCLP find"),
+        (site(), r"site 'north' has classes with fewer than 2 rows: 'a' \(1\); .*min_rows"),
+    ],
+)
+def test_tables_that_cannot_be_used(table, message):
+    with pytest.raises(InputError, match=message):
+        check_table(table, min_rows=2)
+
+
+def test_rows_without_a_label_may_be_finite():
+    check_finite(site(y=["", "", ""]))
+
+
+def test_labels_outside_the_agreed_classes():
+    check_known_labels("north", ["a"], ["a", "b"])
+    check_known_labels("north", ["anything"], None)
+    with pytest.raises(InputError, match="site 'north': labels outside the agreed classes: c, d"):
+        check_known_labels("north", ["d", "a", "c"], ["a", "b"])
+
+
+def test_columns_must_be_as_many_everywhere():
+    check_columns({"n": 3, "s": 3})
+    with pytest.raises(InputError, match="most have 3, but site 'e' has 2, 'w' has 4"):
+        check_columns({"n": 3, "w": 4, "s": 3, "e": 2})
+
+
+def test_two_classes_over_all_sites():
+    lone = site(y=["a", "a", "a"])
+    assert check_two_classes([lone, site()]) == {"a", "b"}
+    with pytest.raises(InputError, match="one class, a; a classifier needs two"):
+        check_two_classes([lone, lone])

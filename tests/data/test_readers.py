@@ -1,0 +1,152 @@
+"""Readers by file ending: ours, those of this process, and what every one of them goes through."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.data.checks import check_table
+from fedgeom.data.readers import READERS, Table, read_rows, read_site, register_reader, same_columns
+from fedgeom.data.sites import SiteData
+from fedgeom.data.text_tables import read_text
+from fedgeom.errors import InputError
+
+TEXT = "age,bmi,diagnosis\n61,22.5,ill\n47,,well\n35,31,ill\n"
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    file = tmp_path / "north.csv"
+    file.write_text(TEXT)
+    return file
+
+
+def test_columns_and_rows(csv_file):
+    site = read_site(csv_file, label="diagnosis", columns=["bmi"], rows=[0, 2], name="N")
+    assert site.name == "N"
+    assert site.X.tolist() == [[22.5], [31.0]]
+    assert len(read_site(csv_file, label="diagnosis", rows=np.array([True, False, False]))) == 1
+
+
+def test_unlabelled_rows(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("x,y\n1,a\n2,\n3,NA\n4,None\n")
+    site = read_site(file, label="y")
+    assert site.y.tolist() == ["a", "", "", "None"]
+    assert site.classes.tolist() == ["None", "a"]
+    with pytest.raises(InputError, match=r"2 of 4 rows have no label.*drop_unlabelled"):
+        check_table(site, min_rows=1)
+    assert read_site(file, label="y", drop_unlabelled=True).y.tolist() == ["a", "None"]
+
+
+def test_bad_paths(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        read_site(tmp_path / "a.csv", label="y")
+    with pytest.raises(InputError, match="is a folder"):
+        read_site(tmp_path, label="y")
+    (tmp_path / "a.xlsx").write_text("")
+    with pytest.raises(InputError, match=r"ends in '\.xlsx'.*\.csv"):
+        read_site(tmp_path / "a.xlsx", label="y")
+    (tmp_path / "latin.csv").write_bytes("größe,y\n1,a\n".encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_site(tmp_path / "latin.csv", label="y")
+
+
+def test_rows_for_prediction(csv_file):
+    X, y = read_rows(csv_file, label="diagnosis")
+    assert X.shape == (3, 2)
+    assert y is not None
+    with pytest.raises(InputError, match="hold text, wanted numbers: 'diagnosis'"):
+        read_rows(csv_file)
+
+
+def test_columns_are_brought_into_one_order():
+    a = SiteData("a", [[1, 2]], ["u"], columns=("x", "y"))
+    b = SiteData("b", [[2, 1]], ["v"], columns=("y", "x"))
+    c = SiteData("c", [[3, 4]], ["v"])
+    same = same_columns([a, b, c])
+    assert [site.X.tolist() for site in same] == [[[1, 2]], [[1, 2]], [[3, 4]]]
+    with pytest.raises(InputError, match="'d' has other columns than 'a': it lacks 'y' and has 'z'"):
+        same_columns([a, SiteData("d", [[1, 2]], ["u"], columns=("x", "z"))])
+
+
+@pytest.fixture
+def own_readers(monkeypatch):
+    """Readers that a test registers are gone after it."""
+    monkeypatch.setattr(READERS, "_known", dict(READERS._known))
+
+
+def read_pairs(file, label, columns):
+    """Lines such as "ill 1 2": a label and numbers."""
+    cells = [line.split() for line in read_text(file).splitlines()]
+    return Table(
+        np.array([row[1:] for row in cells], np.float64), None if label is None else [row[0] for row in cells]
+    )
+
+
+def test_the_built_in_endings():
+    assert list(READERS)[:5] == [".csv", ".tsv", ".npz", ".parquet", ".h5ad"]
+
+
+@pytest.mark.usefixtures("own_readers")
+def test_a_reader_of_ones_own(tmp_path):
+    file = tmp_path / "North.Pairs"
+    file.write_text("ill 1 2\nwell 3 4\n")
+    with pytest.raises(InputError, match=r"ends in '\.pairs'; files that can be read end in \.csv, \.tsv, \.npz"):
+        read_site(file, label="first")
+    register_reader(".pairs", read_pairs)
+    site = read_site(file, label="first")
+    assert (site.name, site.X.tolist(), site.y.tolist()) == ("North", [[1, 2], [3, 4]], ["ill", "well"])
+    X, y = read_rows(file)
+    assert (X.shape, y) == ((2, 2), None)
+    with pytest.raises(InputError, match=r"wanted a file that ends in .*\.h5ad, \.pairs"):
+        read_site(tmp_path / "none.pairs", label="y")
+
+
+@pytest.mark.usefixtures("own_readers")
+def test_the_longest_ending_decides(tmp_path):
+    register_reader(".labelled.csv", lambda file, label, columns: Table(np.zeros((1, 1)), ["z"]))
+    for name, found in (("a.labelled.csv", "z"), ("a.b.csv", "w"), ("a.labelled.csv.gz", "z")):
+        (tmp_path / name).write_text("x,y\n1,w\n")
+        site = read_site(tmp_path / name, label="y")
+        assert site.y.tolist() == [found]
+        assert site.name == ("a" if found == "z" else "a.b")
+
+
+@pytest.mark.usefixtures("own_readers")
+def test_an_ending_is_taken_once():
+    with pytest.raises(
+        InputError, match=r"there is a reader '\.csv' already \(fedgeom\.data\.text_tables:read_csv\)"
+    ):
+        register_reader(".csv", read_pairs)
+    register_reader(".pairs", read_pairs)
+    assert register_reader(".pairs", read_pairs) is read_pairs  # the same thing once more
+    for ending in ("pairs", ".", "", ".Pairs", ".csv.gz"):
+        with pytest.raises(InputError, match="wanted a dot and small letters"):
+            register_reader(ending, read_pairs)
+
+
+@pytest.mark.usefixtures("own_readers")
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([[1.0]], "returned a list; wanted a Table"),
+        (Table([1.0, 2.0], None), r"found X of shape \(2,\) and type float64; wanted a table of numbers"),
+        (Table([["a"]], None), "wanted a table of numbers"),
+        (Table([[1.0], [2.0]], ["a"]), "2 rows but 1 labels"),
+        (Table([[1.0], [2.0]], None), "2 rows but 0 labels"),
+    ],
+)
+def test_what_a_reader_returns_is_looked_at(tmp_path, found, message):
+    register_reader(".odd", lambda file, label, columns: found)
+    (tmp_path / "a.odd").write_text("")
+    with pytest.raises(InputError, match=message):
+        read_site(tmp_path / "a.odd", label="y")
+
+
+@pytest.mark.usefixtures("own_readers")
+def test_labels_and_numbers_of_a_reader_become_text_and_floats(tmp_path):
+    register_reader(".odd", lambda file, label, columns: Table([[1], [2]], [1.0, None], columns=("n",)))
+    (tmp_path / "a.odd").write_text("")
+    site = read_site(tmp_path / "a.odd", label="y")
+    assert (site.X.dtype, site.y.tolist(), site.columns) == (np.float64, ["1", ""], ("n",))

@@ -1,0 +1,98 @@
+"""A federated run beside pooled and local training, on each site's own test rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.evaluation.baselines import train
+from fedgeom.evaluation.comparison import Comparison, compare, evaluate, score
+
+
+def test_own_words_with_the_truth(case):
+    found = compare(case.run, case.data.train, case.data.test, truth=case.truth)
+    assert found.sites == ("North", "South", "East", "West")
+    means = found.means()
+    assert min(means["federated"], means["centralised"]) > 0.9
+    assert means["elsewhere"] > 0.7
+    # The same numbers come out when everybody speaks the same words.
+    plain = [site.relabel(case.truth[site.name]) for site in case.data.train]
+    pooled = train(plain, in_disc=False)
+    test = case.data.test[2].relabel(case.truth["East"])
+    assert np.mean(pooled.predict(plain[2], test.X) == test.y) == found.centralised[2]
+
+
+def test_own_words_without_the_truth(case):
+    found = compare(case.run, case.data.train, case.data.test)
+    assert found.centralised == found.elsewhere == ()
+    assert set(found.means()) == {"federated", "local"}
+
+
+def test_points_of_the_disc_and_shared_words(disc_case):
+    run, data, _ = disc_case
+    found = compare(run, data.train, data.test)
+    assert min(found.means().values()) > 0.9
+
+
+def test_a_site_with_one_class_and_a_word_never_seen(disc_case):
+    run, data, _ = disc_case
+    lone = data.train[0].take(data.train[0].y == "east")
+    odd = SiteData("site-1", data.test[0].X, np.full(len(data.test[0]), "north"))
+    found = compare(run, [lone, *data.train[1:]], [odd, *data.test[1:]])
+    assert found.local[0] == found.centralised[0] == 0.0
+
+
+def test_nothing_to_compare(disc_case):
+    run, data, _ = disc_case
+    with pytest.raises(InputError, match="same sites"):
+        compare(run, data.train, data.test[::-1])
+    empty = [site.take(np.zeros(len(site), bool)) for site in data.test]
+    for call in (lambda: compare(run, data.train, empty), lambda: score(run, empty)):
+        with pytest.raises(InputError, match="nothing can be"):
+            call()
+
+
+class Always:
+    """A model that answers "east", or at a site what the site learnt."""
+
+    everywhere, in_disc = True, False
+
+    def __init__(self, word="east"):
+        self.word = word
+
+    def predict(self, X):
+        return np.full(len(X), self.word)
+
+    def for_site(self, local):
+        return Always(local["word"])
+
+
+def test_any_model_is_scored_by_what_each_site_uses(disc_case):
+    run, data, _ = disc_case
+    sites = [site.name for site in data.test]
+    local = {sites[0]: {"word": "west"}, sites[1]: {}, sites[2]: {"word": "neither"}}
+    odd = replace(run, model=Always(), local=local)
+    found = score(odd, data.test)
+    share = float(np.mean(data.test[1].y == "east"))
+    assert found == Comparison(tuple(sites), (float(np.mean(data.test[0].y == "west")), share, 0.0), (), (), ())
+    assert evaluate(odd, data.train, data.test) == found
+    # A lost site is not scored; nor is one without a model of its own where the joint one answers nobody.
+    lost = replace(odd, lost={sites[0]: "gone"})
+    assert score(lost, data.test).sites == tuple(sites[1:])
+    lost.model.everywhere = False
+    assert score(lost, data.test).sites == (sites[2],)
+
+
+def test_a_run_in_the_disc_is_compared(disc_case):
+    run, data, _ = disc_case
+    found = evaluate(run, data.train, data.test)
+    assert found == compare(run, data.train, data.test)
+    assert len(found.local) == 3
+
+
+def test_means_are_of_the_columns_there_are():
+    assert Comparison(("a", "b"), (0.5, 1.0), (), (0.25, 0.75), ()).means() == {"federated": 0.75, "local": 0.5}

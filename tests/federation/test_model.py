@@ -1,0 +1,141 @@
+"""Model files: the same bytes for the same model, back as they were, and refused in words when they are none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fedgeom.errors import InputError
+from fedgeom.federation.model import FORMAT, Model, from_bytes, to_bytes
+
+
+@dataclass(frozen=True, repr=False)
+class Line(Model):
+    """Says on which side of a line a row lies."""
+
+    weights: npt.NDArray[np.float64]
+    names: tuple[str, ...]
+    offset: float = 0.0
+    method: str = field(default="line", init=False)
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        side = (np.asarray(X) @ self.weights + self.offset > 0).astype(int)
+        named: npt.NDArray[Any] = np.array(self.names)[side]
+        return named
+
+
+LINE = Line(np.array([1.0, -1.0]), ("below", "above"), 0.5)
+
+ARRAYS = st.dictionaries(
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(lambda name: name != "__metadata__"),
+    hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=3)),
+    max_size=4,
+)
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=4), st.lists(st.text(max_size=3), max_size=3)
+)
+FACTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ARRAYS, FACTS)
+def test_a_model_file_gives_its_content_back_and_always_has_the_same_bytes(
+    arrays: dict[str, np.ndarray], facts: dict[str, Any]
+) -> None:
+    data = to_bytes("some", arrays, facts)
+    method, again, said = from_bytes(data)
+    assert (method, said) == ("some", facts)
+    assert again.keys() == arrays.keys()
+    assert all(again[name].tobytes() == arrays[name].tobytes() for name in arrays)
+    assert to_bytes("some", dict(reversed(arrays.items())), dict(reversed(facts.items()))) == data
+
+
+def test_arrays_that_lie_crosswise_are_written_as_they_are_read() -> None:
+    crosswise = np.arange(6.0).reshape(2, 3).T
+    assert np.array_equal(from_bytes(to_bytes("some", {"x": crosswise}, {}))[1]["x"], crosswise)
+
+
+def test_a_dataclass_is_its_own_file(tmp_path: Path) -> None:
+    arrays, facts = LINE.tensors()
+    assert (set(arrays), facts) == ({"weights"}, {"names": ["below", "above"], "offset": 0.5})
+    LINE.save(tmp_path / "line.safetensors")
+    method, arrays, facts = from_bytes((tmp_path / "line.safetensors").read_bytes())
+    again = Line.from_tensors(arrays, facts)
+    assert method == again.method == "line"
+    assert again.to_bytes() == LINE.to_bytes()
+    assert again.names == LINE.names
+    assert again.predict([[1, 0], [0, 1]]).tolist() == ["above", "below"]
+
+
+@pytest.mark.parametrize("facts", [{"names": []}, {"names": ["a"], "slope": 1}, {}])
+def test_a_file_of_another_model_is_refused_in_words(facts: dict[str, Any]) -> None:
+    arrays = {} if "names" in facts and not facts["names"] else {"weights": np.zeros(2)}
+    with pytest.raises(InputError, match="the file holds no Line"):
+        Line.from_tensors(arrays, facts)
+
+
+def test_a_model_that_is_the_same_for_all_sites_is_its_own() -> None:
+    assert LINE.for_site({}) is LINE
+    assert LINE.everywhere
+    assert not LINE.in_disc
+
+
+def test_a_model_says_in_a_line_what_it_is() -> None:
+    assert LINE.summary() == "line, 2 classes, 2 numbers"
+    assert repr(LINE) == "<Line: line, 2 classes, 2 numbers>"
+    assert Line(np.zeros(1500), ()).summary() == "line, 1,500 numbers"
+    assert Line(np.zeros(1), ("<a>", "b"))._repr_html_() == "<b>Line</b> line, 2 classes, 1 numbers"
+
+
+def header(content: object) -> bytes:
+    text = json.dumps(content).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no file",
+        LINE.to_bytes()[:-1],
+        LINE.to_bytes()[:40],
+        header({}),
+        header({"__metadata__": {}}),
+        header({"__metadata__": {"fedgeom": "no json"}}),
+        header({"__metadata__": {"fedgeom": "[]"}}),
+        header({"__metadata__": {"fedgeom": f'["{FORMAT}", "line", 3]'}}),
+        b"\xff" * 100,
+    ],
+)
+def test_what_is_no_model_file_is_refused_in_words(data: bytes) -> None:
+    with pytest.raises(InputError, match="not a fedgeom model file"):
+        from_bytes(data)
+
+
+def test_a_file_of_a_later_format_is_named() -> None:
+    with pytest.raises(InputError, match=r"has format 'fedgeom-model/99'; this version reads 'fedgeom-model/1'"):
+        from_bytes(header({"__metadata__": {"fedgeom": '["fedgeom-model/99", "line", {}]'}}))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=5))
+def test_a_spoilt_file_is_read_or_refused_and_nothing_else(edits: list[tuple[int, int]]) -> None:
+    data = bytearray(LINE.to_bytes())
+    for at, value in edits:
+        data[at % len(data)] = value
+    try:
+        method, arrays, facts = from_bytes(bytes(data))
+    except InputError:
+        return
+    assert isinstance(method, str)
+    assert isinstance(facts, dict)
+    assert all(isinstance(array, np.ndarray) for array in arrays.values())

@@ -1,0 +1,274 @@
+"""Sites are made of parts, and their runner answers or refuses in words, whatever comes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedgeom.errors import DecodeError
+from fedgeom.federation.messages import Message, Question, Refusal, decode, encode, pack, pack_body, unpack
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.site import Memory, Part, Site, answers
+from tests.federation.counting import OTHER_RUN, RUN, Count, Counted, CountingSite, Number, make
+
+# --- parts and handlers ---
+
+
+class Say(Question, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "test.say"
+    answer: ClassVar[type[Message]] = Number
+
+
+class Shout(Question, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "test.shout"
+    answer: ClassVar[type[Message]] = Number
+
+
+class VoiceMemory(msgspec.Struct, kw_only=True):
+    said: int = 0
+
+
+class Voice(Part[VoiceMemory]):
+    name: ClassVar[str] = "voice"
+
+    @answers(Say)
+    def say(self, ask: Say) -> Number:
+        self.memory.said += 1
+        return Number(value=self.memory.said)
+
+
+class LoudVoice(Part[VoiceMemory]):
+    name: ClassVar[str] = "loud"
+
+    @answers(Shout)
+    def shout(self, ask: Shout) -> Number:
+        self.memory.said += 100
+        return Number(value=self.memory.said)
+
+
+class VoicesMemory(Memory, kw_only=True):
+    voice: VoiceMemory = msgspec.field(default_factory=VoiceMemory)
+    loud: VoiceMemory = msgspec.field(default_factory=VoiceMemory)
+
+
+class Speaking(Site[VoicesMemory]):
+    memory_type: ClassVar[type[Memory]] = VoicesMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Voice,)
+
+
+class Shouting(Site[VoicesMemory]):
+    memory_type: ClassVar[type[Memory]] = VoicesMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LoudVoice,)
+
+    @answers(Count)
+    def count(self, ask: Count) -> Number:
+        return Number(value=ask.add)
+
+
+def built(kind: type[Site[Any]]) -> Any:
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    return kind(runner._data(), runner.identity, RUN, kind.memory_type(run=RUN))
+
+
+def test_a_part_has_handlers_and_a_memory_of_its_own_inside_the_sites() -> None:
+    site = built(Speaking)
+    assert [site.answer(Say()).value for _ in range(2)] == [1, 2]
+    assert site.memory.voice.said == 2
+    assert site.memory.loud.said == 0
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(site.memory), type=VoicesMemory)
+    assert again == site.memory
+    assert site.voice.site is site
+    assert (site.name, site.policy) == ("s0", Policy())
+
+
+def test_a_second_bases_handlers_and_parts_are_kept() -> None:
+    class Both(Speaking, Shouting):
+        pass
+
+    class BothOtherwise(Shouting, Speaking):
+        parts: ClassVar[tuple[type[Part[Any]], ...]] = ()
+
+    for kind in (Both, BothOtherwise):
+        assert set(kind.all_parts) == {Voice, LoudVoice}
+        assert dict(kind.understands()) == {"test.say": Say, "test.shout": Shout, "test.count": Count}
+        site = built(kind)
+        assert [site.answer(ask).value for ask in (Say(), Shout(), Count(add=7))] == [1, 100, 7]
+
+
+def test_a_part_that_two_bases_list_is_there_once() -> None:
+    class More(Speaking):
+        parts: ClassVar[tuple[type[Part[Any]], ...]] = (Voice, LoudVoice)
+
+    assert More.all_parts == (Voice, LoudVoice)
+
+
+def test_a_handler_that_overrides_another_is_found_without_a_mark() -> None:
+    class Twice(Shouting):
+        def count(self, ask: Count) -> Number:
+            return Number(value=2 * super().count(ask).value)
+
+    class LouderVoice(LoudVoice):
+        def shout(self, ask: Shout) -> Number:
+            return Number(value=1000)
+
+    class Louder(Shouting):
+        parts: ClassVar[tuple[type[Part[Any]], ...]] = (LouderVoice,)
+
+    assert built(Twice).answer(Count(add=7)).value == 14
+    assert built(Twice).answer(Shout()).value == 100
+    assert built(Louder).answer(Shout()).value == 1000
+
+
+def test_a_site_of_its_own_answers_before_its_part() -> None:
+    class Own(Speaking):
+        @answers(Say)
+        def say(self, ask: Say) -> Number:
+            return Number(value=77)
+
+    assert built(Own).answer(Say()).value == 77
+    assert built(Speaking).answer(Say()).value == 1
+
+
+def test_what_a_subclass_adds_its_base_does_not_understand() -> None:
+    class More(CountingSite):
+        @answers(Say)
+        def say(self, ask: Say) -> Number:
+            return Number(value=0)
+
+    assert set(More.understands()) == {"test.count", "test.say"}
+    assert set(CountingSite.understands()) == {"test.count"}
+
+
+def test_a_site_that_says_nothing_more_leaves_no_result_and_no_model() -> None:
+    site = built(CountingSite)
+    assert site.result() == {}
+    assert site.model_file() == b""
+    site.check(None)
+
+
+# --- the runner ---
+
+
+def refusal(reply: bytes) -> str:
+    return decode(unpack(reply).body, Refusal).reason
+
+
+def test_a_refusal_leaves_the_memory_as_it_was() -> None:
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    _, first = runner.answer(pack(RUN, "counting", Count()), None)
+    reply, second = runner.answer(pack(RUN, "counting", Count(add=13)), first)
+    assert refusal(reply) == "thirteen is not counted"
+    assert second == first
+
+
+def test_data_are_not_quoted_to_the_coordinator_and_the_site_leaves(caplog: pytest.LogCaptureFixture) -> None:
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    _, memory = runner.answer(pack(RUN, "counting", Count()), None)
+    with caplog.at_level(logging.WARNING):
+        reply, memory = runner.answer(pack(RUN, "counting", Count(add=66)), memory)
+    assert "12345" not in refusal(reply)
+    assert "12345" in caplog.text  # the steward reads it
+    reply, after = runner.answer(pack(RUN, "counting", Count()), memory)
+    assert "has left this run" in refusal(reply)
+    assert after == memory
+    assert msgspec.msgpack.decode(memory, type=Counted).total == 0
+
+
+def test_memory_serves_one_run_only() -> None:
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    _, memory = runner.answer(pack(RUN, "counting", Count()), None)
+    reply, kept = runner.answer(pack(OTHER_RUN, "counting", Count()), memory)
+    assert "belongs to another run" in refusal(reply)
+    assert kept == memory
+
+
+def test_unreadable_memory_is_refused_in_words() -> None:
+    _, engine = make(1)
+    for memory in (b"\xc1", b"\x80\x80", msgspec.msgpack.encode({"total": "x"}), msgspec.msgpack.encode([1])):
+        reply, kept = engine.runners["s0"].answer(pack(RUN, "counting", Count()), memory)
+        assert "'s0'" in refusal(reply)
+        assert kept == memory
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "reason"),
+    [
+        (pack(RUN, "another", Count()), "does not take part in method 'another'"),
+        (pack_body(RUN, "counting", "test.unknown", b"\x80"), "has no question 'test.unknown'"),
+        (pack_body(RUN, "counting", "test.number", encode(Number(value=1))), "has no question 'test.number'"),
+        (pack_body(RUN, "counting", "test.count", msgspec.msgpack.encode({"add": 1, "x": 2})), "unknown field"),
+        (pack_body(RUN, "counting", "test.count", msgspec.msgpack.encode({"add": -1})), "not a valid"),
+        (pack_body(RUN, "counting", "test.count", b""), "not a valid"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused_in_words(request_bytes: bytes, reason: str) -> None:
+    _, engine = make(1)
+    reply, kept = engine.runners["s0"].answer(request_bytes, None)
+    assert reason in refusal(reply)
+    assert kept == b""
+
+
+def test_a_site_reads_no_more_than_its_policy_allows() -> None:
+    _, engine = make(1, policy=Policy(max_message_bytes=100))
+    with pytest.raises(DecodeError, match="the limit is 100"):
+        engine.runners["s0"].answer(pack(RUN, "counting", Count()) + bytes(100), None)
+
+
+def test_a_site_answers_only_the_methods_of_its_policy() -> None:
+    sites, _ = make(1, policy=Policy(methods=("hulls",)))
+    assert "does not take part" in sites.ask(Count(), expect=Number).missing["s0"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+def test_a_runner_answers_or_refuses_any_bytes(data: bytes, framed: bool) -> None:
+    _, engine = make(1)
+    request = pack_body(RUN, "counting", "test.count", data) if framed else data
+    try:
+        reply, _ = engine.runners["s0"].answer(request, None)
+    except DecodeError:
+        assert not framed
+    else:
+        assert unpack(reply).kind in ("refusal", "test.number")
+
+
+def test_a_runner_restores_the_site_as_it_was() -> None:
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    _, memory = runner.answer(pack(RUN, "counting", Count(add=5)), None)
+    site = runner.restore(RUN, memory)
+    assert site.memory == Counted(run=RUN, total=5)
+    assert site.method_type.name == "counting"
+    assert runner.restore(RUN, None).memory == runner.restore(RUN, b"").memory == Counted(run=RUN)
+
+
+def test_data_are_read_when_a_site_is_built_and_not_before() -> None:
+    _, engine = make(1)
+    runner, read = engine.runners["s0"], []
+    data = runner._data
+    runner._data = lambda: read.append(1) or data()  # type: ignore[func-returns-value]
+    with pytest.raises(DecodeError):
+        runner.answer(b"no frame", None)
+    assert read == []
+    runner.answer(pack(RUN, "counting", Count()), None)
+    assert read == [1]
+
+
+def test_a_long_reason_is_cut_to_what_a_refusal_holds() -> None:
+    class Verbose(CountingSite):
+        def count(self, ask: Count) -> Number:
+            raise DecodeError("x" * 5000)
+
+    _, engine = make(1)
+    engine.runners["s0"].site = Verbose
+    reply, _ = engine.runners["s0"].answer(pack(RUN, "counting", Count()), None)
+    assert refusal(reply) == "x" * 2000

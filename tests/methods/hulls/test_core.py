@@ -1,0 +1,104 @@
+"""What a site computes of its rows: Definition 3, levels that round up, and radii inside the disc."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedgeom.errors import InputError
+from fedgeom.geometry.hyperbolic.grid import PolarGrid
+from fedgeom.geometry.hyperbolic.hull import convex_hull
+from fedgeom.geometry.hyperbolic.poincare import distance, exp0
+from fedgeom.methods.hulls.core import (
+    LEVELS,
+    RADIUS_LEVELS,
+    count_of_level,
+    covering_radius,
+    level_of_count,
+    local_hulls,
+    radius_of_level,
+    reach_levels,
+)
+from tests.methods.hulls.drawing import pairs
+
+
+def test_local_hulls_are_definition_3() -> None:
+    X, y = pairs(1)[0]
+    grid = PolarGrid(0.1, 0.99)
+    hulls = local_hulls(X, y, grid, trim=0.0)
+    assert list(hulls) == [0, 1, 2]
+    for label, bins in hulls.items():
+        points = X[y == label]
+        corners = points[convex_hull(points)]
+        quantized = np.unique(grid.bin(corners))
+        assert set(bins) <= set(quantized)
+        np.testing.assert_array_equal(bins, np.unique(bins))
+        centers = grid.center(bins)
+        assert len(convex_hull(centers)) == len(bins)  # nonredundant
+        together = grid.center(quantized)
+        again = {grid.bin(together[i : i + 1])[0] for i in convex_hull(together)}
+        assert again == set(bins)  # and contains everything
+        assert distance(corners[:, None], centers[None]).min(axis=0).max() <= 0.1
+
+
+def test_tiny_classes() -> None:
+    grid = PolarGrid(0.1, 0.9)
+    X = np.array([[0.1, 0.2], [0.3, 0.4], [0.3, 0.4], [0.5, 0.1], [0.1, 0.5]])
+    hulls = local_hulls(X, np.array(["a", "b", "b", "c", "c"]), grid)
+    assert {label: len(bins) for label, bins in hulls.items()} == {"a": 1, "b": 1, "c": 2}
+
+
+def test_trimming_leaves_out_outliers() -> None:
+    rng = np.random.default_rng(0)
+    X = np.vstack([exp0(0.1 * rng.normal(size=(200, 2))), [[0.8, 0.0]]])
+    grid = PolarGrid(0.05, 0.9)
+    outlier = int(grid.bin([[0.8, 0.0]])[0])
+    y = np.zeros(201, dtype=int)
+    assert outlier in local_hulls(X, y, grid, trim=0.0)[0]
+    assert outlier not in local_hulls(X, y, grid, trim=0.05)[0]
+
+
+def test_one_label_for_each_point_is_wanted() -> None:
+    with pytest.raises(InputError, match="one label each"):
+        local_hulls([[0.1, 0.0]], [0, 1], PolarGrid(0.1, 0.9))
+
+
+def test_radius_stays_inside_the_ball() -> None:
+    assert covering_radius([np.array([[0.5, 0.0]])]) == pytest.approx(0.5001)
+    assert 0.99999 < covering_radius([np.array([[0.99999, 0.0]])]) < 1
+    assert covering_radius([np.array([[1.5, 0.0]])], c=0.25) == pytest.approx(1.5001)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 99, 12345, 9_999_999])
+def test_levels_round_counts_up_by_at_most_a_tenth(count: int) -> None:
+    level = level_of_count(count)
+    assert count <= count_of_level(level) <= 1.1 * count + 1
+    assert level == 1 or count_of_level(level - 1) < count
+
+
+def test_radius_of_a_level_is_its_hyperbolic_length_in_steps_of_a_twentieth() -> None:
+    assert radius_of_level(20, c=1.0) == pytest.approx(math.tanh(0.5))
+    assert radius_of_level(20, c=4.0) == pytest.approx(math.tanh(0.5) / 2)
+    assert radius_of_level(RADIUS_LEVELS, c=1.0) <= 1
+
+
+@pytest.mark.parametrize("c", [0.25, 1.0, 4.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_reached_is_covered_by_its_levels(seed: int, c: float) -> None:
+    X, y = pairs(1, seed=seed)[0]
+    points = X / math.sqrt(c)
+    classes, corners, radius = reach_levels(points, y, 0.0, c=c)
+    counted = sum(len(convex_hull(points[y == k], c=c)) for k in range(3))
+    assert classes == 3
+    assert counted <= count_of_level(corners) <= 1.1 * counted + 1
+    farthest = float(np.linalg.norm(points, axis=1).max())
+    assert radius_of_level(radius - 1, c=c) <= farthest < radius_of_level(radius, c=c)
+
+
+def test_levels_stay_among_those_that_the_maxima_have() -> None:
+    edge = np.array([[1 - 1e-16, 0.0], [0.0, 0.0]])
+    reached = reach_levels(edge, np.zeros(2), 0.0, c=1.0)
+    assert reached == (1, 2, RADIUS_LEVELS)
+    assert all(level <= most for level, most in zip(reached, LEVELS, strict=True))

@@ -1,0 +1,214 @@
+"""The hulls' site: it looks at its data first, keeps to the terms, hides its names, and keeps its own model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Array, unpack
+from fedgeom.methods.catalogue import read_model
+from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
+from fedgeom.methods.hulls.site import HullMemory, check_disc
+from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.protocols.joining.messages import Hello
+from tests.methods.coordinators import RUN, fresh, hold, lie, refusals, stamped
+from tests.methods.hulls.drawing import blobs
+from tests.methods.laws import assert_model_files_are_the_sites_own
+
+replace = msgspec.structs.replace
+
+
+def test_rows_must_be_points_of_the_disc() -> None:
+    check_disc(np.array([[0.5, 0.0]]), 1.0, 0.5)
+    check_disc(np.array([[1.5, 0.0]]), 0.25, None)
+    with pytest.raises(InputError, match=r'3 columns; the disc has 2.*Hulls\(embedding="discriminant"\)'):
+        check_disc(np.zeros((1, 3)), 1.0, None)
+    with pytest.raises(InputError, match=r"norm 1\.5"):
+        check_disc(np.array([[1.5, 0.0]]), 1.0, None)
+    with pytest.raises(InputError, match=r"row 1 has norm 0\.6, outside the agreed radius 0\.5"):
+        check_disc(np.array([[0.1, 0.0], [0.6, 0.0]]), 1.0, 0.5)
+
+
+@pytest.mark.parametrize("embedding", ["none", "discriminant"])
+def test_each_site_has_the_model_in_its_own_words(embedding: Any) -> None:
+    sites = [site.relabel({k: f"{site.name} {k}" for k in range(3)}) for site in blobs(3, 3)]
+    method = fedgeom.Hulls(embedding=embedding)
+    assert_model_files_are_the_sites_own(method, sites)
+    held = hold(method, sites)
+    for site in sites:
+        own = read_model(held.site(site.name).model_file())
+        assert set(own.names) == {f"{site.name} {k}" for k in range(3)}
+
+
+def test_before_it_has_the_model_a_site_has_nothing() -> None:
+    site = fresh(fedgeom.Hulls(), blobs(3, 2)[0])
+    assert (site.result(), site.model_file()) == ({}, b"")
+
+
+def test_what_a_site_learns_is_how_well_the_model_fits_its_rows() -> None:
+    sites = blobs(3, 2)
+    held = hold(fedgeom.Hulls(), sites)
+    for site in sites:
+        found = held.local()[site.name]
+        own = held.model.for_site(found)
+        assert found["fits"] == np.mean(own.predict(site.X) == site.y.astype(str))
+        assert (found["rows"], found["unknown"]) == (len(site), [])
+
+
+def test_a_name_whose_hull_was_lost_is_unknown() -> None:
+    sites = blobs(3, 2)
+    held = hold(fedgeom.Hulls(), sites)
+    site = held.site("site-1")
+    site.memory.groups["0"] = -1
+    assert site.result()["unknown"] == ["0"]
+    assert list(site.result()["names"]) == ["1"]
+
+
+def test_the_slots_of_a_sites_classes_are_shuffled_anew_in_every_run() -> None:
+    seen = set()
+    for _ in range(12):
+        held = hold(fedgeom.Hulls(n_classes=3), blobs(3, 3, rows=5))
+        memory: HullMemory = held.site("site-1").memory
+        assert sorted(memory.slots.values()) == [0, 1, 2]
+        seen.add(tuple(memory.slots.items()))
+    assert len(seen) > 1  # equal by chance: 6^-11
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_a_result_that_leaves_one_block_out_is_not_refused_by_its_owner(block: int) -> None:
+    """A refusal that only the owner of a block gives would tell the coordinator whose it is."""
+
+    def without(learn: Learn) -> Learn:
+        return replace(learn, groups=tuple(-1 if at // 2 == block else g for at, g in enumerate(learn.groups)))
+
+    said = lie(fedgeom.Hulls(), blobs(3, 2), Learn, without)
+    assert [reason for _, reason in said] == [None] * 3
+
+
+NEITHER = MomentsModel(("a",), "centroid", *(np.zeros(1),) * 4, None).to_bytes()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ask: replace(ask, groups=ask.groups[:-1]), "must give each of 6 labels a class or none"),
+        (lambda ask: replace(ask, groups=(2, *ask.groups[1:])), "must give each of 6 labels a class or none"),
+        (lambda ask: replace(ask, groups=(-2, *ask.groups[1:])), "must give each of 6 labels a class or none"),
+        (lambda ask: replace(ask, model=b"\0" * 64), "the model that came cannot be used"),
+        (lambda ask: replace(ask, model=NEITHER), "the model that came cannot be used"),
+    ],
+)
+def test_a_result_that_makes_no_sense_is_refused_by_all_alike(change: Callable[[Any], Any], words: str) -> None:
+    (reason,) = refusals(fedgeom.Hulls(), blobs(3, 2), Learn, change)
+    assert words in reason
+
+
+def test_a_coordinator_cannot_ask_for_more_sums_than_the_terms_need() -> None:
+    (reason,) = refusals(
+        fedgeom.Hulls(), blobs(3, 2), Hello, lambda hello: replace(hello, rounds=hello.rounds + 1)
+    )
+    assert "need 2 sums, not 3" in reason
+
+
+FIXED = fedgeom.Hulls(epsilon=0.1, radius=0.97, capacity=60, n_classes=2, h=3)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"epsilon": 0.001}, "epsilon=0.001 is asked for; the site joined on epsilon=0.1"),
+        ({"radius": 0.99}, "radius=0.99"),
+        ({"curvature": 2.0, "radius": 0.5}, "radius=0.5"),
+        ({"curvature": 0.5}, "curvature=0.5"),
+        ({"classes": 3}, "n_classes=3"),
+        ({"capacity": 61}, "capacity=61"),
+        ({"h": 2}, "h=2"),
+        ({"blocks": 4}, "does not fit the sites that joined"),
+    ],
+)
+def test_a_plan_that_departs_from_the_terms_is_refused(plan: dict[str, Any], words: str) -> None:
+    def finer(ask: EncodeHulls) -> EncodeHulls:
+        changed: EncodeHulls = stamped(ask, plan=replace(ask.plan, **plan))
+        return changed
+
+    (reason,) = refusals(FIXED, blobs(3, 2), EncodeHulls, finer)
+    assert words in reason
+
+
+def test_a_sum_in_another_field_than_the_plans_is_refused() -> None:
+    def smaller(ask: EncodeHulls) -> EncodeHulls:
+        changed: EncodeHulls = stamped(ask, ticket=replace(ask.ticket, modulus="257"))
+        return changed
+
+    (reason,) = refusals(FIXED, blobs(3, 2), EncodeHulls, smaller)
+    assert "does not fit the sites that joined" in reason
+
+
+def test_a_word_larger_than_the_policy_allows_is_not_made() -> None:
+    with pytest.raises(
+        fedgeom.TooFewSitesError, match=r"the answer would have [\d,]+ bytes; the site's policy allows"
+    ):
+        fedgeom.run(
+            fedgeom.Hulls(radius=0.97, capacity=20_000, n_classes=2),
+            blobs(3, 2),
+            policy=fedgeom.Policy(max_message_bytes=40_000),
+        )
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.zeros((3, 2)),
+        np.zeros((2, 3)),
+        np.zeros((2, 2), np.float32),
+        np.array([[1.0, 0.0], [0.0, np.nan]]),
+        np.array([[1.0, 0.0], [0.0, 1e7]]),
+    ],
+)
+@pytest.mark.parametrize("kind", [Reach, EncodeHulls])
+def test_a_joint_map_that_fits_no_table_is_refused(kind: type[Any], matrix: np.ndarray) -> None:
+    method = fedgeom.Hulls(embedding="discriminant")
+    (reason,) = refusals(method, blobs(3, 2), kind, lambda ask: stamped(ask, embedding=Array.of(matrix)))
+    assert "a joint map of shape" in reason
+
+
+def test_data_that_do_not_fit_the_question_are_not_quoted_to_the_coordinator() -> None:
+    """One class more than the plan has: the site leaves, and only its own log has the reason."""
+    sites = blobs(3, 2)
+    extra = SiteData("site-1", sites[0].X, np.where(np.arange(len(sites[0])) % 5 == 0, 7, sites[0].y))
+
+    def fewer(ask: EncodeHulls) -> EncodeHulls:
+        plan = replace(ask.plan, classes=2)
+        ticket = replace(ask.ticket, modulus=str(plan.code.modulus))
+        changed: EncodeHulls = stamped(ask, plan=plan, ticket=ticket)
+        return changed
+
+    (reason,) = refusals(fedgeom.Hulls(), [extra, *sites[1:]], EncodeHulls, fewer, to="site-1")
+    assert reason == "the site's data do not fit this question; its own log says why"
+
+
+def test_asked_the_same_again_a_site_sends_the_very_same_word() -> None:
+    """Another mask, or other slots, under the same question would tell the difference."""
+    engine = EmbeddedEngine(FIXED, blobs(3, 2))
+    talk = Sites(engine, run=RUN, method=FIXED.name, roster=engine.roster)
+    deliver, first = engine.deliver, {}
+
+    def listening(requests: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:
+        for name, reply in deliver(requests):
+            if unpack(requests[name]).kind == EncodeHulls.kind:
+                first[name] = (requests[name], reply)
+            yield name, reply
+
+    engine.deliver = listening  # type: ignore[method-assign]
+    FIXED.conduct(talk)
+    for name, (request, reply) in first.items():
+        assert engine.runners[name].answer(request, engine.memories[name])[0] == reply

@@ -1,0 +1,36 @@
+"""A coordinator of one's own, to put any question to sites that have joined."""
+
+from __future__ import annotations
+
+from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Message
+from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.messages import Update
+from tests.methods.iterative.making import unlike
+
+RUN = b"r" * 32
+
+
+def asking_of(algorithm, sites) -> tuple[Sites, EmbeddedEngine]:
+    """Sites that were asked nothing yet."""
+    engine = EmbeddedEngine(algorithm, sites)
+    return Sites(engine, run=RUN, method=algorithm.name, roster=engine.roster), engine
+
+
+def prepared(algorithm, sites=None) -> tuple[Conversation, Sites, EmbeddedEngine]:
+    """A run in which all sites have joined and know the classes, up to the first round."""
+    asking, engine = asking_of(algorithm, sites or unlike())
+    talk = Conversation(algorithm, asking)
+    talk.agree()
+    learner = algorithm.build_learner()
+    talk.first = learner.start(talk.agreed.columns, len(talk.agreed.classes), None)
+    talk.sent = algorithm.sent_like(algorithm.shared(talk.first))
+    return talk, asking, engine
+
+
+def refusal(asking: Sites, asked: Message, expect=Update) -> str:
+    """Why the first site refuses a question."""
+    answers = asking.ask(asked, of=["s0"], expect=expect)
+    assert not answers.came
+    return answers.missing["s0"]

@@ -1,0 +1,157 @@
+"""The agreement before training: one scale, one set of classes, told once, and what a site refuses of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom import FedAvg, SiteData
+from fedgeom.errors import InputError, TooFewSitesError
+from fedgeom.federation.messages import Array
+from fedgeom.methods.iterative.agreement import Begin, Ready, check_site, check_together, label_indices, within
+from fedgeom.protocols.cohort import join
+from tests.methods.iterative.asking import asking_of, prepared, refusal
+from tests.methods.iterative.making import losing, unlike
+
+SITES = unlike()
+CLASSES = ("class 0", "class 1")
+SHORT = {"rounds": 2, "epochs": 1}
+
+
+def begin(**changes) -> Begin:
+    usual = {"classes": CLASSES, "centre": Array.of(np.zeros(2)), "spread": Array.of(np.ones(2))}
+    return Begin(**(usual | changes))
+
+
+def joined(**settings):
+    """Sites that joined but were not told classes and scale."""
+    algorithm = FedAvg(classes=CLASSES, **(SHORT | settings))
+    asking, engine = asking_of(algorithm, SITES)
+    join(asking, algorithm)
+    return asking, engine
+
+
+# What is agreed on.
+
+
+@pytest.mark.parametrize("scale", ["joint", "site", "none"])
+def test_the_agreed_scale(scale):
+    talk, _, engine = prepared(FedAvg(scale=scale, **SHORT))
+    rows, agreed = np.vstack([site.X for site in SITES]), talk.agreed
+    assert (agreed.classes, agreed.columns) == (CLASSES, 2)
+    wanted = {"joint": (rows.mean(axis=0), rows.std(axis=0)), "none": (np.zeros(2), np.ones(2))}
+    if scale == "site":
+        assert agreed.centre is agreed.spread is None
+    else:
+        assert agreed.centre == pytest.approx(wanted[scale][0], abs=1e-5)
+        assert agreed.spread == pytest.approx(wanted[scale][1], abs=1e-5)
+    for site in SITES:
+        here = engine.runners[site.name].restore(talk.sites.run, engine.memories[site.name]).agreement
+        centre, spread = wanted.get(scale, (site.X.mean(axis=0), site.X.std(axis=0)))
+        assert here.scaled() == pytest.approx((site.X - centre) / spread, abs=1e-4)
+        assert here.label_indices().tolist() == [int(label[-1]) for label in site.y]
+
+
+def test_the_union_of_the_names_is_agreed_on():
+    odd = SiteData("s9", SITES[0].X, np.where(np.arange(len(SITES[0])) % 2, "class 0", "another"))
+    assert prepared(FedAvg(**SHORT), [*SITES, odd])[0].agreed.classes == ("another", *CLASSES)
+    given = ("class 1", "class 0", "rare")
+    assert prepared(FedAvg(classes=given, **SHORT))[0].agreed.classes == given
+
+
+@pytest.mark.parametrize("kind", [b"train.columns", b"train.begin"])
+def test_a_site_lost_on_the_way_is_left_out(kind):
+    run = fedgeom.run(FedAvg(**SHORT), SITES, interfere=losing({"s1": {0}}, kind))
+    assert run.lost == {"s1": "lost on purpose"}
+    assert run.metrics["sites"] == 3
+    others = [site for site in SITES if site.name != "s1"]
+    scaled = others if kind == b"train.columns" else SITES  # its columns were in the sum already
+    assert run.model.centre == pytest.approx(np.vstack([site.X for site in scaled]).mean(axis=0), abs=1e-5)
+
+
+def test_too_few_are_ready():
+    lose = losing({name: {0} for name in ("s1", "s2", "s3")}, b"train.begin")
+    with pytest.raises(TooFewSitesError, match="1 sites answered that they are ready to train, 2 are needed"):
+        fedgeom.run(FedAvg(**SHORT), SITES, interfere=lose)
+
+
+# What a site refuses.
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"centre": Array.of(np.zeros(5))}, "the scale does not fit a table of 2 columns"),
+        ({"centre": Array.of(np.empty(0)), "spread": Array.of(np.empty(0))}, "the scale does not fit"),
+        ({"spread": Array.of(np.array([1.0, 0.0]))}, "the scale does not fit"),
+        ({"spread": Array.of(np.array([1.0, -1.0]))}, "the scale does not fit"),
+        ({"spread": Array.of(np.array([1.0, np.nan]))}, "the scale does not fit"),
+        ({"spread": Array.of(np.array([1.0, np.inf]))}, "the scale does not fit"),
+        ({"centre": Array.of(np.array([1.0, np.nan]))}, "the scale does not fit"),
+        ({"centre": Array.of(np.array([1, 2]))}, "the scale does not fit"),
+        ({"classes": (*CLASSES, "class 2")}, r"the site joined on classes=('class 0', 'class 1')"),
+    ],
+)
+def test_scales_and_classes_that_do_not_fit(changes, reason):
+    asking, _ = joined()
+    assert reason in refusal(asking, begin(**changes), Ready)
+    assert asking.ask(begin(), of=["s0"], expect=Ready).came  # a refusal changes nothing
+
+
+def test_data_that_do_not_fit_the_classes_stay_unnamed():
+    _, asking, _ = prepared(FedAvg(**SHORT))
+    said = refusal(asking, begin(classes=("a", "b")), Ready)
+    assert said == "the site's data do not fit this question; its own log says why"
+
+
+def test_a_scale_that_would_make_training_overflow(caplog):
+    """Asked with smaller and smaller scales, refusals would tell where the farthest row is: the site leaves."""
+    asking, _ = joined()
+    said = refusal(asking, begin(spread=Array.of(np.full(2, 1e-300))), Ready)
+    assert said == "the site's data do not fit this question; its own log says why"
+    assert "the scale makes rows of this site larger than 1e+06" in caplog.text
+    assert "has left this run" in refusal(asking, begin(), Ready)
+
+
+def test_the_scale_is_told_once():
+    asking, _ = joined()
+    for _ in range(2):  # the same again is a coordinator that died
+        assert asking.ask(begin(), of=["s0"], expect=Ready).came
+    other = begin(centre=Array.of(np.ones(2)))
+    assert "told other classes or another scale already" in refusal(asking, other, Ready)
+
+
+@pytest.mark.parametrize("scale", ["site", "none"])
+def test_sites_that_scale_by_themselves_are_told_nothing(scale):
+    asking, engine = joined(scale=scale)
+    asking.ask(begin(centre=Array.of(np.full(2, 9.0))), of=["s0"], expect=Ready)
+    here = engine.runners["s0"].restore(asking.run, engine.memories["s0"]).agreement
+    assert (here.scale[0] != 9.0).all()
+
+
+# Checks on tables.
+
+
+def test_checks_name_the_site():
+    with pytest.raises(InputError, match="site 's0': labels outside the agreed classes: class 1"):
+        check_site(SITES[0], FedAvg(classes=("class 0", "other")))
+    with pytest.raises(InputError, match="site 's0' has classes with fewer than 100 rows"):
+        check_site(SITES[0], FedAvg(min_rows=100))
+    check_site(SITES[0], FedAvg())
+    one = [SiteData(site.name, site.X, ["x"] * len(site)) for site in SITES]
+    with pytest.raises(InputError, match="all sites together have one class, x"):
+        check_together(one, None)
+    check_together(one, ("x", "y"))
+
+
+def test_label_indices():
+    assert label_indices(np.array(["b", "a", "b", "z"]), ("a", "b")).tolist() == [1, 0, 1, 0]
+    assert label_indices(np.array([2, 1]), ("1", "2")).tolist() == [1, 0]
+
+
+def test_within():
+    assert within(np.array([1.0, -2.0]), 2.5)
+    assert not within(np.array([1.0, -2.0]), 2.0)
+    assert not within(np.array([np.nan]), np.inf)
+    assert not within(np.array([1, 2]), 5)

@@ -1,0 +1,80 @@
+"""The messages of training: bounds that hold before a handler sees anything, and what the ledger says."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from fedgeom.errors import DecodeError
+from fedgeom.federation.messages import Array, decode, encode
+from fedgeom.methods.iterative.agreement import Begin, Ready, SumColumns
+from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
+
+GIVEN = to_wire(Tree(model=Tree(w=np.arange(3.0), b=np.float32([1])), count=3, scale=0.5))
+USUAL = {
+    TrainOpen: {"round": 0, "given": GIVEN, "rates": {"a": 0.1}},
+    TrainMasked: {"round": 0, "given": GIVEN, "rates": {"a": 0.1}, "factors": {"a": 1.0}},
+    Update: {"sent": GIVEN, "weight": 2.0},
+    Finish: {"given": GIVEN},
+    Finished: {},
+    Begin: {"classes": ("a", "b"), "centre": Array.of(np.zeros(2)), "spread": Array.of(np.ones(2))},
+    Ready: {},
+    SumColumns: {},
+}
+
+
+@pytest.mark.parametrize("kind", USUAL)
+def test_there_and_back(kind):
+    message = kind(**USUAL[kind])
+    assert decode(encode(message), kind) == message
+
+
+def test_a_tree_comes_back_with_its_dtypes_and_numbers():
+    back = from_wire(decode(encode(Finish(given=GIVEN)), Finish).given)
+    assert back["model"]["b"].dtype == np.float32
+    assert (back["count"], back["scale"]) == (3, 0.5)
+    assert type(back["count"]) is int
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        (TrainOpen, {"round": -1}),
+        (TrainOpen, {"round": 2**31}),
+        (TrainOpen, {"round": 0.5}),
+        (TrainOpen, {"rates": {"a": 0.0}}),
+        (TrainOpen, {"rates": {"a": float("nan")}}),
+        (TrainOpen, {"rates": {"a": 1e6}}),
+        (TrainOpen, {"given": {"": 1.0}}),
+        (TrainOpen, {"given": {"x" * 201: 1.0}}),
+        (TrainOpen, {"given": {"w": "text"}}),
+        (TrainOpen, {"given": {"w": None}}),
+        (TrainOpen, {"given": {"w": [1.0, 2.0]}}),
+        (TrainOpen, {"given": {"w": True}}),
+        (TrainMasked, {"factors": {"a": 1.5}}),
+        (TrainMasked, {"factors": {"a": -0.1}}),
+        (TrainMasked, {"factors": {"a": float("nan")}}),
+        (Update, {"weight": -1.0}),
+        (Update, {"aside_rows": -1}),
+        (Begin, {"classes": ("",)}),
+        (Finish, {"more": 1}),
+    ],
+)
+def test_out_of_bounds(kind, changes):
+    fields = msgspec.msgpack.decode(encode(kind(**USUAL[kind])))
+    assert decode(msgspec.msgpack.encode(fields), kind)
+    body = msgspec.msgpack.encode(fields | changes)
+    with pytest.raises(DecodeError, match=f"not a valid '{kind.kind}' message"):
+        decode(body, kind)
+
+
+def test_what_the_ledger_says():
+    assert TrainMasked.answer_reveals.startswith(
+        "masked; with all others of the group: the weighted sum of trained"
+    )
+    assert SumColumns.answer_reveals.startswith("masked; with all others")
+    assert "this site's trained parameters" in TrainOpen.answer_reveals
+    assert "this site's trained parameters" in Update.reveals
+    assert Finished.reveals == "nothing: a receipt; a personal model stays at the site"

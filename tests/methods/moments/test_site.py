@@ -1,0 +1,101 @@
+"""The site of Moments: it looks at its data first, keeps to the terms, and keeps the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fedgeom import Moments
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.protocols.handing_out import TakeModel
+from tests.methods.coordinators import fresh, hold, refusals, stamped
+from tests.methods.hulls.drawing import blobs
+from tests.methods.laws import assert_model_files_are_the_sites_own
+
+CLASSES = ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "words"),
+    [
+        (SiteData("s", np.zeros((0, 2)), []), {}, "site 's' has no rows"),
+        (SiteData("s", [[0.0, np.inf], [0.0, 0.0]], [0, 0]), {}, "row 0, column 1 is inf"),
+        (SiteData("s", [[0.0, 0.0], [0.0, 0.0]], ["a", ""]), {}, "1 of 2 rows have no label"),
+        (SiteData("s", [[0.0, 0.0]], ["a"]), {}, "fewer than 2 rows: 'a'"),
+        (SiteData("s", [[2.0, 0.0], [0.0, 0.0]], [0, 0]), {}, r"site 's': X\[0\] has norm 2.0"),
+        (
+            SiteData("s", [[0.0, 0.0], [0.0, 0.0]], ["c", "c"]),
+            {"classes": CLASSES},
+            "outside the agreed classes: c",
+        ),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused_naming_the_site(
+    data: SiteData, settings: dict[str, Any], words: str
+) -> None:
+    method = Moments(**settings)
+    with pytest.raises(InputError, match=words):
+        fresh(method, data).check(method)
+
+
+def test_in_euclidean_space_rows_may_lie_anywhere() -> None:
+    method = Moments(space="euclidean")
+    fresh(method, SiteData("s", [[2.0, 0.0], [0.0, 0.0]], [0, 0])).check(method)
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "words"),
+    [
+        (Moments(), {"curvature": 2.0}, "another space than the one the site joined on"),
+        (Moments(), {"curvature": None}, "another space than the one the site joined on"),
+        (Moments(space="euclidean"), {"curvature": 1.0}, "another space than the one the site joined on"),
+        (Moments(classes=CLASSES), {"classes": ("1", "0")}, "the site joined on classes="),
+    ],
+)
+def test_moments_of_another_kind_than_the_terms_say_are_refused(
+    method: Moments, change: dict[str, Any], words: str
+) -> None:
+    (reason,) = refusals(method, blobs(3, 2), SumMoments, lambda ask: stamped(ask, **change))
+    assert words in reason
+
+
+def test_a_second_sum_is_not_planned() -> None:
+    assert tuple(MomentsSite.planned_sums(Moments())) == (SumMoments,)
+    later = {"round": 1}
+    (reason,) = refusals(
+        Moments(),
+        blobs(3, 2),
+        SumMoments,
+        lambda ask: stamped(ask, ticket=msgspec.structs.replace(ask.ticket, **later)),
+    )
+    assert "round 1 was not announced when joining" in reason
+
+
+@pytest.mark.parametrize("space", ["ball", "euclidean"])
+def test_every_site_keeps_the_joint_model(space: Any) -> None:
+    sites, method = blobs(3, 3), Moments(space=space)
+    assert_model_files_are_the_sites_own(method, sites)
+    held = hold(method, sites)
+    for site in sites:
+        assert held.site(site.name).model_file() == held.model.to_bytes()
+        right = float(np.mean(held.model.predict(site.X) == site.y.astype(str)))
+        assert held.local()[site.name] == {"fits": right, "rows": len(site)}
+
+
+def test_before_it_has_the_model_a_site_has_nothing() -> None:
+    site = fresh(Moments(), blobs(3, 2)[0])
+    assert (site.result(), site.model_file()) == ({}, b"")
+
+
+def test_a_model_of_another_method_is_not_taken() -> None:
+    from fedgeom import Hulls
+
+    other = hold(Hulls(), blobs(3, 2)).model.to_bytes()
+    (reason,) = refusals(Moments(), blobs(3, 2), TakeModel, lambda ask: TakeModel(model=other))
+    assert reason == "the model that came cannot be used"

@@ -1,0 +1,106 @@
+"""The coordinator of pTopoFL: clusters, trust and drift, each by what it is told to look at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom import FedAvg, PTopoFL, SiteData
+from fedgeom.methods.ptopofl.conversation import merge_small
+from tests.methods.ptopofl.making import concepts, hospitals, vector
+
+pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
+
+
+def test_full_blending_makes_one_model_and_none_makes_clusters() -> None:
+    sites = concepts()
+    common = {"rounds": 3, "clusters": 2, "cluster_by": "updates", "trust": "none"}
+    one = fedgeom.run(PTopoFL(beta=1.0, **common), sites, seed=0)  # type: ignore[arg-type]
+    assert all(np.allclose(vector(one, "h0"), vector(one, f"h{at}")) for at in range(8))
+    two = fedgeom.run(PTopoFL(beta=0.0, **common), sites, seed=0)  # type: ignore[arg-type]
+    assert np.array_equal(vector(two, "h0"), vector(two, "h1"))
+    assert not np.allclose(vector(two, "h0"), vector(two, "h7"))
+
+
+def test_updates_find_two_concepts_that_topology_cannot_see() -> None:
+    sites = concepts()
+    run = fedgeom.run(PTopoFL(rounds=6, cluster_by="updates", trust="none", clusters=None), sites, seed=0)
+    found = run.metrics["clusters"]
+    assert len({found[f"h{at}"] for at in range(4)}) == 1
+    assert len({found[f"h{at}"] for at in range(4, 8)}) == 1
+    assert found["h0"] != found["h7"]
+    right = [np.mean(run.model.for_site(run.local[s.name]).predict(s.X) == s.y) for s in sites]
+    alike = fedgeom.run(FedAvg(rounds=6), sites, seed=0)
+    assert np.mean(right) > 0.85 > 0.7 > np.mean([np.mean(alike.model.predict(s.X) == s.y) for s in sites])
+
+
+def test_clusters_and_trust_each_look_at_their_own_descriptors() -> None:
+    """Judging sites by their classes must not change whom the shape of all rows brings together, and the reverse."""
+    sites = hospitals(n=7, rows=40)
+
+    def metrics(cluster_by: str, trust: str) -> dict[str, object]:
+        method = PTopoFL(rounds=1, clusters=3, cluster_by=cluster_by, trust=trust, secure=False)  # type: ignore[arg-type]
+        return fedgeom.run(method, sites, seed=1).metrics
+
+    mixed = {pair: metrics(*pair) for pair in [("topology", "classes"), ("classes", "topology")]}
+    rows, classes = metrics("topology", "topology"), metrics("classes", "classes")
+    assert rows["clusters"] != classes["clusters"]
+    assert rows["trust"] != classes["trust"]
+    assert mixed["topology", "classes"]["clusters"] == rows["clusters"]
+    assert mixed["topology", "classes"]["trust"] == classes["trust"]
+    assert mixed["classes", "topology"]["clusters"] == classes["clusters"]
+    assert mixed["classes", "topology"]["trust"] == rows["trust"]
+
+
+def test_labels_that_mix_along_the_tree_lower_trust() -> None:
+    rng = np.random.default_rng(0)
+    sites = []
+    for at in range(6):
+        X = np.vstack([rng.normal(size=(40, 3)), rng.normal(size=(40, 3)) + 4])
+        y = np.repeat(["a", "b"], 40)
+        if at == 2:
+            y = rng.permutation(y)
+        sites.append(SiteData(f"h{at}", X, y))
+    run = fedgeom.run(PTopoFL(rounds=1, trust="merges", tau=1.5), sites)
+    trust = run.metrics["trust"]
+    assert run.metrics["flagged"] == ["h2"]
+    assert trust["h2"] < 0.5
+    assert all(value == 1.0 for name, value in trust.items() if name != "h2")
+
+
+def test_an_update_that_turns_away_lowers_trust() -> None:
+    run = fedgeom.run(PTopoFL(rounds=2, cluster_by="none", trust="updates", tau=1.5), hospitals(n=7, flipped=[3]))
+    assert run.metrics["flagged"] == ["h3"]
+
+
+def test_a_site_whose_data_change_is_clustered_anew_and_learns_faster() -> None:
+    sites = hospitals(n=6)
+    asked: list[bytes] = []
+
+    def change(name: str, request: bytes) -> str | None:
+        if name == "h4" and b"topo.describe" in request:
+            asked.append(request)
+            if len(asked) == 2:
+                sites[4].X[:] = np.round(sites[4].X) * 50
+        return None
+
+    method = PTopoFL(rounds=4, track_every=1, drift_limit=0.3, trust="none", clusters=2, secure=False)
+    run = fedgeom.run(method, sites, interfere=change)
+    drift = run.metrics["drift"]
+    assert drift["h4"] > 0.3 > max(value for name, value in drift.items() if name != "h4")
+    assert len(asked) == 4
+
+
+def test_eq_9_without_change_is_small() -> None:
+    run = fedgeom.run(PTopoFL(rounds=3, track_every=1, points=200), hospitals(rows=150))
+    assert max(run.metrics["drift"].values()) < 1e-9  # all rows are looked at, so the descriptor cannot differ
+
+
+def test_small_clusters_join_the_nearest_before_a_secure_sum() -> None:
+    labels = np.array([0, 0, 0, 1, 2, 2, 2])
+    gaps = np.ones((7, 7))
+    gaps[3, 4:] = gaps[4:, 3] = 0.1
+    assert merge_small(labels, gaps, 3).tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert merge_small(labels, gaps, 1).tolist() == [0, 0, 0, 1, 2, 2, 2]
+    assert merge_small(np.array([0, 1]), np.ones((2, 2)), 3).tolist() == [0, 0]

@@ -1,0 +1,60 @@
+"""The conversation equals Algorithm 1, whatever the settings that Algorithm 1 knows; others are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedgeom import PTopoFL
+from fedgeom.errors import InputError
+from tests.methods.laws import assert_run_is_plain
+from tests.methods.ptopofl.making import hospitals
+
+pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
+
+
+@pytest.mark.parametrize("augment", [False, True])
+@pytest.mark.parametrize("solver", ["sgd", "exact"])
+def test_a_run_is_algorithm_1(augment: bool, solver: Any) -> None:
+    """To nine digits: a table with added columns may lie otherwise in memory, and then a product of matrices is
+    added up in another order, which changes its last digit on some machines."""
+    method = PTopoFL.published(rounds=3, augment=augment, solver=solver)
+    assert_run_is_plain(method, hospitals(), seed=5, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"secure": False, "clusters": 3},
+        {"closeness": False, "beta": 0.0},
+        {"weights": "sites"},
+        {"aggregation": "median", "clusters": 2},
+        {"personal": "finetuned"},
+        {"personal": {"name": "interpolated", "mix": 0.3}},
+        {"schedule": "cosine", "steps": 4},
+        {"unit_box": True, "size_free": False, "repeats": 2},
+        {"classes": ("well", "sick"), "C": 0.3},
+    ],
+)
+def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> None:
+    method = PTopoFL(**({"rounds": 3, "epochs": 2, "points": 30} | settings))
+    assert_run_is_plain(method, hospitals(n=8, rows=40), seed=2, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"cluster_by": "classes"}, "topology throughout"),
+        ({"trust": "none"}, "topology throughout"),
+        ({"scale": "site"}, "joint scale"),
+        ({"share": 0.5}, "no sampling"),
+        ({"validation": 0.2}, "no rows set aside"),
+        ({"track_every": 1}, "no tracking"),
+        ({"epsilon": 1.0}, "no noise"),
+    ],
+)
+def test_what_it_does_not_compute_it_refuses(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        PTopoFL(**settings).plain(hospitals())

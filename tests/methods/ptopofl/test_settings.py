@@ -1,0 +1,69 @@
+"""The settings of pTopoFL: what they may be, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedgeom import PTopoFL
+from fedgeom.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"cluster_by": "colour"}, "cluster_by='colour'"),
+        ({"trust": "faith"}, "trust='faith'"),
+        ({"beta": 1.5}, "beta=1.5"),
+        ({"clusters": 0}, "clusters=0"),
+        ({"points": 1}, "points"),
+        ({"secure": True, "trust": "updates"}, "secure=False"),
+        ({"epsilon": 1.0, "track_every": 2}, "one descriptor"),
+        ({"epsilon": 1.0, "cluster_by": "classes"}, "one descriptor"),
+    ],
+)
+def test_wrong_settings_are_refused_in_words(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        PTopoFL(**settings)
+
+
+def test_terms_travel_and_come_back() -> None:
+    method = PTopoFL(beta=np.float64(0.5), clusters=np.int64(2), schedule={"name": "decay", "decay": 0.9})  # type: ignore[arg-type]
+    assert PTopoFL.from_terms(method.terms()) == method
+
+
+@pytest.mark.parametrize(
+    ("settings", "describes", "by_rows", "by_class", "masked", "groups"),
+    [
+        ({}, True, True, False, True, 4),
+        ({"cluster_by": "none", "trust": "none"}, False, False, False, True, 1),
+        ({"cluster_by": "classes", "trust": "none", "clusters": 2}, True, False, True, True, 2),
+        ({"cluster_by": "none", "trust": "merges"}, True, False, False, True, 1),
+        ({"cluster_by": "updates", "trust": "none"}, False, False, False, False, 4),
+        ({"cluster_by": "diagrams", "trust": "classes"}, True, True, True, True, 4),
+        ({"secure": False}, True, True, False, False, 4),
+    ],
+)
+def test_what_follows_from_the_settings(
+    settings: dict[str, Any], describes: bool, by_rows: bool, by_class: bool, masked: bool, groups: int
+) -> None:
+    method = PTopoFL(**settings)
+    assert (method.describes, method.by_rows, method.by_class) == (describes, by_rows, by_class)
+    assert (method.masked, method.groups) == (masked, groups)
+
+
+def test_shapes_are_looked_at_in_the_first_round_and_where_they_are_tracked() -> None:
+    assert [at for at in range(8) if PTopoFL(rounds=8).describes_in(at)] == [0]
+    assert [at for at in range(12) if PTopoFL(rounds=8, track_every=3).describes_in(at)] == [0, 3, 6]
+
+
+def test_the_papers_own_settings() -> None:
+    published = PTopoFL.published(rounds=3)
+    assert (published.clusters, published.solver, published.secure) == (2, "exact", False)
+    assert published.augment
+    assert published.unit_box
+    assert not published.size_free
+    assert published.extra_columns == 4
+    assert published.rounds == 3

@@ -1,0 +1,58 @@
+"""The settings of Shrunk: what they may be, and tables that do not fit them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedgeom import Shrunk
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative.agreement import SumColumns
+from fedgeom.methods.shrunk.messages import SumEvidence, SumTerms
+from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
+from fedgeom.methods.shrunk.site import ShrunkSite
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rounds": 0}, "rounds=0 given; wanted a whole number from 1 to 500"),
+        ({"folds": 1}, "folds=1"),
+        ({"folds": 21}, "folds=21"),
+        ({"borrowed": -1}, "borrowed=-1"),
+        ({"temperature": 0.0}, "temperature=0.0"),
+        ({"scale": "minmax"}, "scale='minmax'"),
+        ({"classes": ("one",)}, "2 of them or more"),
+    ],
+)
+def test_wrong_settings_say_what_is_wanted(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Shrunk(**changes)
+
+
+def test_terms_travel_and_come_back() -> None:
+    method = Shrunk(rounds=np.int64(4), borrowed=np.float64(50), classes=("no", "yes"))  # type: ignore[arg-type]
+    assert Shrunk.from_terms(method.terms()) == method
+
+
+def test_candidates_go_from_little_to_much() -> None:
+    method = Shrunk()
+    assert method.ridges.tolist() == sorted(RIDGES)
+    assert method.strengths.tolist() == sorted(STRENGTHS)
+    assert np.isinf(method.strengths[-1])  # the joint model itself is among them
+
+
+def test_two_classes_and_a_hundred_columns_are_the_most() -> None:
+    Shrunk().check_shape(2, 100)
+    with pytest.raises(InputError, match="two classes apart; the sites have 3: use Interpolated"):
+        Shrunk().check_shape(3, 5)
+    with pytest.raises(InputError, match=r"101 columns.*at most 100 columns"):
+        Shrunk().check_shape(2, 101)
+
+
+@pytest.mark.parametrize(("scale", "first"), [("joint", (SumColumns,)), ("site", ()), ("none", ())])
+def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
+    planned = ShrunkSite.planned_sums(Shrunk(rounds=2, scale=scale))
+    assert tuple(planned) == (*first, SumTerms, SumTerms, SumEvidence)

@@ -1,0 +1,59 @@
+"""Secure Hamming by packed lattice encryption."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedgeom.protocols.hamming import (
+    PackedBits,
+    converse,
+    plain_distances,
+    variant,
+)
+from fedgeom.protocols.hamming.bfv import layout
+from tests.protocols.hamming.words import bits, even, flat, opened
+
+
+def test_the_farthest_possible_distance_is_not_zero() -> None:
+    """Modulo L, as the paper has it, these two would be the same."""
+    pytest.importorskip("seal")
+    length = 65535
+    asker, helper = flat(1, length, 0), PackedBits.of(np.vstack([np.zeros(length), np.ones(length)]))
+    assert opened(variant("bfv"), asker, helper).tolist() == [[0, length]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 400), st.integers(0, 99))
+def test_packed_lattice_on_any_size(one: int, other: int, length: int, seed: int) -> None:
+    pytest.importorskip("seal")
+    asker, helper = bits(one, length, seed), bits(other, length, seed + 1)
+    assert np.array_equal(opened(variant("bfv"), asker, helper), plain_distances(asker, helper))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(100, 100, 4096), (1, 1, 1), (1000, 7, 4096), (7, 1000, 100), (5000, 5000, 65535)]
+)
+def test_layouts_fit_and_cover(sizes: tuple[int, int, int]) -> None:
+    plan = layout(*sizes)
+    places = plan.places()
+    assert places.max() < 8192
+    assert len(set(places.tolist())) == plan.rows * plan.columns
+    assert plan.depth * plan.pieces >= sizes[2] > plan.depth * (plan.pieces - 1)
+    assert plan.rows * plan.row_groups * 3 >= sizes[0]
+    assert plan.columns * plan.column_groups >= sizes[1]
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_lattice_letters_are_uniform(value: int) -> None:
+    pytest.importorskip("seal")
+    talk = converse(variant("bfv"), flat(90, 300, value), flat(60, 300, 1 - value))
+    for letter in talk.letters:
+        for field in msgspec.msgpack.decode(letter)[-2:]:
+            if len(field) == 8 * 6 * 8192:
+                continue  # a public key, in part modulo a small prime
+            low = np.frombuffer(field, "<u8") & np.uint64(2**16 - 1)  # the top bits follow the primes
+            assert even(low.astype("<u2").view(np.uint8))

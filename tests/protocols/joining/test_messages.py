@@ -1,0 +1,123 @@
+"""What both halves of joining compute from messages: statements, hashes, numbers and heralds."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedgeom.errors import DecodeError
+from fedgeom.federation.messages import decode, encode
+from fedgeom.protocols.joining.messages import (
+    HERALDS,
+    MOST_ROUNDS,
+    Hello,
+    PublicKeys,
+    cohort_seed,
+    hash_terms,
+    heralds_of,
+    holder_numbers,
+    seal_of,
+)
+
+RUN = bytes(range(32))
+
+
+def keys(n: int = 1, **changes: Any) -> PublicKeys:
+    fields: dict[str, Any] = {"letters": bytes([n]) * 32, "masks": (bytes(32),), "seals": (bytes(32),)}
+    return PublicKeys(**(fields | {"columns": 2, "signature": bytes(64)} | changes))
+
+
+def test_a_statement_covers_every_field_but_the_signature() -> None:
+    same = keys().statement(RUN, "a", b"terms")
+    assert keys(signature=b"\x01" * 64).statement(RUN, "a", b"terms") == same
+    others = [
+        keys(letters=b"\x09" * 32),
+        keys(masks=(b"\x01" * 32,)),
+        keys(seals=(b"\x01" * 32,)),
+        keys(columns=3),
+        keys(masks=(bytes(32), bytes(32)), seals=()),  # as many keys in all, dealt otherwise
+    ]
+    statements = {other.statement(RUN, "a", b"terms") for other in others}
+    statements |= {keys().statement(bytes(32), "a", b"terms"), keys().statement(RUN, "b", b"terms")}
+    statements |= {keys().statement(RUN, "a", b"others")}
+    assert len(statements | {same}) == len(others) + 4
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**31), 2**31),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.lists(st.text(max_size=3), max_size=3).map(tuple),
+    st.dictionaries(st.text(min_size=1, max_size=3), st.floats(allow_nan=False), max_size=2),
+)
+TERMS = st.dictionaries(st.text(min_size=1, max_size=5), VALUES, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TERMS, st.integers(-(2**31), 2**31))
+def test_terms_hash_the_same_on_both_ends_of_the_wire_and_in_any_order(terms: dict[str, Any], seed: int) -> None:
+    read = decode(encode(Hello(rounds=1, terms=terms, seed=seed)), Hello)
+    assert hash_terms(read.terms, read.seed) == hash_terms(terms, seed)
+    assert hash_terms(dict(reversed(terms.items())), seed) == hash_terms(terms, seed)
+
+
+def test_other_terms_or_another_seed_hash_otherwise() -> None:
+    some = [
+        ({"a": 1}, 0), ({"a": 1}, 1), ({"a": 1.0}, 0), ({"a": "1"}, 0), ({"a": True}, 0), ({"a": None}, 0), ({}, 0),
+        ({"b": 1}, 0), ({"a": ("x", "y")}, 0), ({"a": ("x\ny",)}, 0), ({"a": {"name": "x"}}, 0), ({"a": 1, "b": 1}, 0),
+    ]  # fmt: skip
+    assert len({hash_terms(terms, seed) for terms, seed in some}) == len(some)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rounds": MOST_ROUNDS + 1},
+        {"rounds": -1},
+        {"release": "1" * 51},
+        {"seed": "0"},
+        {"terms": {"": 1}},
+        {"terms": {"a": "x" * 1001}},
+        {"terms": {"a": [1]}},
+        {"terms": {"a": ["x"] * 10_001}},
+        {"terms": {"a": {"b": ["x"]}}},
+        {"terms": {str(n): n for n in range(101)}},
+    ],
+)
+def test_an_invitation_has_bounds(change: dict[str, Any]) -> None:
+    good: dict[str, Any] = {"rounds": MOST_ROUNDS, "terms": {"a": ["x"], "b": {"c": 1}, "d": None}}
+    assert decode(msgspec.msgpack.encode(good), Hello).terms == {"a": ("x",), "b": {"c": 1}, "d": None}
+    with pytest.raises(DecodeError):
+        decode(msgspec.msgpack.encode(good | change), Hello)
+
+
+def test_a_seal_is_a_hash_and_not_the_seed() -> None:
+    assert len({seal_of(bytes(32)), seal_of(b"\x01" * 32), bytes(32), hashlib.sha256(bytes(32)).digest()}) == 4
+    assert seal_of(bytes(32)) == seal_of(bytes(32))
+
+
+def test_holders_are_numbered_from_one_and_the_cohort_decides() -> None:
+    cohort = {f"s{i}": keys(i) for i in range(9)}
+    numbers = holder_numbers(RUN, cohort)
+    assert sorted(numbers.values()) == list(range(1, 10))
+    assert holder_numbers(RUN, dict(reversed(cohort.items()))) == numbers
+    seeds = {
+        cohort_seed(RUN, cohort),
+        cohort_seed(bytes(32), cohort),
+        cohort_seed(RUN, cohort | {"s0": keys(77)}),
+        cohort_seed(RUN, {name: cohort[name] for name in list(cohort)[1:]}),
+    }
+    assert len(seeds) == 4
+
+
+def test_everybody_is_a_herald_while_everybody_writes_to_everybody() -> None:
+    few, many = [str(i) for i in range(40)], [str(i) for i in range(200)]
+    assert list(heralds_of(few)) == few
+    assert list(heralds_of(many)) == many[:HERALDS]

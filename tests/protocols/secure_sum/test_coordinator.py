@@ -1,0 +1,367 @@
+"""The secure sum is exact, survives losses down to the threshold, and shows the coordinator nothing else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2_contingency, chisquare, kstest
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.messages import pack, unpack
+from fedgeom.federation.policy import Policy
+from fedgeom.protocols.joining.coordinator import Joined
+from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
+from fedgeom.protocols.secure_sum.messages import MaskedVector, UnmaskShares
+from fedgeom.protocols.site import SecureMemory
+from tests.protocols.summing import (
+    ColumnSum,
+    SumColumn,
+    column_sum,
+    joined,
+    killer,
+    make_sites,
+    plain_sum,
+    record,
+    remembered,
+    start,
+)
+
+MODULI = [2**10, 1009, 2**32, 2**61 - 1, 2**62 + 2**61 + 3, 2**63 - 25, 2**63, 2**64]
+PAIR = Policy(min_cohort=2)
+STEPS = [
+    ("join.hello", 1),
+    ("join.share", 1),
+    ("test.column", 1),
+    ("sum.confirm", 1),
+    ("sum.unmask", 1),
+    ("test.column", 2),
+    ("sum.confirm", 2),
+    ("sum.unmask", 2),
+]
+
+
+@pytest.mark.parametrize("n", range(2, 13))
+def test_the_secure_sum_is_the_plain_sum_for_every_number_of_sites(n: int) -> None:
+    data = make_sites(n, seed=n)
+    modulus = MODULI[n % len(MODULI)]
+    sites, _ = start(data, policy=PAIR)
+    (total,) = column_sum(sites, modulus=modulus)
+    assert total.sites == tuple(site.name for site in data)
+    assert (total.vector == plain_sum(data, total.sites, modulus)).all()
+
+
+@pytest.mark.parametrize("modulus", MODULI)
+def test_the_secure_sum_is_the_plain_sum_in_every_ring(modulus: int) -> None:
+    data = make_sites(3, bound=min(modulus, 2**53))
+    sites, _ = start(data)
+    for total in column_sum(sites, modulus=modulus, rounds=2):
+        assert (total.vector == plain_sum(data, total.sites, modulus)).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(2, 6),
+    length=st.integers(0, 9),
+    modulus=st.one_of(st.integers(2, 2**63), st.just(2**64)),
+    seed=st.integers(0, 2**32),
+)
+def test_the_secure_sum_is_the_plain_sum(n: int, length: int, modulus: int, seed: int) -> None:
+    data = make_sites(n, length=length, bound=min(modulus, 2**53), seed=seed)
+    sites, _ = start(data, policy=PAIR)
+    (total,) = column_sum(sites, modulus=modulus, length=length)
+    assert total.vector.shape == (length,)
+    assert total.vector.tolist() == plain_sum(data, total.sites, modulus).tolist()
+
+
+def test_sixty_sites_on_a_ring_lattice_sum_exactly_though_some_vanish() -> None:
+    data = make_sites(60)
+    plan = {data[3].name: ("join.share", 1), data[20].name: ("test.column", 1), data[41].name: ("sum.confirm", 1)}
+    sites, engine = start(data, interfere=killer(plan))
+    (total,) = column_sum(sites, modulus=2**61 - 1)
+    assert set(total.sites) == {site.name for site in data} - {data[3].name, data[20].name}
+    assert (total.vector == plain_sum(data, total.sites, 2**61 - 1)).all()
+    assert len(remembered(engine, data[0].name).joining.peers) == 48
+
+
+def test_sites_and_coordinator_agree_on_the_neighbours() -> None:
+    sites, engine = start(make_sites(60))
+    cohort = joined(sites)
+    for name in cohort.names:
+        assert remembered(engine, name).joining.peers == cohort.joined.peers[name]
+
+
+@pytest.mark.parametrize(("kind", "time"), STEPS)
+@pytest.mark.parametrize("victim", range(5))
+def test_each_site_killed_at_each_step_leaves_the_sum_of_the_rest(victim: int, kind: str, time: int) -> None:
+    data = make_sites(5)
+    name = data[victim].name
+    sites, _ = start(data, interfere=killer({name: (kind, time)}))
+    totals = column_sum(sites, modulus=2**61 - 1, rounds=2)
+    died_at = STEPS.index((kind, time))
+    for round, total in enumerate(totals):
+        sent = died_at > STEPS.index(("test.column", round + 1))
+        assert (name in total.sites) == sent
+        assert len(total.sites) == 4 + sent
+        assert (total.vector == plain_sum(data, total.sites, 2**61 - 1)).all()
+    assert set(sites.lost) == {name}
+
+
+@pytest.mark.parametrize(("kind", "time"), STEPS)
+def test_a_site_that_misses_one_question_and_comes_back_does_no_harm(kind: str, time: int) -> None:
+    data = make_sites(5)
+    sites, _ = start(data, interfere=killer({data[2].name: (kind, time)}, for_good=False))
+    for total in column_sum(sites, modulus=2**64, rounds=2):
+        assert len(total.sites) >= 4
+        assert (total.vector == plain_sum(data, total.sites, 2**64)).all()
+
+
+@pytest.mark.parametrize("first", STEPS)
+@pytest.mark.parametrize("second", [STEPS[1], STEPS[2], STEPS[4], STEPS[5]])
+def test_two_of_seven_sites_may_vanish_anywhere(first: tuple[str, int], second: tuple[str, int]) -> None:
+    data = make_sites(7)  # five of seven shares are needed
+    sites, _ = start(data, interfere=killer({data[1].name: first, data[5].name: second}))
+    for total in column_sum(sites, modulus=1009, rounds=2):
+        assert len(total.sites) >= 5
+        assert (total.vector == plain_sum(data, total.sites, 1009)).all()
+
+
+def shares_by_secret(answers: list[tuple[str, UnmaskShares]]) -> dict[tuple[str, str], set[str]]:
+    """For each kind of secret and its owner: whose shares of it were given away."""
+    given = defaultdict(set)
+    for holder, answer in answers:
+        for kind, shares in (("self", answer.self_shares), ("mask", answer.mask_shares)):
+            for owner in shares:
+                given[kind, owner].add(holder)
+    return given
+
+
+@pytest.mark.parametrize(("kind", "time"), STEPS[1:5])
+def test_below_the_threshold_the_run_aborts_and_no_mask_can_be_removed(kind: str, time: int) -> None:
+    data = make_sites(5)  # four of five shares are needed; three sites stay
+    lost = {data[0].name, data[3].name}
+    sites, recorder = record(data, interfere=killer(dict.fromkeys(lost, (kind, time))))
+    with pytest.raises(TooFewSitesError) as caught:
+        column_sum(sites, modulus=2**61 - 1)
+    assert all(name in str(caught.value) for name in lost)
+    assert "Nothing was revealed" in str(caught.value)
+    for holders in shares_by_secret(recorder.answers(UnmaskShares)).values():
+        assert len(holders) < Policy().holders_needed(5)
+
+
+def test_below_the_policys_min_cohort_nobody_helps() -> None:
+    data = make_sites(5)
+    lost = {data[0].name: ("test.column", 1)}
+    sites, recorder = record(data, policy=Policy(min_cohort=5), interfere=killer(lost))
+    with pytest.raises(TooFewSitesError, match="asks for at least 5"):
+        column_sum(sites, modulus=1009)
+    assert not recorder.answers(UnmaskShares)
+
+
+def test_a_cohort_below_the_policy_never_starts() -> None:
+    sites, recorder = record(make_sites(2))
+    with pytest.raises(TooFewSitesError, match="the policy of 's0000' asks for at least 3"):
+        column_sum(sites, modulus=1009)
+    assert not recorder.answers(MaskedVector)
+
+
+def test_fewer_survivors_than_the_method_needs_abort_before_unmasking() -> None:
+    data = make_sites(4)
+    sites, recorder = record(data, interfere=killer({data[0].name: ("test.column", 1)}))
+    cohort = joined(sites, min_sites=4)
+    with pytest.raises(TooFewSitesError, match="with their masked vectors, 4 are needed"):
+        cohort.sum_elements(SumColumn(), modulus=1009, length=7)
+    assert not recorder.answers(UnmaskShares)
+
+
+@pytest.mark.parametrize(("kind", "time"), STEPS)
+def test_nobody_ever_gives_both_kinds_of_shares_of_one_site_in_a_round(kind: str, time: int) -> None:
+    data = make_sites(5)
+    sites, recorder = record(data, interfere=killer({data[2].name: (kind, time)}))
+    column_sum(sites, modulus=2**64, rounds=2)
+    for name, answer in recorder.answers(UnmaskShares):
+        assert not set(answer.self_shares) & set(answer.mask_shares)
+        assert name in answer.self_shares
+
+
+def test_a_site_lives_as_bytes_between_two_questions() -> None:
+    sites, engine = start(make_sites(3))
+    built: list[int] = []
+    for runner in engine.runners.values():
+        restore = runner.restore
+        runner.restore = lambda run, memory, restore=restore: built.append(1) or restore(run, memory)  # type: ignore[method-assign]
+    column_sum(sites, modulus=1009, rounds=2)
+    assert len(built) == 3 * len(STEPS)  # a new site for each question
+    assert all(type(memory) is bytes for memory in engine.memories.values())
+
+
+def masked_values(value: int, runs: int, modulus: int, length: int = 100) -> np.ndarray:
+    """Collect the masked vectors of sites that all hold the same value."""
+    seen = []
+    for _ in range(runs):
+        data = [SiteData(f"s{i}", np.full((length, 1), float(value)), np.zeros(length)) for i in range(3)]
+        sites, recorder = record(data)
+        column_sum(sites, modulus=modulus, length=length)
+        seen += [answer.vector.numpy() for _, answer in recorder.answers(MaskedVector)]
+    return np.concatenate(seen)
+
+
+def test_masked_vectors_are_uniform_and_do_not_depend_on_the_data() -> None:
+    modulus = 251
+    low, high = (masked_values(value, runs=40, modulus=modulus) for value in (0, modulus - 1))
+    histograms = [np.bincount(values.astype(int), minlength=modulus) for values in (low, high)]
+    for histogram in histograms:
+        assert chisquare(histogram).pvalue > 1e-6
+    assert chi2_contingency(histograms).pvalue > 1e-6
+
+
+def test_masked_vectors_are_uniform_in_64_bits() -> None:
+    values = masked_values(3, runs=20, modulus=2**64)
+    assert kstest(values.astype(float) / 2**64, "uniform").pvalue > 1e-6
+    low = np.bincount((values & np.uint64(15)).astype(int), minlength=16)
+    assert chisquare(low).pvalue > 1e-6
+    assert len(np.unique(values)) == len(values)
+
+
+def test_the_masks_of_two_rounds_and_of_two_runs_differ_everywhere() -> None:
+    data = make_sites(3)
+    vectors = []
+    for _ in range(2):
+        sites, recorder = record(data)
+        column_sum(sites, modulus=2**64, rounds=2)
+        vectors += [a.vector.numpy() for name, a in recorder.answers(MaskedVector) if name == data[0].name]
+    assert len(vectors) == 4
+    for i in range(4):
+        for j in range(i):
+            assert (vectors[i] != vectors[j]).all()
+
+
+def test_a_resumed_run_sends_the_same_masked_vectors_again() -> None:
+    data = make_sites(4)
+    sites, recorder = record(data)
+    (first,) = column_sum(sites, modulus=2**64)
+    sent = recorder.answers(MaskedVector)
+    asked = [(name, request) for name, request, _ in recorder.seen]
+    recorder.seen.clear()
+    for name, request in asked:  # all questions again, to sites built from the stored bytes
+        dict(recorder.deliver({name: request}))
+    assert recorder.answers(MaskedVector) == sent
+    assert (first.vector == plain_sum(data, first.sites, 2**64)).all()
+
+
+def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector() -> None:
+    data = make_sites(3)
+    sites, recorder = record(data)
+    column_sum(sites, modulus=2**64)
+    name = data[0].name
+    changed = SiteData(name, data[0].X + 1, data[0].y)
+    runner, memory = recorder.engine.runners[name], recorder.engine.memories[name]
+    runner._data = lambda: changed
+    (request,) = [r for n, r, _ in recorder.seen if n == name and unpack(r).kind == SumColumn.kind]
+    reply, _ = runner.answer(request, memory)
+    assert unpack(reply).kind == "refusal"
+    assert b"has changed since it was first sent" in reply
+
+
+HELLO = Hello(rounds=2, terms=ColumnSum(rounds=2).terms())
+
+
+def test_a_run_whose_memory_was_lost_has_other_keys() -> None:
+    data = make_sites(3)
+    sites, engine = start(data)
+    before = sites.ask(HELLO, expect=PublicKeys)
+    again = sites.ask(HELLO, expect=PublicKeys)
+    assert dict(before) == dict(again)
+    engine.memories.clear()
+    after = sites.ask(HELLO, expect=PublicKeys)
+    for name in before:
+        assert before[name].letters != after[name].letters
+        assert not set(before[name].masks) & set(after[name].masks)
+        assert not set(before[name].seals) & set(after[name].seals)
+
+
+def together(n: int = 4) -> tuple[Joined, list[SiteData]]:
+    data = make_sites(n)
+    sites, _ = start(data, policy=PAIR)
+    return joined(sites).joined, data
+
+
+def with_answers(cohort: Joined, change: Callable[[str, object], object], kind: str) -> Joined:
+    """Let a lying site change its answers of one kind."""
+    deliver = cohort.sites._engine.deliver
+
+    def lie(requests):  # type: ignore[no-untyped-def]
+        for name, reply in deliver(requests):
+            frame = unpack(reply)
+            if frame.kind == kind and name == "s0001":
+                content = change(name, msgspec.msgpack.decode(frame.body))
+                yield (
+                    name,
+                    msgspec.msgpack.encode(msgspec.structs.replace(frame, body=msgspec.msgpack.encode(content))),
+                )
+            else:
+                yield name, reply
+
+    cohort.sites._engine.deliver = lie
+    return cohort
+
+
+def total_of(cohort: Joined) -> Total:
+    return secure_sum(cohort, 0, SumColumn(), modulus=2**61 - 1, length=7, participants=cohort.names, min_sites=2)
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        {"dtype": "u8", "shape": [6], "data": bytes(48)},
+        {"dtype": "u8", "shape": [7], "data": b"\xff" * 56},
+        {"dtype": "f8", "shape": [7], "data": bytes(56)},
+        {"dtype": "u8", "shape": [7, 1], "data": bytes(56)},
+        {"dtype": "u8", "shape": [0, 7], "data": b""},
+        {"dtype": "O8", "shape": [7], "data": bytes(56)},
+    ],
+)
+def test_a_site_that_sends_no_ring_elements_is_left_out(vector: dict[str, object]) -> None:
+    cohort, data = together()
+    total = total_of(with_answers(cohort, lambda name, old: {"vector": vector}, "sum.masked"))
+    assert total.sites == ("s0000", "s0002", "s0003")
+    assert set(cohort.sites.lost) == {"s0001"}
+    assert (total.vector == plain_sum(data, total.sites, 2**61 - 1)).all()
+
+
+def test_a_wrong_share_stops_the_run_instead_of_spoiling_the_sum() -> None:
+    def spoil(name: str, old: dict) -> dict:
+        return old | {"self_shares": {owner: bytes(33) for owner in old["self_shares"]}}
+
+    cohort, _ = together(2)  # so that every share is needed
+    with pytest.raises(ProtocolError, match=r"do not (fit|belong)"):
+        total_of(with_answers(cohort, spoil, "sum.shares"))
+
+
+def test_what_the_ledger_says_of_a_masked_vector_is_its_real_size() -> None:
+    sites, recorder = record(make_sites(3))
+    column_sum(sites, modulus=1009)
+    sizes = [len(reply) for _, _, reply in recorder.seen]
+    assert [entry.bytes for entry in sites.ledger] == sizes
+    assert all(entry.reveals for entry in sites.ledger)
+
+
+def test_secure_memory_survives_as_bytes() -> None:
+    sites, engine = start(make_sites(3))
+    column_sum(sites, modulus=1009)
+    for memory in engine.memories.values():
+        again = msgspec.msgpack.encode(msgspec.msgpack.decode(memory, type=SecureMemory))
+        assert again == memory
+
+
+def test_the_frame_of_another_method_is_refused() -> None:
+    _, engine = start(make_sites(3))
+    reply, _ = engine.runners["s0000"].answer(pack(bytes(32), ColumnSum.name + "x", Hello(rounds=1)), None)
+    assert unpack(reply).kind == "refusal"
