@@ -43,6 +43,9 @@ with running_coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: prin
 """
 """What `fedgeom coordinator start` does, without the terminal."""
 
+QUIET_SECONDS, MOST_SECONDS = 240.0, 1200.0
+"""How long nothing may be written down before a test gives up waiting, and how long it waits at most."""
+
 
 def parts(n: int, *, rows: int = 200, seed: int = 0) -> list[SiteData]:
     """Draw two classes in the disc and deal them to sites with short names."""
@@ -190,7 +193,7 @@ class Federation:
             process.terminate()
         for process in self.running.values():
             process.wait(30)
-        self.until(lambda: not self.find(), 20)
+        self.until(lambda: not self.find(), 20, most=120)
         for group in {process.group for process in self.find()}:
             os.killpg(group, signal.SIGKILL)
         for line in self.lines.values():
@@ -202,11 +205,11 @@ class Federation:
         """Return this federation's processes (its folder is in their commands) that have this word in theirs."""
         return [p for p in processes() if str(self.root) in p.command and word in p.command]
 
-    def start_coordinator(self, *, seconds: float = 90.0) -> None:
+    def start_coordinator(self) -> None:
         """Start the coordinator and wait until sites may connect."""
         command = [sys.executable, "-c", COORDINATE, str(self.coordinator.path)]
         self._start("coordinator", command, {})
-        self.until(lambda: "ready" in self.said("coordinator"), seconds)
+        self.until(lambda: "ready" in self.said("coordinator") or self.running["coordinator"].poll() is not None)
         assert "ready" in self.said("coordinator"), self.said("coordinator") + self.log("coordinator")[-2000:]
 
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
@@ -243,7 +246,7 @@ class Federation:
         self.running[name].kill()
         for group in {process.group for process in self.find(f"/{name}/flower/guards/")}:
             os.killpg(group, signal.SIGKILL)
-        self.running.pop(name).wait(10)
+        self.running.pop(name).wait()
 
     def answering(self, name: str) -> list[int]:
         """Return the processes that answer a question for a site just now: children of its SuperExec."""
@@ -257,15 +260,18 @@ class Federation:
         found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
             os.kill(process.pid, signal.SIGKILL)
-        return bool(found) and self.until(lambda: not submit.is_conducted(job), 10)
+        return bool(found) and self.until(lambda: not submit.is_conducted(job))
 
     # --- jobs ---
 
-    def submit(self, settings: str, *, name: str = "job") -> Job:
-        """Do what `fedgeom submit` does with a federation file of this text."""
+    def submit(
+        self, settings: str, *, name: str = "job", prepare: Callable[[Job], None] = lambda job: None
+    ) -> Job:
+        """Do what `fedgeom submit` does with a federation file of this text; ``prepare`` comes before the start."""
         file = self.root / f"{name}.toml"
         file.write_text(settings, encoding="utf-8")
         job = submit.new_job(self.coordinator, file)
+        prepare(job)
         submit.start(self.coordinator, job)
         return job
 
@@ -289,17 +295,49 @@ class Federation:
             return []
         return [json.loads(line) for line in lines]
 
-    def wait(self, job: Job, seconds: float) -> dict[str, Any]:
-        """Wait until the run is over, one way or the other."""
-        self.until(lambda: self.status(job)["state"] in submit.ENDS, seconds)
+    def over(self, job: Job) -> bool:
+        """Say whether a run has ended, one way or the other."""
+        return self.status(job)["state"] in submit.ENDS
+
+    def wait(self, job: Job, quiet: float = QUIET_SECONDS) -> dict[str, Any]:
+        """Wait until the run is over, as long as something moves."""
+        self.until(lambda: self.over(job), quiet)
         return self.status(job)
 
-    @staticmethod
-    def until(condition: Callable[[], bool], seconds: float, *, pause: float = 0.2) -> bool:
-        """Wait for a condition; say whether it came true in time."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def until(
+        self,
+        condition: Callable[[], bool],
+        quiet: float = QUIET_SECONDS,
+        *,
+        most: float = MOST_SECONDS,
+        pause: float = 0.2,
+    ) -> bool:
+        """Wait for a condition as long as something moves; say whether it came true.
+
+        On a busy machine everything takes longer, so the time it takes says nothing. It is given up when nobody has
+        written anything down for ``quiet`` seconds, and after ``most`` seconds in any case.
+        """
+        began = moved = looked = time.monotonic()
+        before = self.written()
+        while (now := time.monotonic()) < min(moved + quiet, began + most):
             if condition():
                 return True
+            if now >= looked + 1:
+                looked, after = now, self.written()
+                if after != before:
+                    moved, before = now, after
             time.sleep(pause)
         return condition()
+
+    def written(self) -> dict[Path, tuple[int, int]]:
+        """Return the sizes and times of what is written when something happens, and only then.
+
+        That is what sites and the coordinator say, the sites' logs and ledgers, and the folders of runs. The
+        coordinator's log grows also while nothing happens.
+        """
+        found = {}
+        for pattern in ("*.out", "*/site.log", "*/ledger.jsonl", "*/memory/*", "coordinator/runs/*/*"):
+            for file in self.root.glob(pattern):
+                with contextlib.suppress(OSError):  # it was moved to its place meanwhile
+                    found[file] = (file.stat().st_size, file.stat().st_mtime_ns)
+        return found

@@ -62,7 +62,7 @@ def test_a_wrong_key_that_was_set_right(sites, coordinator, tmp_path):
 
 @pytest.mark.parametrize("step", range(2, 6))
 def test_refusals_that_follow_from_a_loss_are_not_what_is_gone_back_to(sites, coordinator, tmp_path, step):
-    """One of three is away; the other two refuse to go on, which are answers too."""
+    """One of three is away; the other two refuse to go on, which are answers too. Who was away is named."""
     path, asked = tmp_path / "t.bin", []
 
     class Away(FolderEngine):
@@ -75,7 +75,7 @@ def test_refusals_that_follow_from_a_loss_are_not_what_is_gone_back_to(sites, co
             if "bert" in requests and "bert" not in here:
                 yield "bert", Lost("it was killed")
 
-    with pytest.raises(TooFewSitesError):
+    with pytest.raises(TooFewSitesError, match=r"bert.*: it was killed"):
         conduct(Away(sites), coordinator.roster(), path)
     model, left_out = conduct(FolderEngine(sites), coordinator.roster(), path)
     assert left_out == set()

@@ -40,6 +40,8 @@ class Answers(Mapping[str, A], Generic[A]):
 
     came: dict[str, A]
     missing: dict[str, str] = field(default_factory=dict)
+    lost_before: dict[str, str] = field(default_factory=dict)
+    """Who was not even asked, being lost before; their loss may be why others refuse."""
 
     def __getitem__(self, site: str) -> A:
         return self.came[site]
@@ -53,7 +55,9 @@ class Answers(Mapping[str, A], Generic[A]):
     def need(self, min_sites: int, what: str) -> None:
         """Raise `TooFewSitesError`, naming who is missing and why, when fewer than ``min_sites`` came."""
         if len(self) < min_sites:
-            reasons = "".join(f"\n  {name}: {reason}" for name, reason in sorted(self.missing.items()))
+            lines = [f"{name}: {reason}" for name, reason in sorted(self.missing.items())]
+            lines += [f"{name}, lost before: {reason}" for name, reason in sorted(self.lost_before.items())]
+            reasons = "".join(f"\n  {line}" for line in lines)
             raise TooFewSitesError(f"{len(self)} sites answered {what}, {min_sites} are needed; missing:{reasons}")
 
 
@@ -142,7 +146,8 @@ class Sites:
             bodies[id(one)] = body
             requests[name] = pack_body(self.run, self.method, one.kind, body)
             self._tell(one.kind, name, "asked")
-        answers: Answers[A] = Answers({})
+        before = {name: reason for name, reason in self.lost.items() if name not in asked}
+        answers: Answers[A] = Answers({}, lost_before=before)
         began = time.perf_counter()
         for name, reply in self._engine.deliver(requests):
             kind, size = asked[name].kind, len(requests[name])
