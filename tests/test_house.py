@@ -64,12 +64,9 @@ def test_each_module_with_behaviour_has_a_test_module_of_its_name() -> None:
         behaves = any(True for _ in functions(tree))
         if not behaves or name in ELSEWHERE:
             continue
-        stem = path.parent.name if path.stem == "__init__" else path.stem.lstrip("_")
-        folder = path.parent.parent if path.stem == "__init__" else path.parent
-        places = [ROOT / "tests" / folder / f"test_{stem}.py", ROOT / "tests" / path.parent / f"test_{stem}.py"]
-        if not any(place.is_file() for place in places):
+        if not (ROOT / "tests" / path.parent / f"test_{path.stem.strip('_')}.py").is_file():
             missing.append(name)
-    assert not missing
+    assert missing == []
 
 
 def test_imports_inside_functions_say_why() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from fedgeom.data.sets import load_set
 from tests.cli.calling import call, write_csv
+from tests.cli.deploying import flower, here, made  # noqa: F401
 
 WORDS = [
     {"benign": "b", "malignant": "m"},

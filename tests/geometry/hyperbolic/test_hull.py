@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import warnings
 from itertools import product
 
@@ -313,12 +311,3 @@ def test_default_trim_grows_with_the_class():
     assert 0.0 < shares[30] < 0.1
     assert shares[100] == pytest.approx(0.1)
     assert default_trim(10**9) == pytest.approx(0.1)
-
-
-def test_import_stays_light():
-    code = (
-        "import sys, fedgeom.geometry.hyperbolic as g; g.convex_hull, g.PolarGrid, g.uniform_disc;"
-        "print([m for m in ('scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"

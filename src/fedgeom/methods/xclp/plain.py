@@ -130,16 +130,18 @@ def plain(
     else:
         raise InputError(f'graph={graph!r} is unknown; wanted "pairs" or "anchors"')
 
-    found, at = [], 0
-    for y in codes:  # lines 15 and 16, at each site
-        found.append(at_site(Z[at : at + len(y)], y, setting, counts, prior))
-        at += len(y)
-    joint = None
-    if confidence == "code":
-        sizes = np.sum([one_hot(site.codes, len(names)).sum(axis=0) for site in found], axis=0)
-        joint = max(confidence_level(site.confidence) for site in found), sizes
+    ends = np.cumsum([len(y) for y in codes])
+    parts = zip(np.split(Z, ends[:-1]), codes, strict=True)
+    found = [at_site(part, y, setting, counts, prior) for part, y in parts]  # lines 15 and 16, at each site
+    joint = _joint_numbers(found, len(names)) if confidence == "code" else None
     done = tuple(rescale_confidence(site, joint) for site in found)
     return PlainXCLP(names, done, setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate, joint)
+
+
+def _joint_numbers(found: Sequence[Labelled], classes: int) -> tuple[int, Floats]:
+    """Return the level of the surest row of all sites, and how many rows got each label."""
+    sizes = np.sum([one_hot(site.codes, classes).sum(axis=0) for site in found], axis=0)
+    return max(confidence_level(site.confidence) for site in found), sizes
 
 
 def _tables(

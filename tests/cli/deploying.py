@@ -1,0 +1,61 @@
+"""Commands of a deployment in a folder of their own, as far as they go without Flower's programs."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from fedgeom.cli import app
+from fedgeom.deploy import submit
+from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.federation.conversation import Event
+from fedgeom.federation.ledger import Entry
+from fedgeom.federation.record import RunRecord
+from fedgeom.storage import locked
+from tests.deploy.making import make_coordinator, make_sites
+
+runner = CliRunner()
+
+
+def call(*words, code=0):
+    result = runner.invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("FEDGEOM_COORDINATOR", "FEDGEOM_SITE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def made(here):
+    coordinator = make_coordinator(here / "c")
+    make_sites(here, coordinator)
+    return coordinator
+
+
+@pytest.fixture
+def flower(monkeypatch, made):
+    """A coordinator that seems to run, and a Flower that holds a short conversation by itself."""
+
+    def start_run(folder, name):
+        record = RunRecord(folder.path / "runs" / name, {"method": "hulls", "sites": {}}, resume=True)
+        record.event(Event(0, "join", "anna", "joined"))
+        record.event(Event(0, "join", "bert", "lost", "did not come within 60 s"))
+        record.event(Event(1, "join.hello", "anna", "asked"))
+        record.event(Event(1, "join.hello", "anna", "answered"))
+        record.enter(Entry(step=1, site="anna", kind="join.keys", bytes=362, received=9, reveals="public keys"))
+        record.metric("seconds", 1.5)
+        record.finish(*end)
+        return "17"
+
+    end = ["finished", ""]
+    monkeypatch.setattr(submit, "start_flower_run", start_run)
+    monkeypatch.setattr(submit, "stop_flower_run", lambda folder, number: None)
+    monkeypatch.setattr(submit, "flower_status", lambda folder, number: "finished:failed")
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
+        yield end

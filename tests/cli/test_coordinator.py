@@ -1,0 +1,55 @@
+"""``fedgeom coordinator``: init, admit, list, renew."""
+
+from __future__ import annotations
+
+import json
+
+from fedgeom.deploy import coordinator_loop
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
+from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.storage import locked
+from tests.cli.deploying import call
+
+
+def test_from_nothing_to_the_roster(here):
+    call("coordinator", "init", "--folder", "c", "--name", "host.example")
+    public = call("site", "init", "--name", "charite", "--coordinator", "host.example:8000")
+    lines = json.loads((here / "charite" / "charite.pub").read_text())
+    assert lines["identity"] in public
+    assert "send these lines" in public.lower()
+    assert lines["identity"] in call("coordinator", "admit", "charite/charite.pub", "--folder", "c")
+    listed = call("coordinator", "list", "--folder", "c")
+    assert "charite admitted" in listed
+    assert "not running" in listed
+    assert "roster.json" in call("coordinator", "remove", "charite", "--folder", "c")
+    assert "0 sites admitted" in call("coordinator", "list", "--folder", "c")
+
+
+def test_init_says_what_is_missing(here):
+    assert "no --name was given" in call("coordinator", "init", code=2)
+    assert "this machine only" in call("coordinator", "init", "--insecure", "--host", "10.0.0.7", code=2)
+    assert "this machine only" in call("site", "init", "--name", "a", "--insecure", code=2)
+    assert "HOST:PORT" in call("site", "init", "--name", "a", "--coordinator", "host", code=2)
+    assert "cannot be a site's name" in call("site", "init", "--name", "../a", code=2)
+    assert list(here.iterdir()) == []
+    call("coordinator", "init", "--insecure", "--folder", "c")
+    assert CoordinatorFolder(here / "c").config().host == "127.0.0.1"
+
+
+def test_renewing(made):
+    assert "valid until" in call("coordinator", "init", "--renew", "--folder", made.path)
+    assert "coordinator init" in call("coordinator", "init", "--renew", "--folder", made.path / "jobs", code=2)
+
+
+def test_listing_who_is_connected(made, monkeypatch):
+    made.save_registered(Registered({"anna": Node("k", "1"), "bert": Node("l", "2")}))
+    monkeypatch.setattr(coordinator_loop, "node_states", lambda folder: {"1": "online", "2": "offline"})
+    with locked(made.path / COORDINATOR_LOCK, "busy"):
+        shown = call("coordinator", "list", "--folder", "c")
+    for piece in (
+        "anna connected",
+        "bert not connected",
+        "carl not known to Flower yet",
+        "running at 127.0.0.1:8000",
+    ):
+        assert piece in shown

@@ -1,0 +1,63 @@
+"""``fedgeom submit``: jobs, their display, and how they end."""
+
+from __future__ import annotations
+
+from fedgeom.cli.screen import console
+from fedgeom.cli.submit import Display
+from fedgeom.deploy import submit
+from fedgeom.federation.conversation import Event
+from fedgeom.federation.record import read_status, write_status
+from tests.cli.deploying import call
+
+
+def test_submit_needs_a_coordinator_and_one_thing_to_do(here, made):
+    (here / "study.toml").write_text("")
+    assert "either a federation file or --resume" in call("submit", code=2)
+    assert "either" in call("submit", "study.toml", "--resume", "study-1", code=2)
+    assert "coordinator start" in call("submit", "study.toml", "--folder", "c", code=2)
+    assert "no job 'study-1'" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
+
+
+def test_submit(here, flower):
+    (here / "study.toml").write_text("holdout = 0.5\n")
+    shown = call("submit", "study.toml", "--folder", "c")
+    for piece in ("not used in a submitted job", "anna: joined", "bert: lost join: did not come", "public keys"):
+        assert piece in shown
+    assert "runs/study-1/model.safetensors" in shown.replace(" ", "")
+    assert "finished already" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
+
+
+def test_submit_that_fails_says_how_to_go_on(here, flower):
+    flower[:] = ["failed", "2 sites answered, 3 are needed"]
+    (here / "study.toml").write_text("")
+    shown = call("submit", "study.toml", "--folder", "c", code=1)
+    for piece in ("failed: 2 sites answered", "coordinator.log", "fedgeom submit --resume study-1 --folder c"):
+        assert piece in shown
+    flower[:] = ["finished", ""]
+    call("submit", "--resume", "c/runs/study-1", "--folder", "c")
+
+
+def test_interrupting_leaves_a_folder_that_says_so(here, made, flower, monkeypatch):
+    def interrupt(*_, **__):
+        write_status(made.path / "runs" / "study-1", "running", "")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "follow", interrupt)
+    (here / "study.toml").write_text("")
+    shown = call("submit", "study.toml", "--folder", "c", code=130)
+    assert "to go on: fedgeom submit --resume study-1" in shown
+    assert read_status(made.path / "runs" / "study-1").state == "interrupted"
+
+
+def test_the_live_table():
+    screen = console()
+    board = submit.Board(("anna", "bert"))
+    display = Display(screen, board)
+    display(Event(3, "hulls.encode", "anna", "asked"))
+    display(Event(3, "hulls.encode", "bert", "lost", "no [answer] within 9 s"))
+    with screen.capture() as shown:
+        screen.print(display._table())
+    for piece in ("step 3", "answering", "masked hulls", "no [answer] within 9 s"):
+        assert piece in shown.get()
+    display(None)
+    assert board.lines["bert"].state == "expected"

@@ -1,0 +1,38 @@
+"""Methods by name, and models from files and folders."""
+
+from __future__ import annotations
+
+import pytest
+
+import fedgeom
+from fedgeom.errors import InputError
+from fedgeom.methods.catalogue import load_model, method_class, read_model
+from fedgeom.testing import example_sites
+
+
+def test_a_method_is_found_by_its_name() -> None:
+    assert method_class("hulls") is fedgeom.Hulls
+    assert method_class("fedavg") is fedgeom.FedAvg
+    with pytest.raises(InputError, match="there is no method 'hull'; there are: hulls"):
+        method_class("hull")
+
+
+def test_a_model_comes_back_from_its_file_from_a_runs_folder_and_from_bytes(tmp_path) -> None:
+    sites = example_sites()
+    run = fedgeom.run(fedgeom.Moments(), sites, record=tmp_path / "run")
+    run.model.save(tmp_path / "model.safetensors")
+    for found in (
+        load_model(tmp_path / "run"),
+        load_model(tmp_path / "model.safetensors"),
+        read_model(run.model.to_bytes()),
+    ):
+        assert found.to_bytes() == run.model.to_bytes()
+        assert (found.predict(sites[0].X) == run.model.predict(sites[0].X)).all()
+
+
+def test_what_is_no_model_is_refused_in_words(tmp_path) -> None:
+    with pytest.raises(InputError, match="does not exist; wanted a model file"):
+        load_model(tmp_path)
+    (tmp_path / "other.safetensors").write_bytes(b"no model")
+    with pytest.raises(InputError, match="not a fedgeom model file"):
+        load_model(tmp_path / "other.safetensors")

@@ -1,0 +1,45 @@
+"""Laws against a coordinator that lies: the tricks are played on a site that would fall for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+import fedgeom
+from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.testing import adversary
+from fedgeom.testing.examples import example_sites
+
+
+class Trusting(Sums):
+    """Admits what it is asked."""
+
+    def admit(self, question: SumQuestion) -> None:
+        self.joining.open_letters(question.ticket.members, question.ticket.letters)
+        page = self.round(question.ticket.round)
+        page.question_hash, page.participants = question.ticket.question_hash, question.ticket.participants
+
+
+class TrustingSite(MomentsSite):
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.sums = Trusting(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trusted(fedgeom.Moments):
+    name: ClassVar[str] = "test trusted"
+    site: ClassVar[type[Any]] = TrustingSite
+
+
+def test_a_site_that_admits_any_sum_is_found() -> None:
+    with pytest.raises(AssertionError, match=r"a coordinator that .* gets an answer"):
+        adversary.tricks_are_refused(Trusted(), example_sites(), 0)
+
+
+def test_the_tricks_cover_joining_summing_confirming_and_unmasking() -> None:
+    assert adversary.tricks_are_refused(fedgeom.Moments(), example_sites(), 0) > 40

@@ -1,0 +1,53 @@
+"""Laws of what a run yields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+import fedgeom
+from fedgeom.federation.settings import Settings
+from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.testing import agreement
+from fedgeom.testing.examples import example_sites
+
+
+class Mute(MomentsSite):
+    """Has a result but no model file."""
+
+    def model_file(self) -> bytes:
+        return b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Muted(fedgeom.Moments):
+    name: ClassVar[str] = "test muted"
+    site: ClassVar[type[Any]] = Mute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgetful(fedgeom.Moments):
+    name: ClassVar[str] = "test forgetful"
+
+    @classmethod
+    def from_terms(cls, terms: Any) -> Any:
+        return cls(**{key: value for key, value in terms.items() if key == "rule"})
+
+
+def test_a_site_with_a_result_and_no_model_file_is_found() -> None:
+    with pytest.raises(AssertionError, match="no model file of its own"):
+        agreement.sites_have_their_model(Muted(), example_sites(), 0)
+
+
+def test_settings_that_get_lost_on_the_way_are_found() -> None:
+    with pytest.raises(AssertionError, match="do not give the method's settings back"):
+        agreement.settings_travel(Forgetful(space="euclidean"))
+    with pytest.raises(AssertionError, match="does not exist is accepted"):
+        agreement.settings_travel(Forgetful())
+
+
+def test_settings_of_ours_travel() -> None:
+    assert issubclass(fedgeom.Moments, Settings)
+    agreement.settings_travel(fedgeom.Moments(classes=("a", "b")))
