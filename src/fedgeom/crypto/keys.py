@@ -119,6 +119,11 @@ def exchange_public(secret: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
+@lru_cache(maxsize=4)  # a site agrees with all its peers by one key; reading it costs as much as an agreement
+def _private(secret: bytes) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(secret)
+
+
 def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
     """Derive the 256-bit key that two sites share for one purpose.
 
@@ -126,9 +131,7 @@ def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
     direction) gives an independent key.
     """
     try:
-        agreed = X25519PrivateKey.from_private_bytes(secret).exchange(
-            X25519PublicKey.from_public_bytes(peer_public)
-        )
+        agreed = _private(secret).exchange(X25519PublicKey.from_public_bytes(peer_public))
     except ValueError as error:  # a point of small order, or not 32 bytes
         raise ProtocolError("a peer's public key is not a valid X25519 key") from error
     return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=fingerprint(*context)).derive(agreed)

@@ -33,6 +33,10 @@ from fedgeom.protocols.joining.messages import (
 from fedgeom.version import __version__
 
 
+_SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
+"""Settings that were read from terms in this process, by method and hash of the terms."""
+
+
 class JoiningMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its keys, its peers and the terms."""
 
@@ -102,9 +106,15 @@ class Joining(Part[JoiningMemory]):
     @cached_property
     def settings(self) -> Any:
         """The method's settings, as the terms on which the site joined have them."""
-        if not self.memory.terms_hash:
+        memory, method = self.memory, self.site.method_type
+        if not memory.terms_hash:
             raise ProtocolError("the site was asked before it joined")
-        return self.site.method_type.from_terms(self.memory.terms)
+        key = method, memory.terms_hash
+        if key not in _SETTINGS:  # a site is built anew for each question; its settings are frozen and stay the same
+            if len(_SETTINGS) >= 64:
+                _SETTINGS.clear()
+            _SETTINGS[key] = method.from_terms(memory.terms)
+        return _SETTINGS[key]
 
     def keep_to_terms(self, **said: object) -> None:
         """Refuse a question that departs from what was settled when the site joined.
