@@ -32,7 +32,6 @@ from fedgeom.protocols.joining.messages import (
 )
 from fedgeom.version import __version__
 
-
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
 """Settings that were read from terms in this process, by method and hash of the terms."""
 
@@ -110,7 +109,7 @@ class Joining(Part[JoiningMemory]):
         if not memory.terms_hash:
             raise ProtocolError("the site was asked before it joined")
         key = method, memory.terms_hash
-        if key not in _SETTINGS:  # a site is built anew for each question; its settings are frozen and stay the same
+        if key not in _SETTINGS:  # a site is built anew for each question, its settings need not be
             if len(_SETTINGS) >= 64:
                 _SETTINGS.clear()
             _SETTINGS[key] = method.from_terms(memory.terms)
