@@ -19,8 +19,11 @@ class SiteData:
 
     name: str
     X: npt.NDArray[np.float64]
+    """(rows, columns), float64."""
     y: npt.NDArray[Any]
+    """(rows,): labels in the site's own words, text or numbers."""
     extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """Row-aligned arrays of any kind, (rows, …) each, by name."""
     columns: tuple[str, ...] = ()
     """The names of X's columns, where they are known; empty otherwise."""
 

@@ -25,7 +25,9 @@ class Table:
     """A file's numbers, its labels as text ("" where there is none), and its columns' names."""
 
     X: Floats
+    """(rows, columns); NaN where a cell is empty."""
     y: npt.NDArray[np.str_] | None
+    """(rows,): labels as text."""
     columns: tuple[str, ...] = ()
 
 

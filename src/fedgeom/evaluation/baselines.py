@@ -23,6 +23,7 @@ class DiscClassifier:
 
     svc: PoincareSVC
     matrix: Floats | None
+    """(columns, 2)"""
 
     def predict(self, site: SiteData, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the class of each row; the site's own rows say how its columns are scaled."""

@@ -25,6 +25,7 @@ class Reals:
     """A sum of real numbers, and whose numbers it contains."""
 
     values: Floats
+    """(length,)"""
     sites: tuple[str, ...]
 
 

@@ -39,6 +39,7 @@ class Hidden:
     """What the coordinator holds in the end: for each site, its block of the sum, masked for all but it."""
 
     blocks: dict[str, Words]
+    """(rows·columns,) for each site."""
     ticket: Ticket
 
 
@@ -104,7 +105,7 @@ class RowSumsMemory(msgspec.Struct, kw_only=True):
     ticket: Ticket | None = None
     """The ticket, without the mail."""
     own: Array | None = None
-    """The site's own rows of what it added."""
+    """(own rows, columns), u8: the site's own rows of what it added."""
     own_rows: tuple[int, int] = (0, 0)
     height: int = 0
 

@@ -39,6 +39,7 @@ class Contribution:
     """What a site adds to a sum: ring elements, not yet masked. It is no message, so it cannot leave by mistake."""
 
     vector: Words
+    """(length,), or (rows, columns) for row sums."""
     own_rows: tuple[int, int] | None = None
     """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
 

@@ -44,9 +44,13 @@ class LabelledDisc:
     """A synthetic set of two classes and the hyperplane between them."""
 
     X: Floats  # (m, 2), m ≤ n: points in the margin have been removed
+    """(points, 2)"""
     y: NDArray[np.int64]  # (m,), +1 on the normal's side and -1 on the other
+    """(points,): 1 or -1."""
     reference: Floats  # p, a point on the hyperplane
+    """(2,)"""
     normal: Floats  # w, its unit normal in the tangent space at p
+    """(2,)"""
 
 
 def labelled_disc(

@@ -40,7 +40,9 @@ class Diagrams(NamedTuple):
     """The H0 and H1 diagrams of one cloud, and of how many points it had."""
 
     h0: Floats
+    """(pairs, 2): birth and death."""
     h1: Floats
+    """(pairs, 2)"""
     points: int
 
 

@@ -37,7 +37,7 @@ class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
     )
     plan: HullPlan
     embedding: Array | None
-    """As in `Reach`."""
+    """(columns, 2), f8, as in `Reach`."""
 
 
 class Learnt(Message, frozen=True, kw_only=True):

@@ -64,8 +64,9 @@ class Agreed:
     classes: tuple[str, ...]
     columns: int
     centre: Floats | None
-    """What a joint model takes off columns; None: each site does that itself."""
+    """(columns,): what a joint model takes off columns; None: each site does that itself."""
     spread: Floats | None
+    """(columns,)"""
 
 
 def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
@@ -107,7 +108,9 @@ class AgreementMemory(msgspec.Struct, kw_only=True):
 
     classes: tuple[str, ...] = ()
     centre: Array | None = None
+    """(columns,), f8"""
     spread: Array | None = None
+    """(columns,), f8"""
 
 
 class Agreement(SummingPart[AgreementMemory]):

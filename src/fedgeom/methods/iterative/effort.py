@@ -26,7 +26,7 @@ class Effort:
     solver: Literal["sgd", "exact"] = "sgd"
     """"sgd": steps; "exact": until the objective is minimal (learners that can)."""
     only: npt.NDArray[np.int64] | None = None
-    """The rows that every step looks at, instead of batches."""
+    """(rows,): the rows that every step looks at, instead of batches."""
 
     def batches(self, rows: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the rows of each step: every epoch in a new order, without repetition."""

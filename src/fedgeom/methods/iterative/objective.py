@@ -42,8 +42,10 @@ class FlatObjective:
     """An objective's terms for models written as one vector, for learners that descend in vectors."""
 
     linear: Floats | None
+    """(numbers,)"""
     strength: float
     centre: Floats | None
+    """(numbers,)"""
 
     def value(self, w: Floats) -> float:
         """Return the terms' value."""

@@ -16,12 +16,13 @@ class Description(Message, frozen=True, kw_only=True):
     kind: ClassVar[str] = "topo.description"
     reveals: ClassVar[str] = "a summary of the shape of this site's rows"
     descriptor: Array
-    """φ_k: the 48 numbers of Appendix B, of all rows."""
+    """(48,), f8: φ_k, the numbers of Appendix B, of all rows."""
     by_class: Array
-    """The 48 numbers of each class, one class after the other."""
+    """(48·classes,), f8: the 48 numbers of each class, one class after the other."""
     h0: Array
-    """The persistence diagrams themselves, for Wasserstein distances."""
+    """(pairs, 2), f8: the persistence diagram of H0 itself, for Wasserstein distances."""
     h1: Array
+    """(pairs, 2), f8: that of H1."""
     merges: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     """The share of the spanning tree's edges that join rows of different labels."""
 

@@ -23,8 +23,9 @@ class Shape:
     """What a site needs to know of its own cloud to add the four columns to any row."""
 
     centre: Floats
+    """(columns,): the centre of the cloud."""
     constants: Floats
-    """The same for all of the site's rows: at one site they only move the intercept, between sites they differ."""
+    """(3,): the same for all of the site's rows; at one site they only move the intercept; sites differ."""
 
     @classmethod
     def of(cls, rows: Floats, points: int, rng: np.random.Generator) -> Shape:

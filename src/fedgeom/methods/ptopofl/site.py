@@ -31,7 +31,9 @@ class TopoMemory(TrainingMemory, kw_only=True):
     """What a site remembers of its shape."""
 
     shape_centre: Array | None = None
+    """(columns,), f8"""
     shape_constants: Array | None = None
+    """(3,), f8"""
     described: dict[int, bytes] = {}
     """Private descriptors by round: asked again, the site sends the very same, or its noise would average out."""
 

@@ -15,11 +15,11 @@ class Evidence:
     """How well each candidate ranked rows that it had not seen, at one site or summed over sites."""
 
     quality: Floats
-    """AUC times weight, for each (α, λ)."""
+    """(ridges, strengths): AUC times weight, for each (α, λ)."""
     weight: float
     """Rows of the rarer class: an AUC cannot be better known than these are many."""
     intercepts: Floats
-    """The site's intercept for each α, times its rows."""
+    """(ridges,): the site's intercept for each α, times its rows."""
     rows: float
 
     def flat(self) -> Floats:

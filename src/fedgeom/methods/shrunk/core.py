@@ -87,8 +87,11 @@ class Terms:
     """Σ_k of ℓ_k, its gradient and its Hessian, for each of a stack of directions."""
 
     values: Floats
+    """(ridges, folds + 1)"""
     gradients: Floats
+    """(ridges, folds + 1, columns)"""
     hessians: Floats
+    """(ridges, folds + 1, columns, columns)"""
 
     def flat(self) -> Floats:
         """Write them as one vector; of the symmetric Hessians the upper triangles."""

@@ -40,3 +40,4 @@ class Settle(Question, frozen=True, kw_only=True):
     directions: Array
     """(ridges, folds + 1, columns), f8: the joint models so far."""
     evidence: Array
+    """(ridges·strengths + ridges + 2,), f8: everybody's evidence, added up."""

@@ -37,8 +37,9 @@ class ShrunkMemory(SecureMemory, kw_only=True):
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
     agreement: AgreementMemory = msgspec.field(default_factory=AgreementMemory)
     evidence: Array | None = None
+    """(ridges·strengths + ridges + 2,), f8"""
     score_spread: Array | None = None
-    """How far each candidate's held-out scores spread."""
+    """(ridges, strengths), f8: how far each candidate's held-out scores spread."""
     model: Array | None = None
     """(1 + columns,): intercept and weights of the site's own model."""
 

@@ -16,10 +16,12 @@ class Cells(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
     mean: Array | None = None
+    """(columns,), f8"""
     seed: bytes = b""
     anchors: Array | None = None
+    """(count, columns), f8: unit vectors."""
     kept: Array | None = None
-    """Which cells are summed; the others are too small. None: all."""
+    """(kept,), i4: which cells are summed; the others are too small. None: all."""
 
 
 class SumRows(SumQuestion, frozen=True, kw_only=True):
@@ -55,6 +57,7 @@ class SumCodes(SumQuestion, frozen=True, kw_only=True):
         "masked; with all others: how strongly clusters are tied, and how many labels of each class are near each"
     )
     anchors: Array
+    """(anchors, columns), f8"""
     nearest: Annotated[int, msgspec.Meta(ge=1, le=100)]
     classes: Names
 

@@ -31,6 +31,7 @@ class Said(msgspec.Struct, frozen=True):
     """A hash of the letter that was answered: a state serves one letter only."""
     letter: bytes | None
     share: Array | None
+    """(rows, partner's rows), u2"""
 
 
 class Pair(msgspec.Struct, frozen=True):

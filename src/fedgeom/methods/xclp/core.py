@@ -62,10 +62,11 @@ class Labelled:
     """What one site has at the end (lines 15 and 16)."""
 
     codes: Ints
-    """The class number of each row, -1 where no label reaches."""
+    """(rows,): the class number of each row, -1 where no label reaches."""
     confidence: Floats
+    """(rows,): from 0 to 1."""
     scores: Floats
-    """Final class scores."""
+    """(rows, classes): final class scores."""
     prior: SitePrior | None
 
 

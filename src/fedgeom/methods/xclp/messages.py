@@ -23,7 +23,7 @@ class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     variant: Literal["ours", "paper", "code"]
     prior: Literal["em", "em-unchecked", "own", "none"]
     counts: Array
-    """How many labels each class has over all sites."""
+    """(classes,), f8: how many labels each class has over all sites."""
 
     def stamp(self, model: bytes) -> bytes:
         """Hash what all sites are told to read labels with: those whose labels are counted must know the same."""
@@ -53,6 +53,7 @@ class PairLetters(Message, frozen=True, kw_only=True):
     )
     letters: dict[Name, bytes]
     shares: dict[Name, Array]
+    """(asker's rows, helper's rows), u2, by partner."""
 
 
 class Rows(Message, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ class Rows(Message, frozen=True, kw_only=True):
     kind: ClassVar[str] = "xclp.rows"
     reveals: ClassVar[str] = "how many rows there are and which have a label"
     labelled: Array
-    """One byte per row: 1 where the site wants an influence column."""
+    """(rows,), u1: 1 where the site wants an influence column."""
 
 
 class CountRows(Question, frozen=True, kw_only=True):
@@ -82,7 +83,7 @@ class FirstLetters(Message, frozen=True, kw_only=True):
     reveals: ClassVar[str] = "the Hamming distances between the site's own rows: the angles between them"
     letters: dict[Name, bytes]
     own: Array
-    """The distances of the site's rows to each other, upper triangle."""
+    """(rows·(rows − 1)/2,), u2: the distances of the site's rows to each other, upper triangle."""
 
 
 class Begin(Question, frozen=True, kw_only=True):
@@ -128,6 +129,7 @@ class Spread(SumQuestion, frozen=True, kw_only=True):
     classes: Names
     layout: dict[Name, tuple[int, int]]
     columns: Array
+    """(rows of all sites, wanted rows), f4"""
 
 
 class Kept(Message, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ class Collect(Question, frozen=True, kw_only=True):
     of: Ticket
     """The ticket of the sum."""
     block: Array
+    """(rows·classes,), u8"""
     reading: Reading
 
 
@@ -172,4 +175,4 @@ class Weigh(Question, frozen=True, kw_only=True):
     level: Annotated[int, msgspec.Meta(ge=0, le=GRID)]
     """The largest confidence of any row, in steps of 1/4096, rounded up."""
     sizes: Array
-    """How many rows of all sites got each label."""
+    """(classes,), f8: how many rows of all sites got each label."""

@@ -43,12 +43,17 @@ class PlainXCLP:
     seed: bytes
     L: int
     counts: Floats
+    """(classes,)"""
     Z: Floats
-    """The propagated scores of all rows: columns are classes, before any division."""
+    """(rows of all sites, classes): the propagated scores of all rows, before any division."""
     bits: NDArray[np.uint8] | None
+    """(rows of all sites, L/8)"""
     degrees: Floats | None
+    """(rows of all sites,)"""
     anchors: Floats | None
+    """(anchors, columns)"""
     anchor_scores: Floats | None
+    """(anchors, classes)"""
     m: int
     rate: float
     joint: tuple[int, Floats] | None = None

@@ -55,6 +55,7 @@ class Total:
     """The sum and whose vectors it contains."""
 
     vector: Words
+    """(length,)"""
     sites: tuple[str, ...]
 
 
