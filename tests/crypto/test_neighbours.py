@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import networkx as nx
+import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from fedgeom.crypto.neighbours import COMPLETE_UP_TO, degree, neighbours, ring_order
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, degree, neighbours, ring_order, smallest_part
 
 SIZES = [1, 2, 3, 5, 47, 48, 49, 50, 61, 100, 257]
 
@@ -73,3 +74,20 @@ def test_the_stated_failure_probabilities_hold() -> None:
         assert hypergeom.sf(both_kinds - 1, n - 1, int(0.1 * n), k) < 2**-35
         assert hypergeom.sf(both_kinds - 1, n - 1, int(0.2 * n), k) < 2**-9
         assert hypergeom.sf(k + 1 - needed, n, int(0.1 * n), k + 1) < 2**-35
+
+
+@pytest.mark.parametrize("n", [3, 48, 60, 200])
+def test_the_parts_of_the_living_are_those_of_the_graph(n: int) -> None:
+    some, rng = tuple(names(n)), np.random.default_rng(n)
+    graph = nx.Graph({name: list(peers) for name, peers in neighbours(some, b"a").items()})
+    for size in {1, 2, 3, n // 2, n}:
+        living = tuple(sorted(rng.choice(some, size, replace=False).tolist()))
+        parts = nx.connected_components(graph.subgraph(living))
+        assert smallest_part(some, b"a", living) == min(map(len, parts))
+
+
+def test_a_site_whose_neighbours_are_gone_is_a_part_by_itself() -> None:
+    some = tuple(names(60))
+    peers = neighbours(some, b"a")
+    far = [name for name in some if name != some[0] and name not in peers[some[0]]]
+    assert smallest_part(some, b"a", tuple(sorted([some[0], *far]))) == 1

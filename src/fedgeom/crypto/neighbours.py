@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from fedgeom.crypto.keys import fingerprint
 
@@ -35,6 +36,26 @@ def degree(n: int) -> int:
 def ring_order(names: Sequence[str], seed: bytes) -> list[str]:
     """Return the names in an order that nobody chose."""
     return sorted(names, key=lambda name: fingerprint(b"ring", seed, name.encode()))
+
+
+@lru_cache(maxsize=16)  # the same for all sites of a process, and for every list of the living
+def smallest_part(names: tuple[str, ...], seed: bytes, living: tuple[str, ...]) -> int:
+    """Return the size of the smallest part into which the mask graph falls when only the living are left.
+
+    Sites of one part share masks with each other and with nobody else, so the sum of each part can be told from the sum
+    of all: a site hides among the sites of its own part only.
+    """
+    peers, left, least = neighbours(names, seed), set(living), len(living)
+    while left:
+        part = {left.pop()}
+        edge = list(part)
+        while edge:
+            near = left.intersection(peers[edge.pop()])
+            left -= near
+            part |= near
+            edge += near
+        least = min(least, len(part))
+    return least
 
 
 def neighbours(names: Sequence[str], seed: bytes) -> dict[str, tuple[str, ...]]:

@@ -202,3 +202,22 @@ def test_asked_the_same_again_a_site_sends_the_very_same_word() -> None:
     for one in words:
         again, _ = engine.runners[one.name].answer(one.request, engine.memories[one.name])
         assert again == one.reply
+
+
+def test_a_joint_map_that_the_terms_do_not_have_is_refused() -> None:
+    identity = Array.of(np.eye(2))
+    method = fedgeom.Hulls(epsilon=0.2)
+    (reason,) = refusals(method, blobs(3, 2), Reach, lambda ask: stamped(ask, embedding=identity))
+    assert "where the terms have none" in reason
+
+
+@pytest.mark.parametrize("zoom", [3.0, 4.0])
+def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(zoom: float) -> None:
+    method = fedgeom.Hulls(embedding="discriminant")
+
+    def zoomed(ask: Reach) -> Reach:
+        assert ask.embedding is not None
+        return stamped(ask, embedding=Array.of(zoom * ask.embedding.numpy()))
+
+    (reason,) = refusals(method, blobs(3, 2), Reach, zoomed)
+    assert reason == "the site's data do not fit this question; its own log says why"

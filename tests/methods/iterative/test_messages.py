@@ -14,8 +14,8 @@ from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
 
 GIVEN = to_wire(Tree(model=Tree(w=np.arange(3.0), b=np.float32([1])), count=3, scale=0.5))
 USUAL = {
-    TrainOpen: {"round": 0, "given": GIVEN, "rates": {"a": 0.1}},
-    TrainMasked: {"round": 0, "given": GIVEN, "rates": {"a": 0.1}, "factors": {"a": 1.0}},
+    TrainOpen: {"round": 0, "given": GIVEN, "agreed": bytes(32)},
+    TrainMasked: {"round": 0, "given": GIVEN, "agreed": bytes(32), "factors": {"a": 1.0}},
     Update: {"sent": GIVEN, "weight": 2.0},
     Finish: {"given": GIVEN},
     Finished: {},
@@ -44,9 +44,8 @@ def test_a_tree_comes_back_with_its_dtypes_and_numbers():
         (TrainOpen, {"round": -1}),
         (TrainOpen, {"round": 2**31}),
         (TrainOpen, {"round": 0.5}),
-        (TrainOpen, {"rates": {"a": 0.0}}),
-        (TrainOpen, {"rates": {"a": float("nan")}}),
-        (TrainOpen, {"rates": {"a": 1e6}}),
+        (TrainOpen, {"agreed": b"short"}),
+        (TrainOpen, {"faster": ("",)}),
         (TrainOpen, {"given": {"": 1.0}}),
         (TrainOpen, {"given": {"x" * 201: 1.0}}),
         (TrainOpen, {"given": {"w": "text"}}),

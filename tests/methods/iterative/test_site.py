@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ from fedgeom import Ditto, FedAvg, Scaffold
 from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
-from fedgeom.methods.iterative.agreement import SumColumns
-from fedgeom.methods.iterative.conversation import Group
+from fedgeom.methods.iterative.agreement import Begin, SumColumns
+from fedgeom.methods.iterative.conversation import Conversation, Group
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
 from fedgeom.methods.iterative.tree import from_wire, to_wire
@@ -31,8 +33,14 @@ def model(**changes) -> dict[str, Array]:
     return to_wire(Tree(model=ZERO | changes))
 
 
+@cache
+def agreed() -> bytes:
+    """What sites are told of classes and scale; it follows from their rows."""
+    return prepared(FedAvg(**SHORT))[0].agreed.hash
+
+
 def question(**changes) -> TrainOpen:
-    asked = {"round": 0, "given": model(), "rates": {s.name: 0.1 for s in SITES}}
+    asked = {"round": 0, "given": model(), "agreed": agreed()}
     return TrainOpen(**(asked | changes))
 
 
@@ -77,9 +85,8 @@ def test_no_masked_question_in_an_open_run():
         ({"given": model(intercept=np.array([1e300]))}, "some are huge or no numbers"),
         ({"given": model(intercept=np.zeros(1, np.float32))}, "its numbers are of other dtypes"),
         ({"given": model(intercept=np.zeros(1, np.int64))}, "its numbers are of other dtypes"),
-        ({"rates": {"s1": 0.1}}, "gives this site no learning rate"),
-        ({"rates": {"s0": -0.1}}, "not a valid 'train.open' message"),
-        ({"rates": {"s0": float("nan")}}, "not a valid 'train.open' message"),
+        ({"faster": ("s0",)}, "the terms of this run raise nobody's learning rate"),
+        ({"agreed": bytes(32)}, "about other classes or another scale than this site was told"),
         ({"round": -1}, "not a valid 'train.open' message"),
     ],
 )
@@ -212,8 +219,8 @@ def test_weights_of_those_who_are_left_count():
 
 def test_weights_of_strangers():
     talk, _, _ = prepared(FedAvg(**SHORT))
-    rates, factors = dict.fromkeys(talk.members, 0.1), dict.fromkeys(talk.members, 1.0)
-    ask = TrainMasked(round=0, given=model(), factors=factors, rates=rates)
+    factors = dict.fromkeys(talk.members, 1.0)
+    ask = TrainMasked(round=0, given=model(), factors=factors, agreed=agreed())
     with pytest.raises(TooFewSitesError, match="the weights are not those of the sites that are summed"):
         # Weighed with the fourth, but without it.
         talk.cohort.sum_group(ask, length=6, participants=talk.members[:3])
@@ -342,3 +349,30 @@ def test_every_site_round_and_purpose_draws_for_itself():
 def test_input_errors_are_inputs():
     with pytest.raises(InputError):
         fedgeom.run(FedAvg(), [])
+
+
+def test_sites_that_were_told_different_scales_are_not_summed():
+    """With a huge spread for the others, the sum of updates would be the victim's alone."""
+    asking, _ = asking_of(FedAvg(**SHORT), unlike())
+    talk = Conversation(FedAvg(**SHORT), asking)
+    honest = asking.ask
+
+    def ask(question, **options):
+        if isinstance(question, Begin):
+            others = {
+                name: msgspec.structs.replace(question, spread=Array.of(np.full(2, 1e300)))
+                for name in options["of"]
+            }
+            return honest(others | {"s0": question}, expect=options["expect"])
+        return honest(question, **options)
+
+    asking.ask = ask
+    with pytest.raises(TooFewSitesError, match="about other classes or another scale than this site was told"):
+        talk.hold()
+
+
+def test_a_drifted_site_learns_faster_by_what_the_terms_say():
+    pytest.importorskip("gudhi")
+    method = fedgeom.PTopoFL(rounds=2, epochs=1, secure=False, track_every=1, drift_rate=3.0, points=8)
+    assert method.raised_rate == 3.0
+    assert fedgeom.PTopoFL(rounds=2).raised_rate is None

@@ -97,7 +97,7 @@ def test_evidence_that_makes_no_sense_is_refused(wrong: np.ndarray) -> None:
 
 def test_a_site_does_not_settle_before_it_gave_its_evidence() -> None:
     def early(ask: SumTerms) -> Settle:
-        return Settle(directions=ask.directions, evidence=Array.of(np.zeros(38)))
+        return Settle(directions=ask.directions, evidence=Array.of(np.zeros(38)), agreed=ask.agreed)
 
     (reason,) = refusals(METHOD, hospitals(), SumTerms, early)
     assert "asked to settle before it gave its evidence" in reason

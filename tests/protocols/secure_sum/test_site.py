@@ -15,7 +15,14 @@ from fedgeom.errors import DecodeError, ProtocolError
 from fedgeom.federation.messages import Question, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import Share
-from fedgeom.protocols.secure_sum.messages import Confirm, Confirmation, MaskedVector, Unmask, UnmaskShares
+from fedgeom.protocols.secure_sum.messages import (
+    Confirm,
+    Confirmation,
+    MaskedVector,
+    Unmask,
+    UnmaskShares,
+    Witness,
+)
 from tests.protocols.lying import ME, Lying, own_mask, replace, summed
 from tests.protocols.summing import make_sites
 
@@ -266,6 +273,49 @@ def test_a_list_that_leaves_only_light_sites_beside_a_heavy_one_is_not_signed() 
     dropped = tuple(name for name in lie.names if name not in one_heavy)
     lie.refused(ME, Confirm(round=0, alive=one_heavy, dropped=dropped), "the weights make this a sum of 1.3 sites")
     assert isinstance(lie.ask(ME, Confirm(round=0, alive=lie.names, dropped=())), Confirmation)
+
+
+def test_witnesses_see_the_weights_and_sign_them() -> None:
+    """Of five summed sites two count nothing; when two heavy ones are called dropped, the third is left alone."""
+    lie = Lying(15).hello().share()
+    heavy, light = lie.names[:3], lie.names[3:5]
+    summed_sites, witness = lie.names[:5], lie.names[9]
+    factors = dict.fromkeys(heavy, 1.0) | dict.fromkeys(light, 0.0)
+    lists = {"alive": (ME, *light), "dropped": heavy[1:]}
+    told = {"round": 0, "question_hash": bytes(32), "members": lie.names, "participants": summed_sites}
+    ask = Witness(**told, **lists, factors=factors, letters=lie.mail[witness])
+    lie.refused(witness, ask, "the weights make this a sum of 1.0 sites")
+    strange = {"s0009": 1.0, "s0010": 1.0, "s0011": 1.0}
+    lie.refused(witness, replace(ask, factors=strange), "the weights are not those of the sites that are summed")
+    everyone = {"alive": summed_sites, "dropped": ()}
+    with_weights = lie.get(witness, replace(ask, **everyone), Confirmation)
+    other = lie.names[10]
+    hidden = replace(ask, **everyone, factors={}, letters=lie.mail[other])
+    lie.get(other, hidden, Confirmation)
+    statements = {lie.memory(name).sums.rounds[0].confirmed for name in (witness, other)}
+    assert len(statements) == 2  # who hides the weights from a witness gets a signature under something else
+    assert with_weights.signature
+
+
+def test_nobody_signs_for_living_who_share_masks_with_too_few() -> None:
+    """With more than 48 sites a victim is summed with two neighbours, who are then called dropped, and far sites."""
+    lie = Lying(60).hello().share()
+    near = lie.memory(ME).joining.peers
+    far = tuple(name for name in lie.names if name != ME and name not in near)[:3]
+    participants = tuple(sorted((ME, *near[:2], *far)))
+    lists = {"alive": tuple(sorted((ME, *far))), "dropped": tuple(sorted(near[:2]))}
+    lie.get(ME, lie.column(ME, participants=participants), MaskedVector)
+    lie.refused(ME, Confirm(round=0, **lists), "share masks with each other only; the policy asks for 3")
+    witness = next(name for name in lie.names if name not in participants)
+    ask = Witness(
+        round=0,
+        question_hash=bytes(32),
+        members=lie.names,
+        participants=participants,
+        letters=lie.mail[witness],
+        **lists,
+    )
+    lie.refused(witness, ask, "share masks with each other only")
 
 
 def test_equal_weights_need_no_remembering() -> None:

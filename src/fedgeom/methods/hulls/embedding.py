@@ -86,6 +86,12 @@ def _symmetric(upper: Floats, columns: int) -> Floats:
     return matrix + np.triu(matrix, 1).T
 
 
+def tangent_length(X: Floats, matrix: Floats, scales: Floats) -> float:
+    """Return the root mean square of a site's tangent vectors; over all sites it is `SPREAD`."""
+    tangent = (X - scales[0]) / scales[1] @ matrix
+    return float(np.sqrt(np.mean(np.sum(tangent**2, axis=1))))
+
+
 def embed(X: Floats, matrix: Floats, scales: Floats, *, c: float) -> Floats:
     """Take rows to the disc, standardised by the statistics of the site they belong to."""
     return np.asarray(exp0((X - scales[0]) / scales[1] @ matrix / np.sqrt(c), c=c))

@@ -24,6 +24,8 @@ from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
+LONGEST = 2.0
+"""How many times longer than the joint average a site's rows may be in the tangent space."""
 LARGEST_ENTRY = 1e6
 """Rows are standardised, so that an honest map has entries of a few units."""
 
@@ -145,12 +147,20 @@ class HullSite(SummingSite[HullMemory]):
 
     def _points(self, matrix: Array | None, c: float) -> npt.NDArray[np.float64]:
         X = self.data.X
+        if (matrix is not None) != self.settings.maps:
+            raise ProtocolError("a joint map came where the terms have none, or none where they have one")
         if matrix is None:
             return X
-        P = matrix.numpy()
+        P, scales = matrix.numpy(), joint_map.column_scales(X)
         if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not (np.abs(P) < LARGEST_ENTRY).all():
             raise ProtocolError(f"a joint map of shape {P.shape} came; wanted moderate numbers, ({X.shape[1]}, 2)")
-        return joint_map.embed(X, P, joint_map.column_scales(X), c=c)
+        length = joint_map.tangent_length(X, P, scales)
+        if length > LONGEST * joint_map.SPREAD:
+            # With a zoom all rows lie at the rim, where each is a corner. It depends on the rows, so the site leaves.
+            raise InputError(
+                f"the joint map makes the rows {length:.3g} long on average; wanted {LONGEST} at most"
+            )
+        return joint_map.embed(X, P, scales, c=c)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_columns, check_known_labels, check_table, check_two_classes
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
@@ -67,6 +68,13 @@ class Agreed:
     """(columns,): what a joint model takes off columns; None: each site does that itself."""
     spread: Floats | None
     """(columns,)"""
+    hash: bytes
+    """Stands for classes and scale in later questions."""
+
+
+def hash_agreed(classes: Sequence[str], centre: Array, spread: Array) -> bytes:
+    """Hash what all sites are told: the classes, and the scale where it is a joint one."""
+    return fingerprint(b"agreed", *(name.encode() for name in classes), b"scale", centre.data, spread.data)
 
 
 def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
@@ -80,9 +88,11 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(settings.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
+    told = hash_agreed(classes, begin.centre, begin.spread)
     if settings.scale == "none":
-        return Agreed(classes, columns, np.zeros(columns), np.ones(columns))
-    return Agreed(classes, columns, *((centre, spread) if settings.scale == "joint" else (None, None)))
+        return Agreed(classes, columns, np.zeros(columns), np.ones(columns), told)
+    joint = settings.scale == "joint"
+    return Agreed(classes, columns, centre if joint else None, spread if joint else None, told)
 
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
@@ -111,6 +121,8 @@ class AgreementMemory(msgspec.Struct, kw_only=True):
     """(columns,), f8"""
     spread: Array | None = None
     """(columns,), f8"""
+    told: bytes = b""
+    """A hash of what the coordinator said (`hash_agreed`)."""
 
 
 class Agreement(SummingPart[AgreementMemory]):
@@ -150,7 +162,19 @@ class Agreement(SummingPart[AgreementMemory]):
         if memory.classes and told != (memory.classes, memory.centre, memory.spread):
             raise ProtocolError("the site was told other classes or another scale already")
         memory.classes, memory.centre, memory.spread = told
+        memory.told = hash_agreed(ask.classes, ask.centre, ask.spread)
         return Ready()
+
+    def check_agreed(self, agreed: bytes) -> None:
+        """Refuse a question about classes or a scale that this site was not told.
+
+        The hash is part of every sum's question, and so of its masks. A coordinator that tells sites different scales,
+        so that all but one add next to nothing, finds masks that do not cancel.
+        """
+        if not self.memory.told:
+            raise ProtocolError("the site was asked to train before it was told the classes")
+        if agreed != self.memory.told:
+            raise ProtocolError("the question is about other classes or another scale than this site was told")
 
     def _own_scale(self) -> tuple[Floats, Floats]:
         X = self.site.data.X

@@ -139,9 +139,9 @@ class Conversation:
         """Make the next state from what came of the groups."""
         return self.rule.next_state(state, outcomes[0].mean, round, self.statistics)
 
-    def rates(self, number: int, members: Sequence[str]) -> dict[str, float]:
-        """Return each site's learning rate."""
-        return dict.fromkeys(members, self.rule.rate_in(number))
+    def faster(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return the sites whose learning rate is raised: here nobody's."""
+        return ()
 
     def exchange(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         """Let the groups train and average each."""
@@ -154,7 +154,8 @@ class Conversation:
             round=number,
             given=to_wire(group.given),
             factors={name: group.factor(name) for name in group.members},
-            rates=self.rates(number, group.members),
+            agreed=self.agreed.hash,
+            faster=self.faster(group.members),
         )
         total = self.cohort.sum_group(question, length=self.sent.size + 3, participants=group.members)
         weight, loss, rows = total.values[-3:]
@@ -172,8 +173,12 @@ class Conversation:
     def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            rates = self.rates(number, group.members)
-            question = TrainOpen(round=number, given=to_wire(group.given), rates=rates)
+            question = TrainOpen(
+                round=number,
+                given=to_wire(group.given),
+                agreed=self.agreed.hash,
+                faster=self.faster(group.members),
+            )
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
         updates = {name: self._read(name, answer) for name, answer in answers.items()}

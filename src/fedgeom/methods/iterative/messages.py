@@ -6,14 +6,13 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fedgeom.federation.messages import Array, Message, Name, Question
+from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 Leaves = Annotated[dict[Name, Array | float | int], msgspec.Meta(max_length=100_000)]
 """A tree's leaves by their paths: arrays of the learner's dtype, or numbers."""
 Factor = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factors = dict[Name, Factor]
-Rates = dict[Name, Annotated[float, msgspec.Meta(gt=0, lt=1e6)]]
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
@@ -40,7 +39,10 @@ class TrainOpen(Question, frozen=True, kw_only=True):
     )
     round: RoundNumber
     given: Leaves
-    rates: Rates
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
+    faster: Names = ()
+    """Sites whose rate is raised, where the terms say by how much."""
 
 
 class TrainMasked(SumQuestion, frozen=True, kw_only=True):
@@ -55,7 +57,10 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
     given: Leaves
     factors: Factors
     """What each site's weight is multiplied by: all see all, so that nobody can be singled out unnoticed."""
-    rates: Rates
+    agreed: Key
+    """As in `TrainOpen`: sites that were told otherwise refuse, so that no sum mixes different scales."""
+    faster: Names = ()
+    """As in `TrainOpen`; learning rates themselves follow from the terms."""
 
 
 class Finished(Message, frozen=True, kw_only=True):

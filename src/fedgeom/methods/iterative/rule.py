@@ -192,6 +192,11 @@ class TrainingRule(TableSettings, Settings):
         return 1
 
     @property
+    def raised_rate(self) -> float | None:
+        """By what the coordinator may raise the learning rate of sites that it names; None: of nobody."""
+        return None
+
+    @property
     def extra_columns(self) -> int:
         """How many columns sites add to their tables before they train."""
         return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -139,7 +139,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if self.rule.masked:
             raise ProtocolError("this run was agreed on with secure sums; a site's own update is not shown")
         asked = fingerprint(b"open", encode(ask))
-        sent, weight, loss, rows = self.train(asked, ask.round, ask.given, self._rate(ask.rates))
+        sent, weight, loss, rows = self.train(asked, ask.round, ask.given, self._rate(ask))
         return Update(sent=to_wire(sent), weight=weight, aside_loss=loss, aside_rows=rows)
 
     @answers(TrainMasked)
@@ -149,14 +149,18 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if set(factors) != set(ticket.participants):
             raise ProtocolError("the weights are not those of the sites that are summed")
         self.sums.weigh(ticket.round, factors)
-        sent, weight, loss, rows = self.train(ticket.question_hash, ask.round, ask.given, self._rate(ask.rates))
+        sent, weight, loss, rows = self.train(ticket.question_hash, ask.round, ask.given, self._rate(ask))
         weight *= factors[self.name]
         return self.contribute(ask, np.concatenate([weight * sent.flat(), [weight, loss, float(rows)]]))
 
-    def _rate(self, rates: Mapping[str, float]) -> float:
-        if self.name not in rates:
-            raise ProtocolError("the question gives this site no learning rate")
-        return rates[self.name]
+    def _rate(self, ask: TrainOpen | TrainMasked) -> float:
+        """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
+        self.agreement.check_agreed(ask.agreed)
+        raised = self.rule.raised_rate
+        if ask.faster and raised is None:
+            raise ProtocolError("the terms of this run raise nobody's learning rate")
+        usual = self.rule.rate_in(min(ask.round, self.rule.rounds - 1))
+        return usual * raised if raised is not None and self.name in ask.faster else usual
 
     @answers(Finish)
     def finish(self, ask: Finish) -> Finished:

@@ -104,12 +104,9 @@ class TopoConversation(Conversation):
         new, self.quickened = moved - self.quickened, self.quickened | moved
         return bool(new)
 
-    def rates(self, number: int, members: Sequence[str]) -> dict[str, float]:
-        """Return each site's learning rate; those that drifted learn faster (Section 3.5)."""
-        usual = super().rates(number, members)
-        return {
-            name: rate * (self.rule.drift_rate if name in self.quickened else 1.0) for name, rate in usual.items()
-        }
+    def faster(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return the sites that drifted: they learn faster (Section 3.5)."""
+        return tuple(sorted(self.quickened.intersection(members)))
 
     def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round, after a look at the shapes where they are tracked."""

@@ -37,7 +37,7 @@ class TopoSettings(TrainingRule):
     """Ask for descriptors again every so many rounds (Section 3.5); 0: never."""
     drift_limit: float = 0.5
     """A site whose drift (Eq. 9), relative to its first descriptor, is larger is clustered anew."""
-    drift_rate: float = 2.0
+    drift_rate: Annotated[float, Between(0, 100, open_low=True)] = 2.0
     """What a drifted site's learning rate is multiplied by."""
     augment: bool = False
     """Whether sites add four columns on their own shape to their tables (Section 3.2)."""
@@ -65,6 +65,11 @@ class TopoSettings(TrainingRule):
                 'epsilon covers one descriptor of all rows: use it with cluster_by="topology", trust="topology" or '
                 '"none", and track_every=0'
             )
+
+    @property
+    def raised_rate(self) -> float | None:
+        """What a drifted site's learning rate is multiplied by, where shapes are tracked."""
+        return self.drift_rate if self.track_every else None
 
     @property
     def by_class(self) -> bool:

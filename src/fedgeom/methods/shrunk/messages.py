@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.federation.messages import Array, Key, Message, Question
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -19,6 +19,8 @@ class SumTerms(SumQuestion, frozen=True, kw_only=True):
     )
     directions: Array
     """(ridges, folds + 1, columns), f8: the joint models so far."""
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
 
 
 class SumEvidence(SumQuestion, frozen=True, kw_only=True):
@@ -30,6 +32,8 @@ class SumEvidence(SumQuestion, frozen=True, kw_only=True):
     )
     directions: Array
     """(ridges, folds + 1, columns), f8: the joint models so far."""
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
 
 
 class Settle(Question, frozen=True, kw_only=True):
@@ -39,5 +43,7 @@ class Settle(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = Finished
     directions: Array
     """(ridges, folds + 1, columns), f8: the joint models so far."""
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
     evidence: Array
     """(ridges·strengths + ridges + 2,), f8: everybody's evidence, added up."""

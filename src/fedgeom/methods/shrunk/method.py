@@ -56,13 +56,17 @@ class Shrunk(ShrunkSettings, Method):
         length = terms_length(stack, agreed.columns)
 
         def summed(directions: Floats) -> Terms:
-            question = SumTerms(directions=Array.of(directions))
+            question = SumTerms(directions=Array.of(directions), agreed=agreed.hash)
             return Terms.read(cohort.sum_reals(question, length=length), stack, agreed.columns)
 
         directions = descend(summed, self.ridges, self.folds + 1, agreed.columns, self.rounds)
         given, size = Array.of(directions), (len(self.ridges), len(self.strengths))
-        flat = cohort.sum_reals(SumEvidence(directions=given), length=size[0] * size[1] + size[0] + 2)
-        sites.ask(Settle(directions=given, evidence=Array.of(flat)), of=cohort.left, expect=Finished)
+        flat = cohort.sum_reals(
+            SumEvidence(directions=given, agreed=agreed.hash), length=size[0] * size[1] + size[0] + 2
+        )
+        sites.ask(
+            Settle(directions=given, evidence=Array.of(flat), agreed=agreed.hash), of=cohort.left, expect=Finished
+        )
         evidence = Evidence.read(flat, *size)
         w, b, weights = self._joint(directions[:, -1], evidence)
         best = np.unravel_index(int(np.argmax(weights)), weights.shape)

@@ -77,6 +77,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     @answers(SumTerms)
     def sum_terms(self, ask: SumTerms) -> Contribution:
         """Add this site's terms to the secure sum."""
+        self.agreement.check_agreed(ask.agreed)
         method, X, y, fold = self._table()
         found = site_terms(X, y, fold, self._directions(ask.directions, method, X.shape[1]))
         return self.contribute(ask, found.flat())
@@ -84,6 +85,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     @answers(SumEvidence)
     def sum_evidence(self, ask: SumEvidence) -> Contribution:
         """Add this site's evidence to the secure sum."""
+        self.agreement.check_agreed(ask.agreed)
         method, X, y, fold = self._table()
         joint = self._directions(ask.directions, method, X.shape[1])
         own, spread = gather(X, y, fold, joint, method.strengths)
@@ -93,6 +95,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     @answers(Settle)
     def settle(self, ask: Settle) -> Finished:
         """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
+        self.agreement.check_agreed(ask.agreed)
         (method, X, y, _), memory = self._table(), self.memory
         size = (len(method.ridges), len(method.strengths))
         if memory.evidence is None or memory.score_spread is None:

@@ -55,6 +55,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
     cohort: dict[str, PublicKeys] = {}
     peers: tuple[str, ...] = ()
+    cohort_seed: bytes = b""
+    """A hash of the cohort, from which the neighbourhoods follow."""
     own_letter: Letter | None = None
     letters: bytes = b""
     """What was sent to the others: asked again, the site sends the very same."""
@@ -150,12 +152,12 @@ class Joining(Part[JoiningMemory]):
         memory.cohort = ask.cohort
         numbers = holder_numbers(run, ask.cohort)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(list(numbers), cohort_seed(run, ask.cohort))[me]
+        memory.cohort_seed = cohort_seed(run, ask.cohort)
+        memory.peers = neighbours(list(numbers), memory.cohort_seed)[me]
         needed = self.site.policy.holders_needed(1 + len(memory.peers))
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
-        seed = cohort_seed(run, memory.cohort)
-        sealed = {name: self._seal(seed, name, letter) for name, letter in letters.items()}
+        sealed = {name: self._seal(memory.cohort_seed, name, letter) for name, letter in letters.items()}
         answer = Letters(letters=sealed, needed=needed)
         memory.letters = encode(answer)
         return answer
@@ -232,9 +234,8 @@ class Joining(Part[JoiningMemory]):
             return
         if me not in members or not set(members) <= set(memory.cohort):
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
-        seed = cohort_seed(self.site.run, memory.cohort)
         for sender in sorted(set(letters) & set(members) - {me}):
-            memory.opened[sender] = self._unseal(seed, sender, letters[sender])
+            memory.opened[sender] = self._unseal(memory.cohort_seed, sender, letters[sender])
         memory.opened[me] = memory.own_letter or Letter()
         heralds = heralds_of(list(holder_numbers(self.site.run, memory.cohort)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(memory.opened))

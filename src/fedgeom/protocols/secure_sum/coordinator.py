@@ -30,6 +30,7 @@ from fedgeom.protocols.secure_sum.messages import (
     hash_question,
     own_key,
     pair_key,
+    uneven,
 )
 
 Q = TypeVar("Q", bound=SumQuestion)
@@ -100,6 +101,7 @@ def secure_sum(
             question_hash=ticket.question_hash,
             members=ticket.members,
             participants=summed,
+            factors=uneven(getattr(question, "factors", {})),
             letters=joined.mail[name],
             **lists,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -102,6 +103,8 @@ class Witness(Question, frozen=True, kw_only=True):
     participants: Names
     alive: Names
     dropped: Names
+    factors: dict[Name, float] = {}
+    """What the participants' weights were multiplied by, where they are not all alike."""
     letters: dict[Name, bytes] = {}
 
 
@@ -123,6 +126,11 @@ class Unmask(Question, frozen=True, kw_only=True):
     alive: Names
     dropped: Names
     signatures: dict[Name, Signature]
+
+
+def uneven(factors: Mapping[str, float]) -> dict[str, float]:
+    """Return what sites' weights are multiplied by; nothing where they are all alike."""
+    return dict(factors) if set(factors.values()) - {1.0} else {}
 
 
 def own_key(seed: bytes, question_hash: bytes) -> bytes:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, verify
 from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part, answers
@@ -27,6 +28,7 @@ from fedgeom.protocols.secure_sum.messages import (
     hash_question,
     own_key,
     pair_key,
+    uneven,
 )
 
 
@@ -129,17 +131,13 @@ class Sums(Part[SumsMemory]):
 
     @answers(Confirm)
     def confirm(self, ask: Confirm) -> Confirmation:
-        """Sign the list of the living, once a round, if the weights of those still mix enough sites."""
-        page = self.memory.rounds.get(ask.round, SumRound())
-        if page.factors:
-            self.check_mixture({name: page.factors.get(name, 0.0) for name in ask.alive})
+        """Sign the list of the living, once a round, if everybody on it hides among enough."""
         return self._sign(ask.round, ask.alive, ask.dropped)
 
     def weigh(self, number: int, factors: dict[str, float]) -> None:
         """Take note of a sum's weights, after a look at whether they mix enough sites."""
         self.check_mixture(factors)
-        if set(factors.values()) != {1.0}:
-            self.round(number).factors = factors
+        self.round(number).factors = uneven(factors)
 
     def check_mixture(self, factors: dict[str, float]) -> None:
         """Refuse weights under which the sum is nearly one site's own vector.
@@ -165,12 +163,17 @@ class Sums(Part[SumsMemory]):
         known = page.question_hash or ask.question_hash, page.participants or ask.participants
         if known != (ask.question_hash, ask.participants):
             raise ProtocolError(f"another sum was asked for in round {number} already")
+        if ask.factors and set(ask.factors) != set(ask.participants):
+            raise ProtocolError("the weights are not those of the sites that are summed")
         page.question_hash, page.participants = known
+        page.factors = uneven(ask.factors)
         return self._sign(number, ask.alive, ask.dropped)
 
     def _sign(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> Confirmation:
         self._check_lists(number, alive, dropped)
-        statement, page = self._statement(number, alive, dropped), self.round(number)
+        page = self.round(number)
+        self._check_hiding(page, alive)
+        statement = self._statement(number, alive, dropped)
         if page.confirmed and page.confirmed != statement:
             raise ProtocolError(f"another list of living sites was confirmed in round {number} already")
         page.confirmed = statement
@@ -210,6 +213,22 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError("a site announced as dropped does not help to unmask")
         self.joining.check_many_enough(alive)
 
+    def _check_hiding(self, page: SumRound, alive: tuple[str, ...]) -> None:
+        """Refuse to sign a list under which some site would hide among too few.
+
+        That is so where the weights of the living make the sum nearly one site's own, and where the graph of masks over
+        the living falls apart: participants and witnesses each see to it, or one could be asked without the other.
+        """
+        if page.factors:
+            self.check_mixture({name: page.factors.get(name, 0.0) for name in alive})
+        joined, least = self.joining.memory, self.site.policy.min_cohort
+        if len(joined.cohort) > COMPLETE_UP_TO:  # with fewer sites, everybody masks with everybody
+            part = smallest_part(tuple(sorted(joined.cohort)), joined.cohort_seed, tuple(sorted(set(alive))))
+            if part < least:
+                raise ProtocolError(
+                    f"of the living sites {part} share masks with each other only; the policy asks for {least}"
+                )
+
     def _is_row_sum(self, number: int) -> bool:
         planned = self.joining.memory.sums
         kind = planned[number] if 0 <= number < len(planned) else ""
@@ -218,4 +237,6 @@ class Sums(Part[SumsMemory]):
 
     def _statement(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> bytes:
         lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))
-        return fingerprint(self.site.run, str(number).encode(), self.round(number).question_hash, *lists)
+        page = self.round(number)
+        weights = msgspec.msgpack.encode(page.factors, order="sorted")
+        return fingerprint(self.site.run, str(number).encode(), page.question_hash, weights, *lists)
