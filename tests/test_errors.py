@@ -32,3 +32,8 @@ def test_what_the_data_cause_is_told_apart_from_what_others_cause() -> None:
 def test_they_are_at_the_front_door() -> None:
     assert fedgeom.InputError is errors.InputError
     assert fedgeom.TooFewSitesError is errors.TooFewSitesError
+
+
+def test_control_characters_are_written_out() -> None:
+    assert errors.printable("plain: ä, 細胞\nnext line") == "plain: ä, 細胞\nnext line"
+    assert errors.printable("a\x1b[2J\x07\x7f\u202e") == "a\\x1b[2J\\x07\\x7f\\u202e"

@@ -6,6 +6,15 @@ A message says what was given, what is wanted and what to do; the class says who
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """Return a text that came from elsewhere with control characters written out, so that it cannot rule a terminal.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+
 class FedgeomError(Exception):
     """The common ancestor, for callers that catch everything of ours and nothing else."""
 

@@ -176,3 +176,13 @@ def test_entries_of_older_ledgers_are_read(tmp_path):
     (entry,) = Journal(tmp_path).entries()
     assert entry.counts
     assert entry.note == ""
+
+
+def test_a_name_from_elsewhere_cannot_rule_the_stewards_terminal(tmp_path):
+    journal = Journal(tmp_path)
+    entry = LocalEntry(
+        time=1.0, run="ab", method="m\x1b[2J", question="q\x07", answer="none", received=1, sent=0, reveals=""
+    )
+    journal.enter(entry)
+    (found,) = journal.entries()
+    assert (found.method, found.question) == ("m\\x1b[2J", "q\\x07")

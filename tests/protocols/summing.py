@@ -32,6 +32,8 @@ Interfere = Callable[[str, bytes], str | None]
 class SumColumn(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "test.column"
     times: int = 1
+    turn: int = 0
+    """Which sum of a run it is: the same question over fewer sites is refused."""
 
 
 class ColumnSite(SummingSite[SecureMemory]):
@@ -83,8 +85,8 @@ def joined(sites: Sites, rounds: int = 1, **settings: Any) -> Cohort:
 def column_sum(sites: Sites, *, modulus: int, length: int = 7, rounds: int = 1) -> list[Total]:
     cohort = joined(sites, rounds)
     totals = []
-    for _ in range(rounds):
-        vector = cohort.sum_elements(SumColumn(), modulus=modulus, length=length)
+    for turn in range(rounds):
+        vector = cohort.sum_elements(SumColumn(turn=turn), modulus=modulus, length=length)
         totals.append(Total(vector, cohort.left))
     return totals
 

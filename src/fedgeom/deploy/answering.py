@@ -72,6 +72,9 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
+        except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
+            journal.enter(enter("none", len(request), 0, note=f"failed: {type(error).__name__}: {error}"))
+            raise
     newest = Kept(kept.count + 1, memory)
     journal.keep(frame.run, newest)
     said = unpack(reply)

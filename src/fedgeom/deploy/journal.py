@@ -16,7 +16,7 @@ import msgspec
 
 from fedgeom.crypto.keys import Identity, fingerprint
 from fedgeom.crypto.letters import seal, unseal
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import ProtocolError, printable
 from fedgeom.storage import append_line, locked, make_private_folder, write_file
 
 KEEP_SECONDS = 7 * 24 * 3600
@@ -79,7 +79,12 @@ class Journal:
 
     def enter(self, entry: LocalEntry) -> None:
         """Append to the site's ledger."""
-        append_line(self._ledger, msgspec.json.encode(entry), private=True)
+        texts = {
+            name: printable(value)
+            for name, value in msgspec.structs.asdict(entry).items()
+            if isinstance(value, str)
+        }
+        append_line(self._ledger, msgspec.json.encode(msgspec.structs.replace(entry, **texts)), private=True)
 
     def entries(self) -> list[LocalEntry]:
         """Read the site's ledger; a line cut off by a crash is left out."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import programs
 from fedgeom.engines.flower.engine import Grid
 from fedgeom.errors import InputError
+
+if sys.platform != "win32":
+    import resource
 
 BUNDLE = Path(__file__).with_name("flower_app")
 """The app that Flower believes it ships; everybody runs the installed copy."""
@@ -75,8 +79,15 @@ def import_ahead() -> None:
         method_class(name)
 
 
+def no_core_dumps() -> None:
+    """See to it that a process that dies leaves no image of its memory, with rows and keys in it, on the disk."""
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 def clientapp() -> None:
     """Run Flower's ClientApp process for a site."""
+    no_core_dumps()
     programs.clientapp(client_app, BUNDLE)
 
 
@@ -87,6 +98,7 @@ def serverapp() -> None:
 
 def supernode() -> None:
     """Run a site's SuperNode."""
+    no_core_dumps()
     programs.supernode()
 
 
@@ -97,6 +109,7 @@ def superlink() -> None:
 
 def superexec() -> None:
     """Run Flower's SuperExec, which starts the processes that answer at a site, and that conduct at a coordinator."""
+    no_core_dumps()
     at_coordinator = FOLDER_VARIABLE in os.environ
     programs.superexec(None if at_coordinator else clientapp, import_ahead)
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy.typing as npt
 
-from fedgeom.errors import DecodeError, TooFewSitesError
+from fedgeom.errors import DecodeError, TooFewSitesError, printable
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.messages import Message, Question, Refusal, encode, pack_body, read_answer, unpack
 
@@ -170,7 +170,7 @@ class Sites:
                 raise DecodeError("the answer belongs to another run")
             answer = read_answer(frame, expect)
         except DecodeError as error:
-            return Lost(str(error))
+            return Lost(printable(str(error)))
         shown = answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals
         self.ledger.add(
             Entry(
@@ -182,7 +182,7 @@ class Sites:
                 reveals=shown,
             )
         )
-        return Lost(answer.reason) if isinstance(answer, Refusal) else answer
+        return Lost(printable(answer.reason)) if isinstance(answer, Refusal) else answer
 
     def _tell(self, kind: str, site: str, state: str, detail: str = "") -> None:
         for listener in self.listeners:

@@ -246,6 +246,20 @@ def test_shares_go_out_of_one_kind_for_each_site() -> None:
         assert set(shares.mask_shares) == {"s0004"}
 
 
+def test_the_same_is_not_summed_over_one_site_fewer_in_another_round() -> None:
+    """The difference of the two sums would be the missing site's vector."""
+    lie = summed(5)
+    without = tuple(name for name in lie.names if name != lie.names[-1])
+    lie.refused(ME, lie.column(ME, round=1, participants=without), "the same was summed over other sites")
+    lie.get(ME, lie.column(ME, round=1), MaskedVector)  # over the same sites it shows nothing new
+
+
+def test_something_else_may_be_summed_over_those_who_are_left() -> None:
+    lie = summed(5)
+    without = tuple(name for name in lie.names if name != lie.names[-1])
+    lie.get(ME, lie.column(ME, round=1, participants=without, times=2), MaskedVector)
+
+
 # --- weights ---
 
 

@@ -17,7 +17,7 @@ from tests.protocols.summing import ColumnSum, SumColumn, joined, make_sites, st
 
 
 def partial(cohort: Joined, participants: tuple[str, ...], round: int = 0) -> Total:
-    return secure_sum(cohort, round, SumColumn(), modulus=2**64, length=7, participants=participants)
+    return secure_sum(cohort, round, SumColumn(turn=round), modulus=2**64, length=7, participants=participants)
 
 
 @pytest.mark.parametrize("size", [3, 4, 5, 8])

@@ -23,6 +23,7 @@ from fedgeom.methods.iterative.schedule import Schedule
 from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
+from fedgeom.protocols.joining.messages import MOST_ROUNDS as MOST_PLANNED
 
 if TYPE_CHECKING:
     LearnerOrName = str | Learner
@@ -33,6 +34,8 @@ else:  # a learner's instance is registered and known by its name from then on; 
     LearnerOrName = str
     AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
 
+MOST_SUMS = MOST_PLANNED - 1
+"""One planned sum is that of the columns."""
 SMALL = Between(0, 10**6, open_low=True, open_high=True)
 
 
@@ -112,6 +115,10 @@ class TrainingRule(TableSettings, Settings):
             )
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
+        if self.rounds * self.groups > MOST_SUMS:
+            raise InputError(
+                f"{self.rounds} rounds of {self.groups} groups given; wanted at most {MOST_SUMS} secure sums in all"
+            )
         if self.patience is not None and not self.validation:
             raise InputError("patience needs rows to watch; give validation=0.1 or so")
 

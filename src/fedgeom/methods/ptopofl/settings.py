@@ -20,9 +20,9 @@ class TopoSettings(TrainingRule):
     cluster_by: Literal["none", "topology", "classes", "diagrams", "updates"] = "topology"
     """What brings sites together: descriptors of all rows (the paper's), descriptors of each class, Wasserstein
     distances of diagrams, or the directions of the first model updates."""
-    clusters: Annotated[int, Between(1)] | None = None
+    clusters: Annotated[int, Between(1, 100)] | None = None
     """M: how many clusters. None: chosen by silhouette, 1 when nothing stands out."""
-    most_clusters: Annotated[int, Between(1)] = 4
+    most_clusters: Annotated[int, Between(1, 100)] = 4
     """The most clusters to choose."""
     closeness: bool = True
     """Whether sites near their cluster's centre count more (the exponential of Eq. 6)."""
@@ -41,9 +41,9 @@ class TopoSettings(TrainingRule):
     """What a drifted site's learning rate is multiplied by."""
     augment: bool = False
     """Whether sites add four columns on their own shape to their tables (Section 3.2)."""
-    points: Annotated[int, Between(2)] = 80
+    points: Annotated[int, Between(2, 10_000)] = 80
     """n_sub: how many rows the descriptor looks at."""
-    repeats: Annotated[int, Between(1)] = 1
+    repeats: Annotated[int, Between(1, 1000)] = 1
     """Over how many subsamples a descriptor is averaged."""
     unit_box: bool = False
     """Whether each site scales its cloud to the unit box first, as the published code does."""

@@ -59,15 +59,20 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     ticket: Ticket = Ticket()
 
 
-def hash_question(question: SumQuestion) -> bytes:
-    """Hash all that a question says, apart from the mail in its ticket and what is each site's own.
+def hash_content(question: SumQuestion) -> bytes:
+    """Hash what a question asks for, whichever round and sites its ticket is made out for.
 
-    The question is hashed as it is read, not as it was written: a receiver may find 0.0 where 0 was put.
+    What is each site's own is left out. It is hashed as it is read, not as it was written: a receiver may find
+    0.0 where 0 was put.
     """
+    bare = msgspec.structs.replace(question, ticket=Ticket(), **question.per_site_fields)
+    return fingerprint(b"content", question.kind.encode(), encode(decode(encode(bare), type(question))))
+
+
+def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
+    """Hash a question and its ticket, apart from the mail in it; ``content`` is `hash_content` where that is known."""
     blank = msgspec.structs.replace(question.ticket, question_hash=bytes(32), letters={})
-    same = msgspec.structs.replace(question, ticket=blank, **question.per_site_fields)
-    read = decode(encode(same), type(question))
-    return fingerprint(b"about", read.kind.encode(), encode(read))
+    return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
 
 
 class Confirmation(Message, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
+    hash_content,
     hash_question,
     own_key,
     pair_key,
@@ -51,6 +52,8 @@ class SumsMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its secure sums, by round."""
 
     rounds: dict[int, SumRound] = {}
+    contents: dict[bytes, bytes] = {}
+    """For what was asked, by a hash that leaves the ticket out, a hash of the sites that it was summed over."""
 
 
 class Sums(Part[SumsMemory]):
@@ -71,7 +74,8 @@ class Sums(Part[SumsMemory]):
     def admit(self, question: SumQuestion) -> None:
         """Take a question's ticket: read the mail, and refuse a second, different sum in the same round."""
         ticket, joined, me = question.ticket, self.joining.memory, self.site.name
-        if ticket.question_hash != hash_question(question):
+        content = hash_content(question)
+        if ticket.question_hash != hash_question(question, content):
             raise ProtocolError("the ticket was made out for another question")
         if not joined.cohort:
             raise ProtocolError("a sum was asked for before the site joined")
@@ -95,6 +99,12 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"this site was a witness in round {ticket.round}; it is not summed there")
         if page.question_hash and page.question_hash != ticket.question_hash:
             raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
+        if not question.row_sum:  # of which nobody sees a sum
+            over = fingerprint(*(name.encode() for name in ticket.participants))[:16]
+            if self.memory.contents.setdefault(content[:16], over) != over:
+                raise ProtocolError(
+                    "the same was summed over other sites in this run; the difference would show who is missing"
+                )
         page.question_hash, page.participants = ticket.question_hash, ticket.participants
 
     def mask(self, ticket: Ticket, vector: Words) -> MaskedVector:
