@@ -1,14 +1,18 @@
-"""One real federation for all tests that need one: starting it takes longer than using it."""
+"""Folders for tests that need them, and one real federation for all: starting it takes longer than using it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fedgeom.crypto.keys import Identity, Roster
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.storage import write_file
 from tests.deploy.deployment import Federation, parts
+from tests.deploy.making import make_coordinator, make_sites
 from tests.deploy.offline import write_offline
 
 GOOD = ("anna", "bert", "carl", "dora")
@@ -34,3 +38,15 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
             there.start_site(name, strange if name == "frida" else {})
         yield there
     assert there.find() == []
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> CoordinatorFolder:
+    """Make a coordinator's folder."""
+    return make_coordinator(tmp_path / "c")
+
+
+@pytest.fixture
+def sites(tmp_path: Path, coordinator: CoordinatorFolder) -> dict[str, SiteFolder]:
+    """Make the folders of some sites, all admitted."""
+    return make_sites(tmp_path, coordinator)

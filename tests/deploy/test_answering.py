@@ -33,16 +33,6 @@ RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)
 
 
 @pytest.fixture
-def coordinator(tmp_path):
-    return make_coordinator(tmp_path / "c")
-
-
-@pytest.fixture
-def sites(tmp_path, coordinator):
-    return make_sites(tmp_path, coordinator)
-
-
-@pytest.fixture
 def anna(sites):
     return sites["anna"]
 

@@ -15,18 +15,7 @@ from fedgeom.federation.conversation import Lost
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
 from fedgeom.storage import locked, write_file
-from tests.deploy.making import make_coordinator, make_sites
 from tests.deploy.test_answering import METHOD, RUN, FolderEngine
-
-
-@pytest.fixture
-def coordinator(tmp_path):
-    return make_coordinator(tmp_path / "c")
-
-
-@pytest.fixture
-def sites(tmp_path, coordinator):
-    return make_sites(tmp_path, coordinator)
 
 
 def conduct(engine, roster, path, told=None):

@@ -13,11 +13,6 @@ from fedgeom.errors import InputError
 from tests.deploy.making import NAMES, make_coordinator, make_sites
 
 
-@pytest.fixture
-def coordinator(tmp_path):
-    return make_coordinator(tmp_path / "c")
-
-
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 

@@ -46,7 +46,7 @@ def finished(federation: Federation, job: Job, method: Method, sites: tuple[str,
     assert (job.run_folder / "model.safetensors").read_bytes() == expected
 
 
-def lose_the_coordinator_then_a_site(federation: Federation) -> None:
+def lose_the_coordinator_then_a_site(federation: Federation) -> Job:
     """Kill the coordinator and resume; kill a site, which ends the run; start it again and resume once more."""
     job = submit(federation, HULLS, WITH_BERT)
     reached(federation, job, 2)
@@ -61,9 +61,10 @@ def lose_the_coordinator_then_a_site(federation: Federation) -> None:
     assert federation.until(lambda: federation.connected("bert")), federation.said("bert")
     federation.resume(job)
     finished(federation, job, HULLS, WITH_BERT)
+    return job
 
 
-def lose_the_coordinator_after_each_round(federation: Federation) -> None:
+def lose_the_coordinator_after_each_round(federation: Federation) -> Job:
     """Steps 1 to 8 join, agree on names and scale and begin; a secure round takes three more."""
     job = submit(federation, TRAINING, WITHOUT_BERT)
     for step in (11, 14):
@@ -71,11 +72,11 @@ def lose_the_coordinator_after_each_round(federation: Federation) -> None:
         if federation.kill_conductor(job):
             federation.resume(job)
     finished(federation, job, TRAINING, WITHOUT_BERT)
-    assert len(list((job.run_folder / "rounds").iterdir())) == 2
+    return job
 
 
 @pytest.fixture(scope="module")
-def disturbed(federation: Federation) -> Iterator[dict[str, Future[None]]]:
+def disturbed(federation: Federation) -> Iterator[dict[str, Future[Job]]]:
     """Disturb two runs at the same time, which takes half as long."""
     with ThreadPoolExecutor(2) as both:
         yield {
@@ -85,10 +86,12 @@ def disturbed(federation: Federation) -> Iterator[dict[str, Future[None]]]:
 
 
 def test_a_killed_coordinator_and_a_killed_site_end_in_the_undisturbed_model(
-    disturbed: dict[str, Future[None]],
+    federation: Federation, disturbed: dict[str, Future[Job]]
 ) -> None:
-    disturbed["a site"].result()
+    job = disturbed["a site"].result()
+    assert federation.status(job)["state"] == "finished"
 
 
-def test_training_goes_on_after_any_round_as_if_nothing_had_happened(disturbed: dict[str, Future[None]]) -> None:
-    disturbed["rounds"].result()
+def test_training_goes_on_after_any_round_as_if_nothing_had_happened(disturbed: dict[str, Future[Job]]) -> None:
+    job = disturbed["rounds"].result()
+    assert len(list((job.run_folder / "rounds").iterdir())) == 2

@@ -69,4 +69,4 @@ def demo(
         with Questions(screen) as watch:
             finished = run(method, data.train, seed=seed, record=folder, watch=watch)
         screen.print()
-        show(finished, data.train, data.test, screen, truth=truth, C=method.C)
+        show(finished, data.train, data.test, screen, truth=truth, C=method.baseline_c)

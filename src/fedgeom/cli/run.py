@@ -57,4 +57,4 @@ def run(
                 watch=watch,
             )
         screen.print()
-        show(finished, train, test, screen, C=getattr(method, "C", 5.0))
+        show(finished, train, test, screen, C=method.baseline_c)

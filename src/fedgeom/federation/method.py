@@ -59,6 +59,11 @@ class Method(Settings):
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
 
+    @property
+    def baseline_c(self) -> float:
+        """λ of the SVMs on pooled rows and at single sites that a run is compared with."""
+        return 5.0
+
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
         return []

@@ -85,6 +85,7 @@ def test_a_process_may_take_as_long_as_it_likes(home: Path) -> None:
     watch = watchdog.Watchdog(home / watchdog.MARKER, clock=clock)
     clock.mark(os.getpid())
     looks(watch, clock, 3600)
+    assert clock.now > 4600  # nothing ended the looking
 
 
 @pytest.mark.parametrize("content", [None, "", "nonsense"])
@@ -94,6 +95,7 @@ def test_without_a_process_written_down_nobody_is_missed(home: Path, content: st
     if content is not None:
         (home / watchdog.MARKER).write_text(content)
     looks(watch, clock, 60)
+    assert clock.now > 1060  # nothing ended the looking
 
 
 def test_the_process_of_an_earlier_question_is_not_missed(home: Path) -> None:

@@ -14,7 +14,7 @@ from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesEr
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
 from fedgeom.methods.iterative.agreement import Begin, SumColumns
-from fedgeom.methods.iterative.conversation import Conversation, Group
+from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
 from fedgeom.methods.iterative.tree import from_wire, to_wire
@@ -175,14 +175,14 @@ def test_the_number_of_sums_follows_from_the_terms():
 # Weights under which a sum is nearly one site's own vector.
 
 
-def weighted(factors: dict[str, float], sites=SITES, lost=()) -> None:
+def weighted(factors: dict[str, float], sites=SITES, lost=()) -> Outcome:
     talk, _, engine = prepared(FedAvg(**SHORT), sites)
     engine._interfere = lambda site, request: "gone" if site in lost else None
-    talk._masked(0, Group(talk.members, Tree(model=ZERO), factors))
+    return talk._masked(0, Group(talk.members, Tree(model=ZERO), factors))
 
 
 def test_weights_may_differ_a_little():
-    weighted({"s0": 1.0, "s1": 0.8, "s2": 0.9, "s3": 0.7})
+    assert weighted({"s0": 1.0, "s1": 0.8, "s2": 0.9, "s3": 0.7}).sites == ("s0", "s1", "s2", "s3")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -149,15 +149,22 @@ def test_numbers_out_of_range_are_refused(name: str, fill: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_a_flipped_bit_is_refused_or_harmless(name: str) -> None:
+    """What is not refused leads to a wrong share at worst: of the right form, and no longer letter than usual."""
+
+    def form(step: Step) -> tuple[Any, ...]:
+        return step.state is None, len(step.letter or b""), None if step.share is None else np.shape(step.share)
+
     rng = np.random.default_rng(0)
     for turn in turns(name):
+        honest = form(turn.take(turn.letter))
         for place in [*range(40), *rng.integers(0, len(turn.letter), 20).tolist()]:
             changed = bytearray(turn.letter)
             changed[place] ^= 1 << int(rng.integers(8))
             try:
-                turn.take(bytes(changed))
+                step = turn.take(bytes(changed))
             except ProtocolError:
                 continue
+            assert form(step) == honest
 
 
 @each
