@@ -83,7 +83,10 @@ def _reduced(vector: Words, modulus: int) -> Words:
 
 
 def add_mod(a: Words, b: Words, modulus: int) -> Words:
-    """Return a + b modulo q, entry by entry."""
+    """Return a + b modulo q, entry by entry.
+
+    a and b (…), u8, reduced; returns (…), u8.
+    """
     total = _reduced(a, modulus) + _reduced(b, modulus)
     # Where total < q the difference wraps round to something huge, so the minimum is the residue.
     residue: Words = np.minimum(total, total - np.uint64(modulus))
@@ -91,14 +94,20 @@ def add_mod(a: Words, b: Words, modulus: int) -> Words:
 
 
 def sub_mod(a: Words, b: Words, modulus: int) -> Words:
-    """Return a − b modulo q, entry by entry."""
+    """Return a − b modulo q, entry by entry.
+
+    a and b (…), u8, reduced; returns (…), u8.
+    """
     difference = _reduced(a, modulus) - _reduced(b, modulus)
     residue: Words = np.minimum(difference, difference + np.uint64(modulus))  # adding q undoes a borrow
     return residue
 
 
 def negate_mod(a: Words, modulus: int) -> Words:
-    """Return −a modulo q, entry by entry."""
+    """Return −a modulo q, entry by entry.
+
+    a (…), u8, reduced; returns (…), u8.
+    """
     return sub_mod(np.zeros_like(a), a, modulus)
 
 

@@ -37,6 +37,8 @@ class KeyStream:
 def expand(key: bytes, ring: Ring, length: int) -> Words:
     """Stretch a key to ``length`` independent, exactly uniform ring elements.
 
+    Returns (length,), u8.
+
     Words are cut to the ring's bit length, and those not below the modulus are skipped. Both holders
     of a key see the same words, so they skip the same ones.
     """
@@ -62,6 +64,8 @@ def _cut(words: Words, ring: Ring) -> Words:
 
 def add_masks(vector: Words, ring: Ring, *, plus: Iterable[bytes] = (), minus: Iterable[bytes] = ()) -> Words:
     """Add the masks of some keys to a vector and take away those of others.
+
+    vector (length,), u8; returns (length,), u8.
 
     Reductions are postponed while the running sums are sure to fit into 64 bits: the cipher, not the
     arithmetic, should cost the time.

@@ -67,7 +67,10 @@ def from_columns(
 
 
 def numbers(cells: Any) -> Floats:
-    """Return a column as numbers; an empty cell is NaN. Raises ValueError for text."""
+    """Return a column as numbers; an empty cell is NaN. Raises ValueError for text.
+
+    cells (n,); returns (n,), f8.
+    """
     values = np.asarray(cells)
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
@@ -79,7 +82,10 @@ def _is_empty(cell: Any) -> bool:
 
 
 def as_labels(cells: Any) -> npt.NDArray[np.str_]:
-    """Return labels as text; "" stands for a missing one, and 2.0 is written as 2."""
+    """Return labels as text; "" stands for a missing one, and 2.0 is written as 2.
+
+    cells (n,); returns (n,), text.
+    """
     texts = []
     for cell in np.asarray(cells).tolist():
         whole = isinstance(cell, float) and cell.is_integer()

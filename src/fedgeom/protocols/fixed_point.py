@@ -13,7 +13,10 @@ RING = Ring(2**64)
 
 
 def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
-    """Round to multiples of 2^-fraction_bits; refuse what could overflow in a sum over ``sites`` sites."""
+    """Round to multiples of 2^-fraction_bits; refuse what could overflow in a sum over ``sites`` sites.
+
+    values (…), real numbers; returns the same shape, u8.
+    """
     numbers = np.asarray(values, np.float64).ravel()
     bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
     bad = np.flatnonzero(~(np.abs(numbers) < bound))
@@ -26,14 +29,20 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
 
 
 def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:
-    """Read a sum back as real numbers."""
+    """Read a sum back as real numbers.
+
+    vector (…), u8; returns the same shape, f8.
+    """
     return vector.view(np.int64).astype(np.float64) / 2.0**fraction_bits
 
 
 def fixed_sum(
     vectors: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, fraction_bits: int
 ) -> npt.NDArray[np.float64]:
-    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it; for plain twins."""
+    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it; for plain twins.
+
+    vectors (sites, length), weights (sites,); returns (length,), f8.
+    """
     rows = np.asarray(vectors, np.float64)
     factors = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
     options = {"fraction_bits": fraction_bits, "sites": len(rows)}

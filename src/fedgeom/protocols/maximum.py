@@ -41,7 +41,10 @@ def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Words:
 
 
 def read_levels(total: Words, levels: Sequence[int]) -> list[int]:
-    """Return the highest level that any site reached, for each of the encoded numbers."""
+    """Return the highest level that any site reached, for each of the encoded numbers.
+
+    total (sum of the levels,), u8.
+    """
     found, at = [], 0
     for count in levels:
         nonzero = np.flatnonzero(total[at : at + count])

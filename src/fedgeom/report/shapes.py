@@ -106,7 +106,10 @@ def _sent(run: Run, block: int) -> dict[int, list[Floats]]:
 
 
 def outline(corners: Floats, *, c: float, steps: int = 24) -> Floats:
-    """Return the closed line around a hull, its edges geodesics."""
+    """Return the closed line around a hull, its edges geodesics.
+
+    corners (n, 2), f8; returns (points, 2), f8.
+    """
     ring = corners[convex_hull(corners, c=c)]
     if len(ring) == 1:
         return ring

@@ -69,7 +69,10 @@ def first_cells(X: ArrayLike, mean: Floats, seed: bytes, A: int) -> Cells:
 
 
 def assign(X: ArrayLike, anchors: Floats) -> Cells:
-    """Give every row the number of its nearest anchor by angle; the smaller number on a tie."""
+    """Give every row the number of its nearest anchor by angle; the smaller number on a tie.
+
+    X (n, d), anchors (A, d), f8; returns (n,), whole numbers.
+    """
     return _nearest(unit_rows(X), anchors)
 
 
@@ -88,6 +91,8 @@ def cell_sums(X: ArrayLike, cells: Cells, A: int) -> Floats:
 def occupied(counts: ArrayLike, least: int) -> Cells:
     """Return the cells with at least ``least`` points over all sites; the others are left out before any sum.
 
+    counts (A,); returns the numbers of the cells kept, (at most A,).
+
     The sum of a cell with one point is that point. Rows of small cells move to the nearest cell that stays.
     """
     held = np.asarray(counts)
@@ -98,6 +103,8 @@ def occupied(counts: ArrayLike, least: int) -> Cells:
 
 def move(sums: Floats, counts: ArrayLike, A: int, seed: bytes) -> Floats:
     """Return the cells' directions as unit anchors, and as long as there are fewer than A, split the widest cells.
+
+    sums (cells, d), f8, counts (cells,); returns (at most A or cells, d), f8.
 
     Growing from few cells by splitting is what makes k-means good here. A cell of n points whose sum has length s
     has distortion n - s, so that the sums say which cells are widest. At most all are split in one step. The two
@@ -175,6 +182,8 @@ def codes(X: ArrayLike, anchors: Floats, m: int = 3, *, power: int = 16) -> sp.c
 def anchor_graph(ZtZ: ArrayLike) -> Floats:
     """Return Λ^-½ ZᵀZ Λ^-½, the normalised graph of the anchors: symmetric, eigenvalues in [0, 1].
 
+    ZtZ (A, A); returns (A, A), f8.
+
     Anchors that no point uses get a row of zeros.
     """
     gram = _gram(ZtZ)
@@ -184,7 +193,10 @@ def anchor_graph(ZtZ: ArrayLike) -> Floats:
 
 
 def anchor_scores(ZtZ: ArrayLike, ZtY: ArrayLike, alpha: float) -> Floats:
-    """Return M = α (Λ - α ZᵀZ)⁻¹ ZᵀY, the class scores of the anchors; a point with code z scores z M."""
+    """Return M = α (Λ - α ZᵀZ)⁻¹ ZᵀY, the class scores of the anchors; a point with code z scores z M.
+
+    ZtZ (A, A), ZtY (A, classes); returns (A, classes), f8.
+    """
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha={alpha!r} given; wanted a number between 0 and 1")
     gram, labels = _gram(ZtZ), np.asarray(ZtY, np.float64)

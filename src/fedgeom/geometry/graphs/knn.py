@@ -106,7 +106,10 @@ def knn_graph(
 
 
 def degrees(W: sp.csr_array) -> Floats:
-    """Return the row sums; a row without neighbours counts as 1, so that it can be divided by."""
+    """Return the row sums; a row without neighbours counts as 1, so that it can be divided by.
+
+    W (n, n), sparse; returns (n,), f8.
+    """
     d = np.asarray(W.sum(axis=1), np.float64).ravel()
     return np.where(d > 0, d, 1.0)
 

@@ -100,6 +100,8 @@ def hamming(A: ArrayLike, B: ArrayLike, L: int) -> NDArray[Any]:
 def cosine_from_hamming(H: ArrayLike, L: int) -> Floats:
     """Estimate cosines from Hamming distances: cos(π·h/L), Algorithm 1 line 6.
 
+    H (…), whole numbers of 0 to L; returns (…), f8.
+
     The angle's estimate is unbiased with standard error at most π/(2√L): 0.025 for L = 4096, 0.1 for L = 256.
     """
     return np.asarray(np.cos(np.asarray(H, np.float64) * (math.pi / L)), np.float64)
@@ -107,6 +109,8 @@ def cosine_from_hamming(H: ArrayLike, L: int) -> Floats:
 
 def flip_bits(bits: ArrayLike, rate: float, rng: ByteSource) -> Bits:
     """Turn every bit with probability ``rate``: randomised response, ε = ln((1-rate)/rate) for a single bit.
+
+    bits (…), 0 or 1; returns the same shape.
 
     Flip a row once and use the result ever after; fresh flips of one row would average out. The rate is rounded
     to a multiple of 2^-16. The guarantee is per bit: a row has L bits, so that the whole row's ε is L times that.

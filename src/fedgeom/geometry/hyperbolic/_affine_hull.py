@@ -20,7 +20,10 @@ _BLOCK = 1 << 15
 
 
 def to_klein_unit(points: Floats, c: float) -> Floats:
-    """Return the Klein coordinates of Poincaré points, scaled by √c to the unit ball."""
+    """Return the Klein coordinates of Poincaré points, scaled by √c to the unit ball.
+
+    points (n, d), f8; returns (n, d), f8.
+    """
     squares = np.einsum("ij,ij->i", points, points)
     squares *= c
     squares += 1.0

@@ -28,6 +28,8 @@ _WARN_DIM = 5
 def convex_hull(points: ArrayLike, *, c: float = 1.0) -> Indices:
     """Return the indices of the extreme points of the minimal convex hull CH(D) of Definition 1.
 
+    points (n, d); returns (corners,), indices.
+
     In the disc they go counter-clockwise from the vertex whose Klein coordinates are lexicographically
     smallest; in three to six dimensions they ascend. Of points that are equal the first stands for all; points
     on the geodesic between two others are no vertices, so that collinear points give the two ends.
@@ -56,6 +58,8 @@ def convex_hull(points: ArrayLike, *, c: float = 1.0) -> Indices:
 
 def graham_scan(points: ArrayLike, *, c: float = 1.0) -> Indices:
     """Return the hull's indices by the Poincaré Graham scan, Algorithm 1, counter-clockwise from b.
+
+    points (n, 2); returns (corners,), indices.
 
     The reference for `convex_hull`, for tests and for reading. The comments give the algorithm's lines. Two
     things are added that exact arithmetic would not need: equal points are merged first, and an angle counts
@@ -125,6 +129,8 @@ def default_trim(n: int) -> float:
 
 def trimmed_hull(points: ArrayLike, *, trim: float | str, c: float = 1.0) -> Indices:
     """Return the indices of the hull of the deepest (1 - trim) share of the points; the others stay home.
+
+    points (n, d); returns (corners,), indices.
 
     Depth is Mahalanobis depth in the tangent space at the Lorentz centroid. ⌈(1 - trim) n⌉ points are kept,
     at least one; of equally deep points the first are. trim = 0 is `convex_hull`; "auto" asks `default_trim`.

@@ -27,6 +27,8 @@ FLAT = 1e-13
 def fit_sigmoid(scores: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None) -> tuple[float, float]:
     """Fit the slope A and the offset B of Platt's sigmoid.
 
+    scores, targets and weights (n,).
+
     Targets above zero are the positive class, all others the negative one. The likelihood is taken against
     softened targets, (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2), so that A stays finite on separable data. With
     ``weights`` a point counts as that many copies of itself, in n₊ and n₋ too.
@@ -83,6 +85,8 @@ def fit_sigmoid(scores: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | N
 
 def sigmoid(scores: ArrayLike, A: Any, B: Any) -> Floats:
     """Give Platt's probability 1 / (1 + exp(A·s + B)), without overflow for scores of any size.
+
+    scores (…), A and B that broadcast with them; returns the common shape, f8.
 
     ``A`` and ``B`` may be arrays, one entry per column of ``scores``. ``A = 0, B = ∞`` is the sigmoid of a
     class that is never chosen.

@@ -22,7 +22,10 @@ BLOCK = 1 << 22
 
 
 def extreme_points(points: Floats, *, c: float = 1.0) -> Floats:
-    """Give the distinct vertices of the hyperbolic convex hull, in lexicographic order."""
+    """Give the distinct vertices of the hyperbolic convex hull, in lexicographic order.
+
+    points (n, d), f8; returns (corners, d), f8.
+    """
     distinct = np.unique(points, axis=0)
     dim = distinct.shape[1]
     if dim > MAX_HULL_DIM or len(distinct) <= 2:
@@ -38,6 +41,8 @@ def extreme_points(points: Floats, *, c: float = 1.0) -> Floats:
 def with_start_twice(hull: Floats) -> Floats:
     """Append the point farthest from the origin once more, as the reference code lists larger hulls.
 
+    hull (corners, d), f8; returns (corners or corners + 1, d), f8.
+
     Its Graham scan starts at that point and closes the polygon there; up to three points are never scanned.
     """
     if len(hull) <= 3:
@@ -46,7 +51,10 @@ def with_start_twice(hull: Floats) -> Floats:
 
 
 def closest_pairs(left: Floats, right: Floats, k: int, *, c: float = 1.0) -> list[tuple[int, int]]:
-    """List the k pairs of smallest distance, nearest first; equal distances are listed by index."""
+    """List the k pairs of smallest distance, nearest first; equal distances are listed by index.
+
+    left (m, d), right (n, d), f8.
+    """
     found: list[tuple[float, int, int]] = []
     rows = max(1, BLOCK // max(1, len(right)))
     for start in range(0, len(left), rows):
@@ -60,5 +68,8 @@ def closest_pairs(left: Floats, right: Floats, k: int, *, c: float = 1.0) -> lis
 
 
 def reference_points(left: Floats, right: Floats, k: int = 1, *, c: float = 1.0) -> list[Floats]:
-    """Give the midpoints of the k closest pairs between two sets of extreme points, nearest pair first."""
+    """Give the midpoints of the k closest pairs between two sets of extreme points, nearest pair first.
+
+    left (m, d), right (n, d), f8; each point returned is (d,), f8.
+    """
     return [midpoint(left[i], right[j], c=c) for i, j in closest_pairs(left, right, k, c=c)]

@@ -23,6 +23,8 @@ _MAX_TRIES = 200
 def uniform_disc(n: int, radius: float, rng: np.random.Generator, *, c: float = 1.0) -> Floats:
     """Draw n points of norm at most R, uniform with respect to hyperbolic area (Algorithm 3).
 
+    Returns (n, 2), f8.
+
     The paper uses the number ζ ∈ (0, 1] as an angle; it means 2πζ, which is what is used here.
     """
     c = check_curvature(c)

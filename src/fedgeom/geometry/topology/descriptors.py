@@ -71,7 +71,10 @@ _STEPS = np.linspace(0.0, 1.0, RESOLUTION)
 
 
 def thresholds(h0: Floats) -> Floats:
-    """Return the 20 thresholds from 0 to the 95th percentile of the H0 deaths; all 0 without deaths."""
+    """Return the 20 thresholds from 0 to the 95th percentile of the H0 deaths; all 0 without deaths.
+
+    h0 (pairs, 2), f8; returns (20,), f8.
+    """
     if not len(h0):
         return np.zeros(RESOLUTION)
     deaths = np.sort(h0[:, 1])
@@ -82,24 +85,36 @@ def thresholds(h0: Floats) -> Floats:
 
 
 def betti_curve(diagram: Floats, at: ArrayLike) -> Floats:
-    """Return how many pairs are alive, birth ≤ t < death, at each threshold t."""
+    """Return how many pairs are alive, birth ≤ t < death, at each threshold t.
+
+    diagram (pairs, 2), f8, at (t,); returns (t,), f8.
+    """
     t = np.asarray(at, np.float64)
     births, deaths = np.sort(diagram[:, 0]), np.sort(diagram[:, 1])
     return np.asarray(births.searchsorted(t, side="right") - deaths.searchsorted(t, side="right"), np.float64)
 
 
 def persistence_entropy(diagram: Floats) -> float:
-    """Return H = −Σ pᵢ log pᵢ with pᵢ = persᵢ / Σ pers (Eq. 5), 0 for an empty diagram."""
+    """Return H = −Σ pᵢ log pᵢ with pᵢ = persᵢ / Σ pers (Eq. 5), 0 for an empty diagram.
+
+    diagram (pairs, 2), f8.
+    """
     return _entropy(diagram[:, 1] - diagram[:, 0])
 
 
 def amplitude(diagram: Floats) -> float:
-    """Return A = (Σ persᵢ²)^½ (Eq. 5), 0 for an empty diagram."""
+    """Return A = (Σ persᵢ²)^½ (Eq. 5), 0 for an empty diagram.
+
+    diagram (pairs, 2), f8.
+    """
     return float(np.linalg.norm(diagram[:, 1] - diagram[:, 0]))
 
 
 def describe(diagrams: Diagrams, *, size_free: bool = False) -> Floats:
-    """Return the 48 numbers `NAMES` of one cloud's diagrams; ``size_free`` as in the module's first lines."""
+    """Return the 48 numbers `NAMES` of one cloud's diagrams; ``size_free`` as in the module's first lines.
+
+    Returns (48,), f8.
+    """
     steps = thresholds(diagrams.h0)
     curves = np.concatenate([betti_curve(diagrams.h0, steps), betti_curve(diagrams.h1, steps)])
     scalars = np.array([_scalars(diagram) for diagram in (diagrams.h0, diagrams.h1)])
@@ -179,7 +194,10 @@ def class_names(classes: Sequence[Any]) -> tuple[str, ...]:
 
 
 def check_labels(y: ArrayLike, n: int, classes: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return each label's place in ``classes``, refusing labels that are not there and repeated classes."""
+    """Return each label's place in ``classes``, refusing labels that are not there and repeated classes.
+
+    y (n,); returns (n,), i8.
+    """
     labels = np.asarray(y)
     if labels.shape != (n,):
         raise InputError(f"y has shape {labels.shape}, but one label for each of the {n} rows of X is wanted.")

@@ -31,6 +31,8 @@ Kind = Literal["energy", "centroid", "hausdorff"]
 def mixed_merge_share(X: ArrayLike, y: ArrayLike, *, adjusted: bool = False) -> float:
     """Return the share of H0 merges (edges of a minimum spanning tree) that join points of different labels.
 
+    X (n, d), y (n,).
+
     A site of fewer than two points, or with one label, has 0. Memory is n² distances; draw a subsample of a large
     site first. Where distances tie (duplicates), the tree and so the share depend on the order of the points.
     """
@@ -44,6 +46,8 @@ def mixed_merge_share(X: ArrayLike, y: ArrayLike, *, adjusted: bool = False) -> 
 
 def neighbour_disagreement(X: ArrayLike, y: ArrayLike, *, k: int = 5, adjusted: bool = False) -> float:
     """Return the mean share of a point's k nearest other points whose label differs from its own.
+
+    X (n, d), y (n,).
 
     With n ≤ k points all n − 1 others are taken; fewer than two points give 0.
     """

@@ -90,6 +90,8 @@ def scale_to_unit_box(X: ArrayLike, low: ArrayLike | None = None, high: ArrayLik
 def subsample(n: int, size: int | None, rng: np.random.Generator | None) -> NDArray[np.int64]:
     """Return the sorted indices of ``size`` of n points, drawn without replacement; all n if there are no more.
 
+    Returns (the smaller of n and size,), i8.
+
     Sorted, so that the points keep their order; ``size=None`` takes all. A generator is needed only when there is
     something to draw.
     """

@@ -48,7 +48,10 @@ def unit_rows(phi: ArrayLike) -> Floats:
 
 
 def descriptor_distances(phi: ArrayLike, *, normalise: bool = True) -> Floats:
-    """Return D_ij = ‖φ̂_i − φ̂_j‖₂ (Algorithm 1), or of the raw φ, as Eq. 8 is written, without ``normalise``."""
+    """Return D_ij = ‖φ̂_i − φ̂_j‖₂ (Algorithm 1), or of the raw φ, as Eq. 8 is written, without ``normalise``.
+
+    phi (sites, m); returns (sites, sites), f8.
+    """
     return pairwise_distances(unit_rows(phi) if normalise else phi)
 
 
@@ -122,19 +125,28 @@ def choose_clusters(distances: ArrayLike, *, most: int | None = None, least: flo
 
 
 def cluster_sites(distances: ArrayLike, M: int | None = None, *, most: int | None = None) -> Ints:
-    """Return the cluster of each site by average linkage, M given or chosen by silhouette (`choose_clusters`)."""
+    """Return the cluster of each site by average linkage, M given or chosen by silhouette (`choose_clusters`).
+
+    distances (sites, sites); returns (sites,), whole numbers.
+    """
     return average_linkage(distances, choose_clusters(distances, most=most) if M is None else M)
 
 
 def cluster_centres(phi: ArrayLike, labels: ArrayLike) -> Floats:
-    """Return φ̂_C, the mean of the normalised descriptors of each cluster's sites (Eq. 6), one row per cluster."""
+    """Return φ̂_C, the mean of the normalised descriptors of each cluster's sites (Eq. 6), one row per cluster.
+
+    phi (sites, m), labels (sites,); returns (clusters, m), f8.
+    """
     unit, at = unit_rows(phi), _check_labels(labels, len(np.asarray(phi)))
     member = (at == np.arange(int(at.max(initial=-1)) + 1)[:, None]).astype(np.float64)
     return np.asarray(member @ unit / np.maximum(member.sum(axis=1, keepdims=True), 1.0), np.float64)
 
 
 def topology_closeness(phi: ArrayLike, labels: ArrayLike) -> Floats:
-    """Return exp(−‖φ̂_k − φ̂_C‖) for each site and its own cluster C (Eq. 6): 1 at the centre, never below e⁻²."""
+    """Return exp(−‖φ̂_k − φ̂_C‖) for each site and its own cluster C (Eq. 6): 1 at the centre, never below e⁻².
+
+    phi (sites, m), labels (sites,); returns (sites,), f8.
+    """
     unit, at = unit_rows(phi), _check_labels(labels, len(np.asarray(phi)))
     gaps = np.linalg.norm(unit - cluster_centres(phi, at)[at], axis=1)
     return np.asarray(np.exp(-gaps), np.float64)
@@ -144,6 +156,8 @@ def cluster_weights(
     labels: ArrayLike, sizes: ArrayLike, *, closeness: ArrayLike | None = None, trust: ArrayLike | None = None
 ) -> Floats:
     """Return w_k ∝ n_k · closeness_k · t_k (Eq. 6), summing to 1 within each cluster.
+
+    All (sites,); returns (sites,), f8.
 
     A factor that is left out counts 1 for all sites, which is how an ablation switches it off. A cluster whose
     weights are all 0 (only empty sites) is weighted evenly.
@@ -162,13 +176,18 @@ def cluster_weights(
 
 
 def mean_distances(distances: ArrayLike) -> Floats:
-    """Return δ_k, each site's mean distance to all others (Eq. 8); 0 for a site alone."""
+    """Return δ_k, each site's mean distance to all others (Eq. 8); 0 for a site alone.
+
+    distances (sites, sites); returns (sites,), f8.
+    """
     D = _check_distances(distances)
     return np.asarray(D.sum(axis=1) / max(len(D) - 1, 1), np.float64)
 
 
 def z_scores(delta: ArrayLike) -> Floats:
     """Return z_k = (δ_k − μ) / σ, σ the deviation over the sites (divided by K); all 0 where σ is 0 (Eq. 8).
+
+    delta (sites,); returns (sites,), f8.
 
     No z of K sites exceeds √(K − 1): a threshold τ = 2 flags nobody among five sites or fewer.
     """

@@ -48,7 +48,10 @@ def radius_of_level(level: int, *, c: float) -> float:
 
 
 def reach_levels(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> tuple[int, int, int]:
-    """Return the levels of a site: how many classes, how many hull points, how far out the farthest point lies."""
+    """Return the levels of a site: how many classes, how many hull points, how far out the farthest point lies.
+
+    points (n, 2), f8, y (n,).
+    """
     labels = y.astype(str)
     names = np.unique(labels)
     count = sum(len(trimmed_hull(points[labels == name], trim=trim, c=c)) for name in names)
@@ -59,13 +62,18 @@ def reach_levels(points: Floats, y: NDArray[Any], trim: float | str, *, c: float
 
 
 def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
-    """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer."""
+    """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer.
+
+    Each part (n, d), f8.
+    """
     largest = max(float(np.linalg.norm(X, axis=1).max(initial=0.0)) for X in parts)
     return min(largest + 1e-4, (largest + 1 / math.sqrt(c)) / 2)
 
 
 def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:
     """Give the quantized hull of each of a site's classes: the distinct bins of its corners, ascending.
+
+    X (n, 2), y (n,).
 
     Hull, quantize its extreme points, hull again (Definition 3). This is all that a site tells about its data.
     """

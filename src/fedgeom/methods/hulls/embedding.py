@@ -35,7 +35,10 @@ def scatter_length(columns: int) -> int:
 
 
 def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:
-    """Return the row count and the upper triangles of the within-class and between-class scatter."""
+    """Return the row count and the upper triangles of the within-class and between-class scatter.
+
+    X (n, d), f8, y (n,); returns (1 + d·(d + 1),), f8.
+    """
     mean, deviation = column_scales(X)
     Z = (X - mean) / deviation
     between = np.zeros((X.shape[1], X.shape[1]))
@@ -87,7 +90,10 @@ def _symmetric(upper: Floats, columns: int) -> Floats:
 
 
 def tangent_length(X: Floats, matrix: Floats, scales: Floats) -> float:
-    """Return the root mean square of a site's tangent vectors; over all sites it is `SPREAD`."""
+    """Return the root mean square of a site's tangent vectors; over all sites it is `SPREAD`.
+
+    X (n, d), matrix (d, 2), scales (2, d): means and deviations; all f8.
+    """
     tangent = (X - scales[0]) / scales[1] @ matrix
     return float(np.sqrt(np.mean(np.sum(tangent**2, axis=1))))
 

@@ -25,6 +25,8 @@ def group_hulls(
 ) -> Indices:
     """Group quantized hulls by class (Section 5.6); groups are numbered by their smallest bins.
 
+    owners (hulls,); returns (hulls,), whole numbers.
+
     The numbers depend on the hulls alone, so that two coordinators who list them differently agree.
     """
     members = group([grid.center(bins) for bins in hulls], owners, n_classes, how, seed, c=grid.c)
@@ -35,12 +37,17 @@ def group_hulls(
 
 
 def points_of_groups(hulls: Sequence[Bins], members: Indices, grid: Grid) -> list[Floats]:
-    """Give the global point sets PS_j of Section 5.6: the distinct corners of all hulls of a group."""
+    """Give the global point sets PS_j of Section 5.6: the distinct corners of all hulls of a group.
+
+    members (hulls,); each set returned is (points, 2), f8.
+    """
     return [grid.center(_union(hulls, members, g)) for g in np.unique(members).tolist()]
 
 
 def fit_groups(groups: Sequence[Floats], classifier: Classifier) -> Classifier:
     """Learn to tell the groups apart (Section 5.7): reference point, normal vector, Platt scaling.
+
+    Each group (points, 2), f8.
 
     The given classifier is copied, not changed. The fitted one predicts the groups' positions in the list.
     """

@@ -1,8 +1,8 @@
 """Grouping of anonymous hulls: which of the sites' hulls belong to the same class (Section 5.6).
 
-The coordinator sees hulls, not labels. It also sees which hulls came from one site, though not from which
-one: these belong to different classes. Every function here is pure, and no answer depends on the order in
-which the hulls are listed, except in the names of the groups; `group` gives these a canonical order too.
+Each hull is (corners, d), f8; distances and weights are (hulls, hulls), f8; owners and groups (hulls,). The
+coordinator sees hulls, not labels, and which came from one site: these belong to different classes. No answer
+depends on the hulls' order, except in the groups' names; `group` gives these a canonical order too.
 
 ``group_constrained`` is ours and the default. It gives a site's hulls to distinct groups by construction,
 where the published way, a graph cut, only makes it likely; and it compares hulls by the gaps between their

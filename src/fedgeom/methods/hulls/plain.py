@@ -83,7 +83,10 @@ def plain(
 
 
 def name_groups(members: Indices, labels: Sequence[Any]) -> tuple[Any, ...]:
-    """Name each group by a label of its hulls, distinct names for distinct groups, agreeing with most hulls."""
+    """Name each group by a label of its hulls, distinct names for distinct groups, agreeing with most hulls.
+
+    members (hulls,), whole numbers.
+    """
     names = sorted(set(labels))
     votes = np.zeros((int(members.max()) + 1, len(names)))
     np.add.at(votes, (members, np.array([names.index(label) for label in labels])), 1)

@@ -109,7 +109,10 @@ def check_site(data: SiteData, settings: TableSettings) -> None:
 
 
 def within(values: npt.NDArray[Any], limit: float) -> bool:
-    """Say whether all values are numbers smaller than a limit."""
+    """Say whether all values are numbers smaller than a limit.
+
+    values (…), any numbers.
+    """
     return values.dtype.kind == "f" and bool((np.abs(values) < limit).all())
 
 
@@ -201,7 +204,10 @@ class Agreement(SummingPart[AgreementMemory]):
 
 
 def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the index of each label among the classes, 0 for one that is not there."""
+    """Return the index of each label among the classes, 0 for one that is not there.
+
+    y (n,); returns (n,), i8.
+    """
     labels = y.astype(str)
     found = np.zeros(len(labels), np.int64)
     for index, name in enumerate(classes):

@@ -77,7 +77,10 @@ def _model(
 
 
 def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Floats, Floats]]:
-    """Return what is taken off each site's columns, and what they are divided by."""
+    """Return what is taken off each site's columns, and what they are divided by.
+
+    For each site two of (columns,), f8.
+    """
     columns = sites[0].X.shape[1]
     if settings.scale == "none":
         return [(np.zeros(columns), np.ones(columns))] * len(sites)

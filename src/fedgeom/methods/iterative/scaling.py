@@ -16,7 +16,10 @@ def column_sums(X: Floats) -> Floats:
 
 
 def scale_from(sums: Floats) -> tuple[Floats, Floats]:
-    """Return mean and deviation of each column; a constant column is divided by 1."""
+    """Return mean and deviation of each column; a constant column is divided by 1.
+
+    sums (1 + 2·columns,), f8: rows, sums, sums of squares; returns two of (columns,), f8.
+    """
     columns = (len(sums) - 1) // 2
     rows = max(sums[0], 1.0)
     centre = sums[1 : 1 + columns] / rows

@@ -15,7 +15,10 @@ from fedgeom.methods.moments.settings import MomentsSettings
 def build_model(
     settings: MomentsSettings, total: npt.NDArray[np.float64], classes: Sequence[str], columns: int
 ) -> MomentsModel:
-    """Turn the sum of all sites' moments into a classifier."""
+    """Turn the sum of all sites' moments into a classifier.
+
+    total: all classes' moments in one vector, f8, as `ClassSums` reads it.
+    """
     sums = ClassSums(total, classes, columns, min_rows=settings.min_rows)
     pull = settings.shrinkage if settings.shrinkage is not None else columns + 1.0
     priors, means, covariances = sums.gaussians(pull)

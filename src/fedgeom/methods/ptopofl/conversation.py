@@ -179,7 +179,10 @@ def _table(rows: Sequence[Floats]) -> Floats:
 
 
 def merge_small(labels: npt.NDArray[np.int64], distances: Floats, least: int) -> npt.NDArray[np.int64]:
-    """Join clusters of fewer than ``least`` sites to the nearest other one: a secure sum of few hides nobody."""
+    """Join clusters of fewer than ``least`` sites to the nearest other one: a secure sum of few hides nobody.
+
+    labels (sites,), i8, distances (sites, sites), f8; returns (sites,), i8.
+    """
     found = labels.copy()
     while True:
         values, counts = np.unique(found, return_counts=True)

@@ -35,7 +35,10 @@ class Evidence:
 
 
 def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats) -> tuple[Evidence, Floats]:
-    """Return a site's evidence, and how far each candidate's held-out scores spread."""
+    """Return a site's evidence, and how far each candidate's held-out scores spread.
+
+    X (n, d), y and fold (n,), directions (ridges, folds + 1, d), strengths (s,); the spread is (ridges, s), f8.
+    """
     ridges, folds = directions.shape[0], directions.shape[1] - 1
     quality, spread = np.zeros((ridges, len(strengths))), np.ones((ridges, len(strengths)))
     for a in range(ridges):
@@ -71,6 +74,8 @@ def shares(own: Evidence | None, everybody: Evidence, *, borrowed: float, temper
 
 def blend(weights: Floats, spread: Floats, directions: Floats, intercepts: Floats) -> tuple[Floats, float]:
     """Mix linear models by their shares, each first brought to a common spread of scores.
+
+    weights, spread and intercepts (ridges, s), directions (ridges, s, d); returns (d,), f8, and a number.
 
     Without that, models that hardly shrink, and so have large scores, would drown the others.
     """

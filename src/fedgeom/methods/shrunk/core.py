@@ -22,7 +22,10 @@ TINY = 1e-9
 
 
 def intercept(X: Floats, y: Ints, w: Floats) -> float:
-    """Return the best intercept b for a direction, by Newton's steps that never overshoot."""
+    """Return the best intercept b for a direction, by Newton's steps that never overshoot.
+
+    X (n, d), f8, y (n,), 0 or 1, w (d,), f8.
+    """
     scores, b, outcomes = X @ w, 0.0, float(y.sum())
     for _ in range(50):
         chance = expit(scores + b)
@@ -47,7 +50,10 @@ def profile(X: Floats, y: Ints, w: Floats) -> tuple[float, Floats, Floats]:
 
 
 def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Floats, float]:
-    """Return direction and intercept that minimise ℓ_k(w) + λ/2·‖w − centre‖²; λ = ∞ keeps the centre."""
+    """Return direction and intercept that minimise ℓ_k(w) + λ/2·‖w − centre‖²; λ = ∞ keeps the centre.
+
+    X (n, d), f8, y (n,), 0 or 1, centre (d,), f8; returns (d,), f8, and a number.
+    """
     if np.isinf(strength):
         return centre.copy(), intercept(X, y, centre)
     rows = np.column_stack([X, np.ones(len(X))])
@@ -74,7 +80,10 @@ def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Float
 
 
 def rank_quality(y: Ints, scores: Floats) -> float:
-    """Return the AUC: how often a row with the outcome scores above one without; ½ if there is one class only."""
+    """Return the AUC: how often a row with the outcome scores above one without; ½ if there is one class only.
+
+    y (n,), 0 or 1, scores (n,), f8.
+    """
     with_it = int(y.sum())
     without = len(y) - with_it
     if not with_it or not without:
@@ -115,7 +124,10 @@ def terms_length(stack: tuple[int, ...], columns: int) -> int:
 
 
 def site_terms(X: Floats, y: Ints, fold: Ints, directions: Floats) -> Terms:
-    """Return a site's terms for directions[α, f]: fold f is left out; the last f leaves nothing out."""
+    """Return a site's terms for directions[α, f]: fold f is left out; the last f leaves nothing out.
+
+    X (n, d), f8, y and fold (n,), directions (ridges, folds, d), f8.
+    """
     ridges, folds, columns = directions.shape
     values, gradients = np.zeros((ridges, folds)), np.zeros(directions.shape)
     hessians = np.zeros((ridges, folds, columns, columns))
@@ -127,7 +139,10 @@ def site_terms(X: Floats, y: Ints, fold: Ints, directions: Floats) -> Terms:
 
 
 def descend(summed: Callable[[Floats], Terms], ridges: Floats, folds: int, columns: int, steps: int) -> Floats:
-    """Minimise Σ_k ℓ_k(w) + α/2·‖w‖² for each α and fold by damped Newton steps, one sum over the sites per step."""
+    """Minimise Σ_k ℓ_k(w) + α/2·‖w‖² for each α and fold by damped Newton steps, one sum over the sites per step.
+
+    ridges (r,), f8; returns (r, folds, columns), f8.
+    """
     at = np.zeros((len(ridges), folds, columns))
     good = at
     best = np.full(at.shape[:2], np.inf)

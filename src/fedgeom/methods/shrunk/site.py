@@ -130,7 +130,10 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 def as_model(
     classes: Sequence[str], w: Floats, b: float, centre: Floats | None, spread: Floats | None
 ) -> TrainedModel:
-    """Return direction and intercept as a model: a logistic one."""
+    """Return direction and intercept as a model: a logistic one.
+
+    w, centre and spread (columns,), f8.
+    """
     return TrainedModel(
         method="shrunk",
         names=tuple(classes),
@@ -160,7 +163,10 @@ def own_model(
     everybody: Evidence,
     spread: Floats,
 ) -> tuple[Floats, float]:
-    """Return a site's direction and intercept."""
+    """Return a site's direction and intercept.
+
+    X (n, d), y (n,), joint (ridges, d), spread (ridges, strengths); returns (d,), f8, and a number.
+    """
     weights = shares(own, everybody, borrowed=method.borrowed, temperature=method.temperature)
     directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
     for a, s in np.argwhere(weights > 1e-3):

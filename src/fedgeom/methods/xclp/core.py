@@ -79,7 +79,10 @@ def setting_for(variant: Variant, k: int | None, alpha: float | None) -> Setting
 
 
 def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
-    """Return the place of every label among the names, -1 for a row without label; labels are compared as text."""
+    """Return the place of every label among the names, -1 for a row without label; labels are compared as text.
+
+    y (n,); returns (n,), whole numbers.
+    """
     given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
     there, place = is_labelled(given), {label_text(name): i for i, name in enumerate(names)}
     words = [
@@ -114,7 +117,10 @@ def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None)
 
 
 def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None) -> Labelled:
-    """Scale confidences as the reference code does, by the largest of all sites and the labels' counts; None: not."""
+    """Scale confidences as the reference code does, by the largest of all sites and the labels' counts; None: not.
+
+    joint: a number and (classes,), f8.
+    """
     return found if joint is None else replace(found, confidence=code_confidence(found.scores, *joint))
 
 

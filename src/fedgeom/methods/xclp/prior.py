@@ -64,7 +64,10 @@ def base_shares(counts: ArrayLike) -> Floats:
 
 
 def own_prior(own_counts: ArrayLike, base: Floats, *, strength: float = STRENGTH) -> Floats:
-    """Estimate a site's shares from its own labels: (n_c + strength·base_c) / (n + strength)."""
+    """Estimate a site's shares from its own labels: (n_c + strength·base_c) / (n + strength).
+
+    own_counts and base (classes,); returns (classes,), f8.
+    """
     n = np.asarray(own_counts, np.float64)
     return np.asarray((n + strength * base) / (n.sum() + strength))
 

@@ -69,6 +69,8 @@ def one_hot(codes: ArrayLike, C: int) -> Floats:
 def class_weights(counts: ArrayLike) -> Floats:
     """Return 1 / (labels of a class over all sites), 0 for a class without any.
 
+    counts (classes,); returns (classes,), f8.
+
     Multiplying label columns by these makes each class sum to one, so that a frequent class does not drown a rare
     one. The paper's Algorithm 1 leaves it out, its code has it; it is the step that matters most.
     """
@@ -79,7 +81,10 @@ def class_weights(counts: ArrayLike) -> Floats:
 
 
 def normalise_classes(Z: ArrayLike, counts: ArrayLike) -> Floats:
-    """Divide each class's column by the number of its labels over all sites."""
+    """Divide each class's column by the number of its labels over all sites.
+
+    Z (n, classes), counts (classes,); returns (n, classes), f8.
+    """
     return np.asarray(np.asarray(Z, np.float64) * class_weights(counts))
 
 
