@@ -4,7 +4,8 @@ Points and tangent vectors are (…, d), on the hyperboloid (…, d + 1), and wh
 broadcast, the dimension is free and the curvature is -c; the paper writes k for c and s for
 1/√c. The public functions state the paper's formulas. Where a formula loses digits near the edge it is
 evaluated in another form that is equal to it: subtracting points of nearly equal norm is harmless,
-subtracting quantities such as 1 + 2c⟨x, y⟩ + … is not, because they are sums of large terms that cancel. Everything rests on the identities, with a(x) = 1 - c‖x‖²,
+subtracting quantities such as 1 + 2c⟨x, y⟩ + … is not, because they are sums of large terms that cancel.
+Everything rests on the identities, with a(x) = 1 - c‖x‖²,
 
     1 - 2c⟨x, y⟩ + c²‖x‖²‖y‖²  =  c‖x - y‖² + a(x) a(y),
     sinh(√c d(x, y) / 2)       =  √c ‖x - y‖ / √(a(x) a(y)).
