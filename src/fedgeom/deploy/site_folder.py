@@ -13,7 +13,7 @@ from fedgeom.deploy import certificates
 from fedgeom.deploy.addresses import check_address, check_loopback, check_name
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
 
@@ -29,7 +29,7 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
-    policy: Policy = Policy()
+    policy: StrictPolicy = StrictPolicy()
 
 
 class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,6 +61,15 @@ POLICY_NOTES = {
     "max_message_bytes": "the largest message to read or write",
     "methods": 'the methods to answer, such as ["hulls"]; empty: all',
     "runs_per_day": "in how many runs to take part in 24 hours",
+    "secure_only": "show the coordinator no numbers of this site alone",
+    "min_rows_per_class": "contribute only classes with at least so many rows here",
+    "min_batch": "train with at least so many rows per step",
+    "max_rounds": "join for at most so many rounds",
+    "max_corner_share": "at most this share of a class's rows may become corners that others learn",
+    "sums_after_losses": "true: go on with sums over the others when a site is lost",
+    "single_site_classes": "true: also sum classes that few sites or rows have",
+    "min_sites": "otherwise: so many sites must have a class",
+    "min_rows": "otherwise: so many rows must a class have in all",
 }
 """What site.toml says beside each setting of the policy."""
 
@@ -70,9 +79,8 @@ def policy_lines(policy: Policy) -> str:
     lines = []
     for name in Policy.__struct_fields__:
         value = getattr(policy, name)
-        text = (
-            f"{name} = {quote(value) if isinstance(value, str) else list(value) if name == 'methods' else value}"
-        )
+        shown = list(value) if name == "methods" else quote(value) if isinstance(value, str) else value
+        text = f"{name} = {str(shown).lower() if isinstance(value, bool) else shown}"
         lines.append(f"{text:<30} # {POLICY_NOTES[name]}\n")
     return "".join(lines)
 
@@ -111,7 +119,7 @@ class SiteFolder:
                 label=quote(label),
                 coordinator=quote(coordinator),
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
-                policy=policy_lines(Policy()),
+                policy=policy_lines(StrictPolicy()),
             )
             write_text(folder.config_file, text)
         folder.new_node_key(name)

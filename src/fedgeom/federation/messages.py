@@ -68,6 +68,9 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     kind: ClassVar[str]
     reveals: ClassVar[str] = "nothing"
+    harmless: ClassVar[bool] = False
+    """Whether an answer of this kind shows the coordinator no numbers of one site's data: keys, masked vectors,
+    receipts. A site whose policy says ``secure_only`` sends no other."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -94,6 +97,7 @@ class Refusal(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "refusal"
     reveals: ClassVar[str] = "the reason for the refusal"
+    harmless: ClassVar[bool] = True
     reason: Annotated[str, msgspec.Meta(max_length=2000)]
 
 

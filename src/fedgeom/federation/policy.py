@@ -34,6 +34,35 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     runs_per_day: int = 20
     """In how many runs a deployed site takes part in 24 hours; those that are simulated do not count."""
 
+    secure_only: bool = False
+    """Whether the site refuses every answer that shows the coordinator numbers of this one site: open training,
+    descriptors, distances between rows."""
+
+    min_rows_per_class: int = 0
+    """The site takes part only where each class that it contributes has at least this many rows here."""
+
+    min_batch: int = 1
+    """The fewest rows per gradient step that the site trains with."""
+
+    max_rounds: int = 2048
+    """The most rounds of training, or steps of another iteration, that the site joins for."""
+
+    max_corner_share: float = 1.0
+    """The largest share of a class's rows that may become corners of a hull, which others learn."""
+
+    sums_after_losses: bool = True
+    """Whether the site goes on with sums of one kind after a loss: two sums over nearly the same sites can be
+    subtracted, and the difference is a sum over the few that are missing."""
+
+    single_site_classes: bool = True
+    """Whether classes that few sites or few rows have are summed like all others: such a sum shows a site's own."""
+
+    min_sites: int = 3
+    """Unless ``single_site_classes``: a class that fewer sites have is left out of every sum."""
+
+    min_rows: int = 10
+    """Unless ``single_site_classes``: a class with fewer rows at all sites together is left out of every sum."""
+
     def __post_init__(self) -> None:
         if self.min_cohort < 2:
             raise InputError(
@@ -49,6 +78,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 f"max_message_bytes={self.max_message_bytes}, runs_per_day={self.runs_per_day} given; wanted a "
                 "positive number of bytes, and 0 runs or more"
             )
+        least = ("min_rows_per_class", 0), ("min_batch", 1), ("max_rounds", 1), ("min_sites", 1), ("min_rows", 1)
+        for name, low in least:
+            if getattr(self, name) < low:
+                raise InputError(f"{name}={getattr(self, name)} given; wanted {low} or more")
+        if not 0 <= self.max_corner_share <= 1:
+            raise InputError(f"max_corner_share={self.max_corner_share} given; wanted a share from 0 to 1")
 
     @property
     def share(self) -> Fraction:
@@ -67,3 +102,23 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         [2, 3, 4, 4, 5]
         """
         return max(2, math.ceil(self.share * holders))
+
+    @property
+    def class_floors(self) -> tuple[int, int]:
+        """How many sites and how many rows in all a class must have to be summed; (1, 1): any class is."""
+        return (1, 1) if self.single_site_classes else (self.min_sites, self.min_rows)
+
+
+class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The policy of a real site: what site.toml does not say is as strict as its template.
+
+    `Policy` itself, for simulations, refuses nothing that a method can do.
+    """
+
+    secure_only: bool = True
+    min_rows_per_class: int = 5
+    min_batch: int = 8
+    max_rounds: int = 200
+    max_corner_share: float = 0.5
+    sums_after_losses: bool = False
+    single_site_classes: bool = False

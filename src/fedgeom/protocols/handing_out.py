@@ -24,6 +24,7 @@ class ModelTaken(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "model.taken"
     reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
 
 
 class TakeModel(Question, frozen=True, kw_only=True):

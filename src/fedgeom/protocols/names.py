@@ -31,6 +31,7 @@ class SealedNames(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "names.sealed"
     reveals: ClassVar[str] = "nothing to the coordinator; the site's label names to the other sites"
+    harmless: ClassVar[bool] = True
     names: Sealed
 
 
@@ -48,6 +49,7 @@ class Vocabulary(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "names.vocabulary"
     reveals: ClassVar[str] = "the union of all sites' label names"
+    harmless: ClassVar[bool] = True
     names: Names
 
 

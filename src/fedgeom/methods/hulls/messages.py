@@ -45,6 +45,7 @@ class Learnt(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "hulls.learnt"
     reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
 
 
 class Learn(Question, frozen=True, kw_only=True):

@@ -44,6 +44,7 @@ class Ready(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "train.ready"
     reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
 
 
 class Begin(Question, frozen=True, kw_only=True):

@@ -68,6 +68,7 @@ class Finished(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "train.finished"
     reveals: ClassVar[str] = "nothing: a receipt; a personal model stays at the site"
+    harmless: ClassVar[bool] = True
 
 
 class Finish(Question, frozen=True, kw_only=True):

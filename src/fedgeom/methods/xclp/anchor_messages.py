@@ -67,6 +67,7 @@ class ModelRead(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "xclp.model-read"
     reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
 
 
 class ReadModel(Question, frozen=True, kw_only=True):

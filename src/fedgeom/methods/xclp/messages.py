@@ -137,6 +137,7 @@ class Kept(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "xclp.kept"
     reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
 
 
 class Collect(Question, frozen=True, kw_only=True):

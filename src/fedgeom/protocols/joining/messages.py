@@ -31,6 +31,7 @@ class PublicKeys(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "join.keys"
     reveals: ClassVar[str] = "public keys; the number of columns"
+    harmless: ClassVar[bool] = True
     letters: Key
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
@@ -63,6 +64,7 @@ class Letters(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "join.letters"
     reveals: ClassVar[str] = "nothing: letters sealed for other sites, with shares of this run's mask keys"
+    harmless: ClassVar[bool] = True
     letters: dict[Name, bytes]
     needed: Annotated[int, msgspec.Meta(ge=1)]
     """How many shares give a secret of this site back."""

@@ -40,6 +40,7 @@ class MaskedVector(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "sum.masked"
     reveals: ClassVar[str] = "nothing by itself: a masked vector; with all others, the sum"
+    harmless: ClassVar[bool] = True
     vector: Array
     """(length,), u8: ring elements."""
 
@@ -80,6 +81,7 @@ class Confirmation(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "sum.confirmation"
     reveals: ClassVar[str] = "nothing: a signature"
+    harmless: ClassVar[bool] = True
     signature: Signature
 
 
@@ -118,6 +120,7 @@ class UnmaskShares(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "sum.shares"
     reveals: ClassVar[str] = "shares of mask seeds: with enough of them, the sum over the sites still there"
+    harmless: ClassVar[bool] = True
     self_shares: Shares
     mask_shares: Shares
 
