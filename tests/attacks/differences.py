@@ -1,0 +1,123 @@
+"""Two sums over nearly the same sites: the difference is a sum over the few that are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom.errors import FedgeomError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.policy import Policy
+from fedgeom.methods.iterative.agreement import agree
+from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.tree import Tree, to_wire
+from fedgeom.methods.shrunk.core import terms_length
+from fedgeom.methods.shrunk.messages import SumTerms
+from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumRows
+from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+from tests.attacks.playing import LOSE, Attack, Floats, Learnt, Liar, patients
+from tests.attacks.singling import VICTIM, judge, own_vector, way
+
+
+class Asking:
+    """The same content as often as an attacker likes, whichever method it is."""
+
+    def __init__(self, method: str, policy: Policy, sites: int = 5):
+        self.kind = method
+        if method == "xclp through anchors":
+            self.way: Any = fedgeom.XCLP(graph="anchors", anchors=8, rounds=3, min_cell=1, classes=("no", "yes"))
+        else:
+            self.way = way(method)
+        self.liar = Liar(self.way, patients(sites), policy)
+        if method == "shrunk":
+            self.cohort = self.liar.join()
+            self.agreed = agree(self.cohort, self.way)
+        elif method == "xclp through anchors":
+            self.cohort = self.liar.join()
+            agree_on_names(self.cohort)
+            self.cohort.sum_reals(SumRows(), length=5)
+        else:
+            talk = Conversation(self.way, self.liar.talk)
+            talk.agree()
+            self.cohort, self.agreed = talk.cohort, talk.agreed
+
+    def question(self, time: int, nudge: float) -> tuple[SumQuestion, int]:
+        """Return what is asked the first or second time, and the length of the answer."""
+        if self.kind == "shrunk":
+            stack = (len(self.way.ridges), self.way.folds + 1)
+            directions = Array.of(np.full((*stack, 4), 0.1 + nudge))
+            return SumTerms(directions=directions, agreed=self.agreed.hash), terms_length(stack, 4)
+        if self.kind == "xclp through anchors":
+            anchors = np.vstack([np.eye(4), -np.eye(4)]) + nudge
+            return CountCells(cells=Cells(count=8, anchors=Array.of(anchors))), 8
+        state = self.way.start(Tree(intercept=np.zeros(1), weights=np.full((4, 1), 0.1 + nudge)))
+        given = to_wire(Tree(state).select(self.way.gives))
+        length = Tree(self.way.sent_like(state["model"])).size + 3
+        factors = dict.fromkeys(self.cohort.names, 1.0)
+        return TrainMasked(round=time, given=given, factors=factors, agreed=self.agreed.hash), length
+
+    def rounds(self, kind: str) -> list[int]:
+        """Return the rounds that are planned for a kind of question."""
+        planned = [one.kind for one in self.way.site.planned_sums(self.way)]
+        return [number for number, name in enumerate(planned) if name == kind]
+
+    def sum(self, time: int, nudge: float, participants: tuple[str, ...]) -> Floats:
+        """Return a sum over these sites."""
+        question, length = self.question(time, nudge)
+        if isinstance(question, TrainMasked):
+            kept = {name: question.factors[name] for name in participants}
+            question = TrainMasked(round=time, given=question.given, factors=kept, agreed=question.agreed)
+        return self.liar.sum(self.cohort, question, self.rounds(question.kind)[time], length, participants)
+
+
+def _difference(asking: Asking, *, nudge: float, lose: bool) -> Learnt:
+    """Sum all, then all but the victim; take the difference."""
+    everyone = asking.cohort.names
+    question, _ = asking.question(0, 0.0)
+    try:
+        first = asking.sum(0, 0.0, everyone)
+        truth_from = [q for n, q, _ in asking.liar.heard if n == VICTIM and q.kind == question.kind][-1]
+        truth = own_vector(asking.liar, VICTIM, truth_from)
+        if lose:
+            asking.liar.change = lambda name, q: LOSE if name == VICTIM and q.kind == question.kind else None
+            second = asking.sum(1, nudge, everyone)
+        else:
+            second = asking.sum(1, nudge, tuple(name for name in everyone if name != VICTIM))
+    except FedgeomError as error:
+        return asking.liar.refusal(error)
+    if np.linalg.norm(first - second - truth) <= 1e-3 * np.linalg.norm(truth):
+        return Learnt(f"the victim's {len(truth)} numbers exactly", True)
+    return judge(asking.liar, first - second, type(question))
+
+
+def same_question(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Ask the very same over one site fewer, in another round of the same run."""
+    return _difference(Asking(method, policy), nudge=0.0, lose=False)
+
+
+def nearly_same_question(method: str, policy: Policy, quick: bool) -> Learnt:
+    """The same with numbers that differ in the ninth digit, so that no hash is the same."""
+    return _difference(Asking(method, policy), nudge=1e-9, lose=False)
+
+
+def pretended_loss(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Ask everybody nearly the same twice, and say the second time that one site did not answer."""
+    return _difference(Asking(method, policy), nudge=1e-9, lose=True)
+
+
+ALL = ("fedavg", "scaffold", "shrunk", "xclp through anchors")
+ATTACKS = (
+    Attack(
+        "the same sum over one site fewer",
+        ALL,
+        "Shrunk, four sites: the victim's 180 numbers of loss, gradient and Hessian",
+        same_question,
+        "permissive",
+    ),
+    Attack("nearly the same sum over one site fewer", ALL, "not tried", nearly_same_question, "permissive"),
+    Attack("a loss that is pretended", ALL, "not tried", pretended_loss),
+)

@@ -1,0 +1,170 @@
+"""False results: a coordinator, a relay or a site that changes what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import FedgeomError
+from fedgeom.federation.messages import Array, Refusal
+from fedgeom.federation.policy import Policy
+from fedgeom.geometry.gaussians.class_sums import length
+from fedgeom.methods.moments.core import build_model
+from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.protocols.handing_out import TakeModel
+from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.secure_sum.messages import MaskedVector
+from tests.attacks.playing import Attack, Learnt, Liar, patients, replace
+
+
+def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Hand out a model in which two classes have changed places."""
+    way = fedgeom.Moments(space="euclidean")
+    liar = Liar(way, patients(4, 40), policy)
+
+    def change(name: str, question: Any) -> Any:
+        if isinstance(question, TakeModel):
+            true = liar.method.model_type.from_bytes(question.model)
+            false = type(true)(
+                true.names,
+                true.rule,
+                true.log_priors[::-1].copy(),
+                true.means[::-1].copy(),
+                true.covariances[::-1].copy(),
+                true.centroids[::-1].copy(),
+                true.curvature,
+            )
+            return replace(question, model=false.to_bytes())
+        return None
+
+    liar.change = change
+    return _handed(liar, way)
+
+
+def false_sum(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Hand out a model that follows from a sum with a few more rows in it."""
+    way = fedgeom.Moments(space="euclidean")
+    liar = Liar(way, patients(4, 40), policy)
+    forged: dict[str, bytes] = {}
+
+    def change(name: str, question: Any) -> Any:
+        if isinstance(question, TakeModel) and forged:
+            return replace(question, model=forged["model"])
+        return None
+
+    liar.change = change
+    honest = way.conduct
+
+    def conduct(talk: Any) -> Any:
+        from fedgeom.protocols import cohort as cohort_module
+
+        real = cohort_module.Cohort.sum_reals
+
+        def listening(self: Any, question: Any, **options: Any) -> Any:
+            total = real(self, question, **options)
+            if isinstance(question, SumMoments):
+                bent = total.reshape(len(question.classes), -1).copy()
+                bent[0] *= 3.0  # thrice the rows of the first class
+                forged["model"] = build_model(way, bent.ravel(), question.classes, 4).to_bytes()
+            return total
+
+        cohort_module.Cohort.sum_reals = listening  # type: ignore[method-assign]
+        try:
+            return honest(talk)
+        finally:
+            cohort_module.Cohort.sum_reals = real  # type: ignore[method-assign]
+
+    return _handed(liar, way, conduct)
+
+
+def _handed(liar: Liar, way: Any, conduct: Any = None) -> Learnt:
+    """Hold the run; count the sites that took what was handed out without a word."""
+    failed: FedgeomError | None = None
+    try:
+        (conduct or way.conduct)(liar.talk)
+    except FedgeomError as error:
+        failed = error
+    answers = [answer for _, question, answer in liar.heard if isinstance(question, TakeModel)]
+    taken = sum(not isinstance(answer, Refusal) for answer in answers)
+    if not taken:
+        return liar.refusal(failed or "")
+    return Learnt(f"{taken} of {len(liar.names)} sites take it for the joint model", True)
+
+
+class _Relay(Liar):
+    """A relay between honest ends that changes one site's masked vector on its way to the coordinator."""
+
+    def deliver(self, requests: Any) -> Any:
+        from fedgeom.federation.messages import decode, pack, unpack
+
+        for name, reply in super().deliver(requests):
+            frame = unpack(reply)  # type: ignore[arg-type]
+            if name == "s000" and frame.kind == MaskedVector.kind:
+                said = decode(frame.body, MaskedVector)
+                vector = said.vector.numpy()
+                vector[0] += np.uint64(5 << 24)
+                yield name, pack(frame.run, frame.method, replace(said, vector=Array.of(vector)))
+            else:
+                yield name, reply
+
+
+def changed_on_the_way(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Add five rows to one site's masked vector on its way; its masks hide that well."""
+    way = fedgeom.Moments(space="euclidean")
+    relay = _Relay(way, patients(4, 40), policy)
+    try:
+        cohort = relay.join()
+        classes = agree_on_names(cohort)
+        ask = SumMoments(classes=classes, curvature=None)
+        total = cohort.sum_reals(ask, length=length(len(classes), 4))
+    except FedgeomError as error:
+        return relay.refusal(error)
+    truth = sum(int((site.y == classes[0]).sum()) for site in relay.data.values() if site.name in cohort.left)
+    counted = round(float(total[0]))
+    return Learnt(f"the coordinator counts {counted} rows where there are {truth}", counted != truth)
+
+
+def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
+    """One site of ten contributes what it likes."""
+    sites = patients(10, 40)
+    liar_rows = np.tile(sites[0].X, (1, 1)) * 1.0
+    flipped = np.where(sites[0].y == "no", "yes", "no")
+    if method == "moments":
+        way: Any = fedgeom.Moments(space="euclidean", rule="centroid")
+        sites[0] = SiteData("s000", liar_rows * 200, flipped)
+    else:
+        robust = {"fedavg": {}, "fedavg, median": {"aggregation": "median"}}[method]
+        way = fedgeom.FedAvg(rounds=5, scale="none", **robust)
+        sites[0] = SiteData("s000", liar_rows * 1e4, flipped)
+    honest = way.plain(sites[1:]).model if hasattr(way, "plain") else None
+    found = fedgeom.run(way, sites, seed=0)
+    X, y = np.vstack([s.X for s in sites[1:]]), np.concatenate([s.y for s in sites[1:]])
+    before = float(np.mean(honest.predict(X) == y)) if honest is not None else 1.0
+    now = float(np.mean(found.model.predict(X) == y))
+    return Learnt(f"accuracy {before:.3f} becomes {now:.3f}", now < before - 0.1)
+
+
+ATTACKS = (
+    Attack("a false model", ("moments",), "not tried; nothing would have noticed it", false_model, "permissive"),
+    Attack(
+        "a model of a false sum", ("moments",), "not tried; nothing would have noticed it", false_sum, "permissive"
+    ),
+    Attack(
+        "a masked vector changed on its way",
+        ("moments",),
+        "read, not tried: masked vectors were not signed by the site's identity",
+        changed_on_the_way,
+        "permissive",
+    ),
+    Attack(
+        "one lying site of ten",
+        ("fedavg", "moments"),
+        "accuracy .956 becomes .042 (FedAvg) or .052 (Moments), nothing flagged",
+        lying_site,
+        "permissive",
+    ),
+    Attack("one lying site of ten, median", ("fedavg, median",), "held: .957", lying_site, "permissive"),
+)
