@@ -109,7 +109,7 @@ def pretended_loss(method: str, policy: Policy, quick: bool) -> Learnt:
     return _difference(Asking(method, policy), nudge=1e-9, lose=True)
 
 
-ALL = ("fedavg", "scaffold", "shrunk", "xclp through anchors")
+ALL = ("fedavg", "fedprox", "shrunk", "xclp through anchors")
 ATTACKS = (
     Attack(
         "the same sum over one site fewer",

@@ -2,10 +2,57 @@
 
 from __future__ import annotations
 
-from tests.attacks import oracles
+import importlib.util
+from collections.abc import Iterator
+
+from tests.attacks import (
+    bombs,
+    differences,
+    fishing,
+    folders,
+    integrity,
+    oracles,
+    rare,
+    rings,
+    singling,
+    terms,
+    witnesses,
+    zooming,
+)
 from tests.attacks.playing import Attack
 
-ATTACKS: tuple[Attack, ...] = (*oracles.ATTACKS,)
+ATTACKS: tuple[Attack, ...] = (
+    *terms.ATTACKS,
+    *oracles.ATTACKS,
+    *zooming.ATTACKS,
+    *witnesses.ATTACKS,
+    *singling.ATTACKS,
+    *differences.ATTACKS,
+    *rare.ATTACKS,
+    *fishing.ATTACKS,
+    *rings.ATTACKS,
+    *integrity.ATTACKS,
+    *bombs.ATTACKS,
+    *folders.ATTACKS,
+)
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "a model as a wall": "every sum of training tells something of single rows where the model is the coordinator's "
+    "choice: noise inside the sum, or sites that check the model, would close it",
+    "steep directions": "as for models: the directions are the coordinator's choice",
+    "one lying site of ten": "a secure sum hides bad vectors as well as good ones; robust aggregation looks at each",
+}
 """The attacks that still work, by name, and why."""
+
+
+def installed(method: str) -> bool:
+    """Say whether what a method needs is there."""
+    return method != "ptopofl" or importlib.util.find_spec("gudhi") is not None
+
+
+def cases() -> Iterator[tuple[Attack, str]]:
+    """Yield every attack with every method that it applies to."""
+    for attack in ATTACKS:
+        for method in attack.methods:
+            if installed(method):
+                yield attack, method

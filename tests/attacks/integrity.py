@@ -9,11 +9,14 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError
-from fedgeom.federation.messages import Array, Refusal
+from fedgeom.federation import model as model_file
+from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians.class_sums import length
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.protocols import cohort as cohort_module
 from fedgeom.protocols.handing_out import TakeModel
 from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import MaskedVector
@@ -27,8 +30,9 @@ def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
 
     def change(name: str, question: Any) -> Any:
         if isinstance(question, TakeModel):
-            true = liar.method.model_type.from_bytes(question.model)
-            false = type(true)(
+            _, arrays, facts = model_file.from_bytes(question.model)
+            true = MomentsModel.from_tensors(arrays, facts)
+            false = MomentsModel(
                 true.names,
                 true.rule,
                 true.log_priors[::-1].copy(),
@@ -59,8 +63,6 @@ def false_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     honest = way.conduct
 
     def conduct(talk: Any) -> Any:
-        from fedgeom.protocols import cohort as cohort_module
-
         real = cohort_module.Cohort.sum_reals
 
         def listening(self: Any, question: Any, **options: Any) -> Any:
@@ -98,8 +100,6 @@ class _Relay(Liar):
     """A relay between honest ends that changes one site's masked vector on its way to the coordinator."""
 
     def deliver(self, requests: Any) -> Any:
-        from fedgeom.federation.messages import decode, pack, unpack
-
         for name, reply in super().deliver(requests):
             frame = unpack(reply)  # type: ignore[arg-type]
             if name == "s000" and frame.kind == MaskedVector.kind:

@@ -18,7 +18,7 @@ WAY = fedgeom.Moments(space="euclidean", classes=CLASSES)
 
 def grinding(method: str, policy: Policy, quick: bool) -> Learnt:
     """Let colluding sites show their keys last, and try keys until a victim's neighbours are theirs."""
-    n, spies, tries = (60, 12, 40) if quick else (100, 20, 2000)
+    n, spies, tries = (80, 16, 40) if quick else (100, 20, 2000)
     liar = Liar(WAY, patients(n, 4), policy)
     shown: dict[str, PublicKeys] = {}
     found: dict[str, PublicKeys] = {}

@@ -15,6 +15,7 @@ from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.messages import SumTerms
+from fedgeom.protocols import cohort as cohort_module
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, same, stamped
@@ -62,8 +63,6 @@ def judge(liar: Liar, found: Floats | None, kind: type[SumQuestion], error: Fedg
 def _summed(liar: Liar, method: Any) -> Learnt:
     kind = SumTerms if isinstance(method, fedgeom.Shrunk) else TrainMasked
     sums: list[Floats] = []
-    from fedgeom.protocols import cohort as cohort_module
-
     honest = cohort_module.secure_sum
 
     def listening(*args: Any, **options: Any) -> Any:
