@@ -132,7 +132,7 @@ def label_counts(method: str, policy: Policy, quick: bool) -> Learnt:
         way.conduct(liar.talk)
     except fedgeom.FedgeomError as error:
         if not asked:
-            return Learnt(f"refused: {error}"[:160], False)
+            return liar.refusal(error)
     exact = high == own and len(set(weighed)) > 1
     return Learnt(f"own count {'exact' if exact else 'unknown'} after {asked} questions", exact)
 
@@ -209,7 +209,7 @@ ATTACKS = (
         "permissive",
     ),
     Attack(
-        "label counts by refusals", ("xclp through anchors",), "a site's label counts in 21 questions", label_counts
+        "label counts by refusals", ("xclp through anchors",), "a site's label counts in 21 questions", label_counts, "permissive"
     ),
     Attack(
         "number of hidden labels",
