@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -17,23 +18,39 @@ from fedgeom.deploy import answering
 from fedgeom.deploy.addresses import check_name
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.log_hints import describe
+from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Message, Refusal, decode, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import Hello
 from tests.attacks.playing import Attack, Learnt, Liar, patients, refused
-from tests.deploy.making import make_coordinator, make_sites
+from tests.attacks.zooming import discs
+from tests.deploy.making import make_coordinator
+
+NAMES = {"s000": "anna", "s001": "bert", "s002": "carl"}
 
 
 @contextlib.contextmanager
-def federation() -> Iterator[dict[str, Any]]:
-    """Make the folders of three sites, in a place that others may look into, as a careless steward would."""
+def federation() -> Iterator[dict[str, SiteFolder]]:
+    """Make the folders of three sites, as strict as new ones are, in a place that others may look into."""
     before = os.umask(0o022)
     try:
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
             (root / "anna").mkdir(mode=0o755)
-            yield make_sites(root, make_coordinator(root / "coordinator"))
+            coordinator = make_coordinator(root / "coordinator")
+            sites = {}
+            for site in discs(rows=60, scale=0.15):
+                name = NAMES[site.name]
+                np.savez(root / f"{name}.npz", X=site.X, y=site.y)
+                sites[name] = SiteFolder.create(
+                    root / name, name, coordinator.address(), file=str(root / f"{name}.npz"), label="y"
+                )
+                coordinator.admit(sites[name].public_file(name))
+            for folder in sites.values():
+                shutil.copy(coordinator.roster_file, folder.path)
+                shutil.copy(coordinator.path / "ca.pem", folder.path)
+            yield sites
     finally:
         os.umask(before)
 
