@@ -9,8 +9,9 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 import fedgeom
@@ -20,10 +21,10 @@ from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.log_hints import describe
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import DecodeError, FedgeomError
-from fedgeom.federation.messages import Message, Refusal, decode, pack, pack_body, unpack
+from fedgeom.federation.messages import Message, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import Hello
-from tests.attacks.playing import Attack, Learnt, Liar, patients, refused
+from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from tests.attacks.playing import Attack, Learnt, Liar, patients, refused, replace
 from tests.attacks.zooming import discs
 from tests.deploy.making import make_coordinator
 
@@ -55,16 +56,29 @@ def federation() -> Iterator[dict[str, SiteFolder]]:
         os.umask(before)
 
 
-def ask(folder: Any, question: Message, method: str, run: bytes) -> Any:
-    """Put a question to a deployed site, through its folder; return its answer or refusal."""
+class Said(NamedTuple):
+    """What a deployed site answers, as a coordinator sees it."""
+
+    kind: str
+    reason: str
+
+    @property
+    def joined(self) -> bool:
+        """Whether the site has shown its keys."""
+        return self.kind == PublicKeys.kind
+
+
+def ask(folder: SiteFolder, question: Message, method: str, run: bytes) -> Said:
+    """Put a question to a deployed site, through its folder."""
     reply, _ = answering.answer(folder, pack(run, method, question), None)
     frame = unpack(reply)
-    return decode(frame.body, Refusal if frame.kind == Refusal.kind else question.answer)  # type: ignore[attr-defined]
+    return Said(frame.kind, str(msgspec.msgpack.decode(frame.body).get("reason", "")))
 
 
-def invitation(way: Any) -> Hello:
-    """Return the invitation to a method's run."""
-    return Hello(rounds=len(way.site.planned_sums(way)), terms=way.terms())
+def invitation(way: Any, **changes: Any) -> Hello:
+    """Return the invitation to a method's run, or one that differs from it."""
+    planned = way.site.planned_sums(way)
+    return replace(Hello(rounds=len(planned), terms=way.terms(), participants=tuple(NAMES.values())), **changes)
 
 
 def invitations_as_an_oracle(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -76,10 +90,9 @@ def invitations_as_an_oracle(method: str, policy: Policy, quick: bool) -> Learnt
         for _ in range(30 if quick else 60):
             middle = (low + high) / 2
             way = fedgeom.Hulls(radius=middle, capacity=50, n_classes=2)
-            reply = ask(anna, invitation(way), "hulls", os.urandom(32))
-            said = reply.reason if isinstance(reply, Refusal) else "joined"
+            said = ask(anna, invitation(way), "hulls", os.urandom(32))
             told.append(said)
-            low, high = (low, middle) if said == "joined" else (middle, high)
+            low, high = (low, middle) if said.joined else (middle, high)
         off = abs((low + high) / 2 - farthest)
         kinds = len(set(told))
     near = off < 1e-4
@@ -90,9 +103,9 @@ def unapproved(method: str, policy: Policy, quick: bool) -> Learnt:
     """Invite a real site to a job that its steward has not seen."""
     ways: dict[str, Any] = {"hulls": fedgeom.Hulls(), "moments": fedgeom.Moments(), "fedavg": fedgeom.FedAvg()}
     with federation() as sites:
-        reply = ask(sites["anna"], invitation(ways[method]), method, os.urandom(32))
-    if isinstance(reply, Refusal) or reply.kind != Hello.answer.kind:
-        return refused(getattr(reply, "reason", reply.kind))
+        said = ask(sites["anna"], invitation(ways[method]), method, os.urandom(32))
+    if not said.joined:
+        return refused(said.reason or f"the site answers {said.kind!r}, and nothing more")
     return Learnt("the site's keys, and everything after them", True)
 
 
@@ -208,8 +221,7 @@ def too_many_runs(method: str, policy: Policy, quick: bool) -> Learnt:
     with federation() as sites:
         answered = 0
         for _ in range(25):
-            reply = ask(sites["anna"], invitation(fedgeom.Moments()), "moments", os.urandom(32))
-            answered += not isinstance(reply, Refusal)
+            answered += ask(sites["anna"], invitation(fedgeom.Moments()), "moments", os.urandom(32)).joined
     return Learnt(f"{answered} of 25 invitations taken where 20 are allowed", answered > 20)
 
 
