@@ -16,13 +16,14 @@ from fedgeom.federation.messages import Array, Question
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls.messages import EncodeHulls, Reach
 from fedgeom.methods.hulls.plan import HullPlan
-from fedgeom.methods.iterative.agreement import Begin
+from fedgeom.methods.iterative.agreement import Begin, hash_agreed
+from fedgeom.methods.iterative.messages import TrainOpen
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Reading, Spread, Weigh
 from fedgeom.protocols.handing_out import TakeModel
 from fedgeom.protocols.joining.messages import Hello
-from fedgeom.protocols.names import OpenNames
+from fedgeom.protocols.names import OpenNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 from tests.attacks.playing import Attack, Learnt, Liar, patients, replace, size_of, stamped
 
@@ -116,6 +117,30 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
             spent = cost(liar, "s000", stamped(ask))
             if spent > worst:
                 worst, what = spent, str(plan)
+    elif method == "moments":
+        liar = Liar(fedgeom.Moments(space="euclidean"), patients(3, columns=30), policy)
+        try:
+            cohort = liar.join()
+            agree_on_names(cohort)
+        except FedgeomError as error:
+            return liar.refusal(error)
+        many = tuple(f"{at}" for at in range(10_000))
+        worst = cost(liar, "s000", stamped(SumMoments(ticket=_ticket(liar, cohort, 0), classes=many, curvature=None)))
+        what = f"{len(many)} classes"
+    elif method == "fedavg":
+        liar = Liar(fedgeom.FedAvg(rounds=1, scale="none", secure=False), patients(3, columns=30), policy)
+        try:
+            agree_on_names(liar.join())
+        except FedgeomError as error:
+            return liar.refusal(error)
+        many = ("no", "yes", *(f"{at}" for at in range(20_000)))
+        empty = Array.of(np.empty(0))
+        begin = Begin(classes=many, centre=empty, spread=empty)
+        worst = cost(liar, "s000", begin)
+        zero = Array.of(np.zeros(len(many)))
+        given = {"model/intercept": zero, "model/weights": Array.of(np.zeros((30, 1)))}
+        asked_open = TrainOpen(round=0, given=given, agreed=hash_agreed(many, empty, empty))
+        worst, what = max(worst, cost(liar, "s000", asked_open)), f"{len(many)} classes"
     else:
         way2 = fedgeom.XCLP(graph="anchors", anchors=100_000, classes=("no", "yes"))
         for cells in (Cells(count=100_000, mean=Array.of(np.zeros(4)), seed=bytes(32)), Cells(count=100_000)):
@@ -211,7 +236,7 @@ ATTACKS = (
         invitations,
         "permissive",
     ),
-    Attack("a question that costs memory", ("hulls", "xclp through anchors"), "not tried", questions, "permissive"),
+    Attack("a question that costs memory", ("hulls", "moments", "fedavg", "xclp through anchors"), "not tried", questions, "permissive"),
     Attack(
         "questions that make a site fail",
         tuple(WAYS),

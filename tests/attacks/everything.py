@@ -6,7 +6,9 @@ import importlib.util
 from collections.abc import Iterator
 
 from tests.attacks import (
+    approving,
     bombs,
+    ciphers,
     differences,
     fishing,
     folders,
@@ -33,7 +35,9 @@ ATTACKS: tuple[Attack, ...] = (
     *rings.ATTACKS,
     *integrity.ATTACKS,
     *bombs.ATTACKS,
+    *ciphers.ATTACKS,
     *folders.ATTACKS,
+    *approving.ATTACKS,
 )
 
 OPEN: dict[str, str] = {
@@ -47,7 +51,8 @@ OPEN: dict[str, str] = {
 
 def installed(method: str) -> bool:
     """Say whether what a method needs is there."""
-    return method != "ptopofl" or importlib.util.find_spec("gudhi") is not None
+    needs = {"ptopofl": "gudhi", "xclp, paillier": "gmpy2", "xclp, bfv": "seal"}
+    return method not in needs or importlib.util.find_spec(needs[method]) is not None
 
 
 def cases() -> Iterator[tuple[Attack, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,54 @@ def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
     return Learnt(f"{own} and {keys} of the {needed} shares that each kind needs", own >= needed and keys >= needed)
 
 
+def told_of_another_sum(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Tell the victim of a sum with two others only, everybody else of a sum over all in which these two are lost.
+
+    The victim shares masks with the two alone. Their keys are given back for the large sum, and the victim's own mask
+    as well, since it is on the list of the living there.
+    """
+    m = way(method, rounds=1, scale="none")
+    liar = Liar(m, patients(9), policy)
+    talk = Conversation(m, liar.talk)
+    talk.agree()
+    names = talk.cohort.names
+    few, lost = names[:3], names[1:3]
+    given = to_wire(Tree(m.start(Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))).select(m.gives))
+    question = TrainMasked(round=0, given=given, factors=dict.fromkeys(names, 1.0), agreed=talk.agreed.hash)
+    length = Tree(m.sent_like(Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))).size + 3
+
+    def change(name: str, q: Any) -> Any:
+        if isinstance(q, TrainMasked):
+            if name in lost:
+                return LOSE
+            if name == VICTIM:
+                ticket = replace(q.ticket, participants=few)
+                return stamped(q, ticket=ticket, factors=dict.fromkeys(few, 1.0))
+        return LOSE if name == VICTIM and not isinstance(q, TrainMasked) else None
+
+    liar.change = change
+    with contextlib.suppress(FedgeomError):  # the honest half stumbles over the victim's vector; the shares are heard
+        liar.sum(talk.cohort, question, 0, length, names)
+    masked = [(q, a) for n, q, a in liar.heard if n == VICTIM and isinstance(a, MaskedVector)]
+    shares = {n: a for n, _, a in liar.heard if isinstance(a, UnmaskShares)}
+    if not masked or not shares:
+        return liar.refusal("no shares came")
+    asked, answer = masked[-1]
+    try:
+        plus, minus = _keys_to_remove(talk.cohort.joined, asked.ticket, (VICTIM,), lost, shares)
+    except FedgeomError as error:
+        return liar.refusal(error)
+    found = from_fixed(
+        add_masks(answer.vector.numpy(), RING, plus=plus, minus=minus), fraction_bits=question.fraction_bits
+    )
+    truth = own_vector(liar, VICTIM, asked)
+    return Learnt(f"the victim's {len(truth)} numbers exactly", True) if same(found, truth) else liar.refusal()
+
+
 ATTACKS = (
+    Attack(
+        "a sum that the victim alone is told of", ("fedavg", "scaffold"), "not tried", told_of_another_sum, "permissive"
+    ),
     Attack(
         "a victim cut off from its neighbours",
         ("fedavg", "scaffold"),
