@@ -85,7 +85,7 @@ def handed_model(method: str, policy: Policy, quick: bool) -> Learnt:
 
     def probe(limit: float) -> str:
         wide = np.tile(np.eye(columns), (2, 1, 1))
-        wide[:, 0, 0] = (limit / 1e154) ** 2
+        wide[:, 0, 0] = (limit / 1.3408e154) ** 2  # the square of 1.3408e154 is the largest number
         zero = np.zeros((2, columns))
         model = MomentsModel(("no", "yes"), "gaussian", np.zeros(2), zero, wide, zero, None)
         return tone(liar, me, liar.ask(me, TakeModel(model=model.to_bytes())))

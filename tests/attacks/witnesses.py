@@ -27,6 +27,7 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
+    hash_content,
 )
 from tests.attacks.playing import LOSE, Attack, Learnt, Liar, patients, replace, same, stamped
 from tests.attacks.singling import VICTIM, own_vector, way
@@ -89,6 +90,7 @@ def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
             Witness(
                 round=number,
                 question_hash=stamped(ask).ticket.question_hash,
+                content=hash_content(ask),
                 members=names,
                 participants=three,
                 letters=dict(cohort.mail[name]),
@@ -98,7 +100,7 @@ def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
         if isinstance(said, Confirmation):
             signatures[name] = said.signature
     for name in signatures:
-        said = liar.ask(name, Unmask(round=number, signatures=signatures, **lists))
+        said = liar.ask(name, Unmask(round=number, signatures=signatures, masked={}, **lists))
         if isinstance(said, UnmaskShares):
             shares[cohort.joined.numbers()[name]] = said.mask_shares[VICTIM]
     needed = cohort.joined.needed[VICTIM]

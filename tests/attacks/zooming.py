@@ -14,7 +14,7 @@ from fedgeom.methods.hulls.core import LEVELS
 from fedgeom.methods.hulls.messages import EncodeHulls, Reach, SumScatter
 from fedgeom.methods.hulls.plan import decode_hulls
 from fedgeom.protocols import maximum
-from tests.attacks.playing import Attack, Floats, Learnt, Liar, replace, stamped
+from tests.attacks.playing import Attack, Floats, Learnt, Liar, replace
 
 
 
@@ -29,7 +29,9 @@ def discs(sites: int = 3, rows: int = 60, columns: int = 2, *, scale: float = 1.
     return found
 
 
-def corners(liar: Liar, *, zoom: float, bend: Floats | None = None) -> tuple[int, int]:
+def corners(
+    liar: Liar, *, zoom: float, bend: Floats | None = None, epsilon: float | None = None
+) -> tuple[int, int]:
     """Run Hulls with a map of the attacker's choice; return the rows read and all rows."""
     method, cohort = liar.method, liar.join()
     assert isinstance(method, fedgeom.Hulls)
@@ -42,6 +44,7 @@ def corners(liar: Liar, *, zoom: float, bend: Floats | None = None) -> tuple[int
     given = None if matrix is None else Array.of(matrix)
     total_levels = cohort.sum_elements(Reach(embedding=given), modulus=maximum.MODULUS, length=sum(LEVELS))
     plan = method._plan(maximum.read_levels(total_levels, LEVELS), len(cohort.names))
+    plan = plan if epsilon is None else replace(plan, epsilon=epsilon)
     word = cohort.sum_elements(
         EncodeHulls(plan=plan, embedding=given), modulus=plan.code.modulus, length=plan.code.length
     )
@@ -94,15 +97,8 @@ def map_without_terms(method: str, policy: Policy, quick: bool) -> Learnt:
 def finer_plan(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask for a finer grid than the terms say."""
     liar = Liar(fedgeom.Hulls(trim=0.0, epsilon=0.3), discs(scale=0.15), policy)
-
-    def change(name: str, question: object) -> object:
-        if isinstance(question, EncodeHulls):
-            return stamped(question, plan=replace(question.plan, epsilon=0.001))
-        return None
-
-    liar.change = change
     try:
-        corners(liar, zoom=1.0)
+        corners(liar, zoom=1.0, epsilon=0.001)
     except FedgeomError as error:
         return liar.refusal(error)
     return Learnt("hulls on a grid 300 times finer than agreed", True)
