@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from tests.attacks.everything import ATTACKS, OPEN, cases
 from tests.attacks.playing import Attack
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _case(attack: Attack, method: str) -> object:
@@ -23,3 +28,9 @@ def test_names_are_told_apart_and_open_ones_are_attacks() -> None:
     names = [attack.name for attack in ATTACKS]
     assert len(set(names)) == len(names) >= 15
     assert set(OPEN) <= set(names)
+
+
+def test_the_table_of_the_security_page_has_every_attack() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    listed = runpy.run_path(str(ROOT / "benchmarks" / "attacks.py"))["attack_names"](page)
+    assert listed == [attack.name for attack in ATTACKS]
