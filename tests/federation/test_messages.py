@@ -29,7 +29,7 @@ from fedgeom.federation.messages import (
 )
 from fedgeom.protocols.handing_out import ModelTaken, TakeModel
 from fedgeom.protocols.joining.messages import Hello, Letters, PublicKeys, Share
-from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.names.messages import OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
