@@ -1,9 +1,9 @@
 """All attacks of tests/attacks, played against real sites: what release 0.1 gave away, and what they get now.
 
-    python benchmarks/attacks.py            # everything; writes the table in SECURITY.md
-    python benchmarks/attacks.py --quick    # smaller sizes; writes nothing
-    python benchmarks/attacks.py --json     # the last line is one JSON object
-    python benchmarks/attacks.py --only "a zoom to the rim"
+python benchmarks/attacks.py            # everything; writes the table in SECURITY.md
+python benchmarks/attacks.py --quick    # smaller sizes; writes nothing
+python benchmarks/attacks.py --json     # the last line is one JSON object
+python benchmarks/attacks.py --only "a zoom to the rim"
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def other_terms(method: str, policy: Policy, quick: bool) -> Learnt:
                 answered.append(name)
         honest = ask(anna, asked, way.name, os.urandom(32))
     assert honest.joined, f"the approved job itself was answered with {honest}"
-    return Learnt(f"{len(answered)} of {len(lies)} other jobs are answered {answered or ''}".strip(), bool(answered))
+    return Learnt(
+        f"{len(answered)} of {len(lies)} other jobs are answered {answered or ''}".strip(), bool(answered)
+    )
 
 
 def more_runs(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -133,11 +135,17 @@ def as_another_method(method: str, policy: Policy, quick: bool) -> Learnt:
         talk.agree()
         zero = {"model/intercept": Array.of(np.zeros(1)), "model/weights": Array.of(np.zeros((2, 1)))}
         opened = TrainOpen(round=0, given=zero, agreed=talk.agreed.hash)
-        for other, question in (("ptopofl", Describe(round=0)), ("fedprox", opened), ("fedprox", Finish(given=zero))):
+        for other, question in (
+            ("ptopofl", Describe(round=0)),
+            ("fedprox", opened),
+            ("fedprox", Finish(given=zero)),
+        ):
             said = ask(sites["anna"], question, other, run)
             if said.kind == question.answer.kind:
                 answered.append(f"{other}: {said.kind}")
-    return Learnt(f"{len(answered)} questions of another method are answered {answered or ''}".strip(), bool(answered))
+    return Learnt(
+        f"{len(answered)} questions of another method are answered {answered or ''}".strip(), bool(answered)
+    )
 
 
 ATTACKS = (

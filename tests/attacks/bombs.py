@@ -16,16 +16,17 @@ from fedgeom.federation.messages import Array, Question
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls.messages import EncodeHulls, Reach
 from fedgeom.methods.hulls.plan import HullPlan
-from fedgeom.methods.iterative.agreement import Begin, hash_agreed
+from fedgeom.methods.iterative.agreement import Begin, SumColumns, hash_agreed
 from fedgeom.methods.iterative.messages import TrainOpen
 from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Reading, Spread, Weigh
 from fedgeom.protocols.handing_out import TakeModel
 from fedgeom.protocols.joining.messages import Hello
-from fedgeom.protocols.names import OpenNames, agree_on_names
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names.messages import OpenNames
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
-from tests.attacks.playing import Attack, Learnt, Liar, patients, replace, size_of, stamped
+from tests.attacks.playing import Attack, Learnt, Liar, made_up, patients, replace, rounds_of, size_of, stamped
 
 MOST = 16 * 2**20
 """More than this is more than a small message may cost."""
@@ -109,11 +110,14 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
         for plan in _plans():
             liar = Liar(fedgeom.Hulls(**(way.terms() | {"epsilon": plan.epsilon})), sites, policy)
             cohort = liar.join()
+            number = rounds_of(way, EncodeHulls)[0]
             try:
                 modulus = plan.code.modulus if plan.capacity < 100 and plan.classes == 2 else 2**61 - 1
             except FedgeomError:
                 modulus = 2**61 - 1
-            ask: SumQuestion = EncodeHulls(ticket=_ticket(liar, cohort, 1, modulus), plan=plan, embedding=None)
+            ask: SumQuestion = EncodeHulls(
+                ticket=_ticket(liar, cohort, number, modulus), plan=plan, embedding=None
+            )
             spent = cost(liar, "s000", stamped(ask))
             if spent > worst:
                 worst, what = spent, str(plan)
@@ -124,8 +128,10 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
             agree_on_names(cohort)
         except FedgeomError as error:
             return liar.refusal(error)
-        many = tuple(f"{at}" for at in range(10_000))
-        worst = cost(liar, "s000", stamped(SumMoments(ticket=_ticket(liar, cohort, 0), classes=many, curvature=None)))
+        many, number = tuple(f"{at}" for at in range(10_000)), rounds_of(liar.method, SumMoments)[0]
+        worst = cost(
+            liar, "s000", stamped(SumMoments(ticket=_ticket(liar, cohort, number), classes=many, curvature=None))
+        )
         what = f"{len(many)} classes"
     elif method == "fedavg":
         liar = Liar(fedgeom.FedAvg(rounds=1, scale="none", secure=False), patients(3, columns=30), policy)
@@ -134,32 +140,27 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
         except FedgeomError as error:
             return liar.refusal(error)
         many = ("no", "yes", *(f"{at}" for at in range(20_000)))
-        empty = Array.of(np.empty(0))
-        begin = Begin(classes=many, centre=empty, spread=empty)
-        worst = cost(liar, "s000", begin)
-        zero = Array.of(np.zeros(len(many)))
-        given = {"model/intercept": zero, "model/weights": Array.of(np.zeros((30, 1)))}
-        asked_open = TrainOpen(round=0, given=given, agreed=hash_agreed(many, empty, empty))
-        worst, what = max(worst, cost(liar, "s000", asked_open)), f"{len(many)} classes"
+        begin = Begin(classes=many)
+        given = {"model/intercept": Array.of(np.zeros(len(many))), "model/weights": Array.of(np.zeros((30, 1)))}
+        asked = TrainOpen(round=0, given=given, agreed=hash_agreed(begin))
+        worst, what = max(cost(liar, "s000", begin), cost(liar, "s000", asked)), f"{len(many)} classes"
     else:
         way2 = fedgeom.XCLP(graph="anchors", anchors=100_000, classes=("no", "yes"))
-        for cells in (Cells(count=100_000, mean=Array.of(np.zeros(4)), seed=bytes(32)), Cells(count=100_000)):
-            liar = Liar(way2, patients(3), policy)
-            try:
-                cohort = liar.join()
-            except FedgeomError as error:
-                return liar.refusal(error)
-            asked = stamped(CountCells(ticket=_ticket(liar, cohort, 1), cells=cells))
-            spent = cost(liar, "s000", asked)
-            if spent > worst:
-                worst, what = spent, f"{cells.count} cells"
+        liar = Liar(way2, patients(3), policy)
+        try:
+            cohort = liar.join()
+            sums = cohort.sum_checked(SumRows(), length=5)
+        except FedgeomError as error:
+            return liar.refusal(error)
+        ask = CountCells(ticket=_ticket(liar, cohort, rounds_of(way2, CountCells)[0]), last=sums)
+        worst, what = cost(liar, "s000", stamped(ask)), "100000 cells"
     return Learnt(f"at most {worst / 2**20:.1f} MB ({what})"[:150], worst > MOST)
 
 
 def _odd(way: Any, cohort: Any, liar: Liar) -> Iterator[Question]:
     """Yield questions that fit their schema and make no sense."""
     zero, nothing = Array.of(np.zeros((0, 0))), Array.of(np.empty(0))
-    t = _ticket(liar, cohort, 0)
+    t = _ticket(liar, cohort, rounds_of(way, SumMoments)[0] if isinstance(way, fedgeom.Moments) else 0)
     if isinstance(way, fedgeom.XCLP):
         reading = Reading(variant="ours", prior="em", counts=Array.of(np.full(2, 1e308)))
         for number in range(4):
@@ -168,17 +169,12 @@ def _odd(way: Any, cohort: Any, liar: Liar) -> Iterator[Question]:
             yield stamped(Spread(ticket=t, classes=("a", "a"), layout={"s000": (-5, 15)}, columns=zero))
             yield stamped(CountClasses(ticket=t, classes=("a", "a")))
             yield stamped(SumRows(ticket=t))
-            for cells in (
-                Cells(count=1, anchors=Array.of(np.zeros((1, 4)))),
-                Cells(count=2, mean=Array.of(np.full(4, np.nan)), seed=bytes(32)),
-                Cells(count=2, anchors=Array.of(np.full((2, 4), 1e308)), kept=Array.of(np.zeros(5, np.int32))),
-                Cells(count=2, anchors=Array.of(np.zeros((2, 4), np.int64)), kept=nothing),
-                Cells(count=2, anchors=Array.of(np.zeros((2, 4))), kept=Array.of(np.zeros((2, 2), np.int32))),
-            ):
-                yield stamped(CountCells(ticket=t, cells=cells))
-                yield stamped(SumCells(ticket=t, cells=cells))
-            yield stamped(SumCodes(ticket=t, anchors=Array.of(np.zeros((0, 4))), nearest=3, classes=()))
-            yield stamped(SumCodes(ticket=t, anchors=Array.of(np.zeros((2, 4), np.uint8)), nearest=3, classes=("a",)))
+            for values in (np.zeros(0), np.full(5, 1e9), np.zeros(200)):
+                last = made_up(values, SumRows, number, cohort.names)
+                yield stamped(CountCells(ticket=t, last=last))
+                yield stamped(SumCells(ticket=t, last=last))
+                yield stamped(SumCodes(ticket=t, last=last, nearest=3, classes=()))
+                yield stamped(SumCodes(ticket=t, last=last, nearest=3, classes=("a", "a")))
         yield Collect(of=t, block=nothing, reading=reading)
         yield Weigh(level=0, sizes=nothing)
         yield Weigh(level=0, sizes=Array.of(np.zeros(2, np.uint8)))
@@ -195,9 +191,11 @@ def _odd(way: Any, cohort: Any, liar: Liar) -> Iterator[Question]:
                 for plan in _plans():
                     yield stamped(EncodeHulls(ticket=t, plan=plan, embedding=Array.of(matrix)))
     else:
-        for centre, spread in ((zero, zero), (nothing, nothing), (Array.of(np.zeros(4, np.uint8)),) * 2):
-            yield Begin(classes=(), centre=centre, spread=spread)
-            yield Begin(classes=("no", "yes"), centre=centre, spread=spread)
+        for values in (np.zeros(0), np.zeros(9), np.full(9, -1.0), np.full(9, 1e9)):
+            last = made_up(values, SumColumns, 1, cohort.names)
+            for classes in ((), ("no", "yes"), ("no", "no")):
+                yield Begin(classes=classes, columns=last)
+                yield Begin(classes=classes)
     for model in (b"", b"\x00" * 100, b"\xff" * 100, b"\x08" + bytes(7) + b"{}      "):
         yield TakeModel(model=model)
     yield OpenNames(sealed={name: b"" for name in cohort.names})
@@ -225,7 +223,9 @@ def exceptions(method: str, policy: Policy, quick: bool) -> Learnt:
             continue
         except Exception as error:
             failed.append(f"{question.kind}: {type(error).__name__}")
-    return Learnt(f"{len(failed)} of {tried} odd questions make it fail {'; '.join(failed[:2])}".strip(), bool(failed))
+    return Learnt(
+        f"{len(failed)} of {tried} odd questions make it fail {'; '.join(failed[:2])}".strip(), bool(failed)
+    )
 
 
 ATTACKS = (
@@ -236,7 +236,13 @@ ATTACKS = (
         invitations,
         "permissive",
     ),
-    Attack("a question that costs memory", ("hulls", "moments", "fedavg", "xclp through anchors"), "not tried", questions, "permissive"),
+    Attack(
+        "a question that costs memory",
+        ("hulls", "moments", "fedavg", "xclp through anchors"),
+        "not tried",
+        questions,
+        "permissive",
+    ),
     Attack(
         "questions that make a site fail",
         tuple(WAYS),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
@@ -16,10 +13,8 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.core import terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
-from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumRows
-from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from tests.attacks.playing import LOSE, Attack, Floats, Learnt, Liar, patients
+from tests.attacks.playing import LOSE, Attack, Floats, Learnt, Liar, patients, rounds_of
 from tests.attacks.singling import VICTIM, judge, own_vector, way
 
 
@@ -28,18 +23,11 @@ class Asking:
 
     def __init__(self, method: str, policy: Policy, sites: int = 5):
         self.kind = method
-        if method == "xclp through anchors":
-            self.way: Any = fedgeom.XCLP(graph="anchors", anchors=8, rounds=4, min_cell=1, classes=("no", "yes"))
-        else:
-            self.way = way(method, rounds=4)
+        self.way = way(method, rounds=4)
         self.liar = Liar(self.way, patients(sites), policy)
         if method == "shrunk":
             self.cohort = self.liar.join()
             self.agreed = agree(self.cohort, self.way)
-        elif method == "xclp through anchors":
-            self.cohort = self.liar.join()
-            agree_on_names(self.cohort)
-            self.cohort.sum_reals(SumRows(), length=5)
         else:
             talk = Conversation(self.way, self.liar.talk)
             talk.agree()
@@ -51,19 +39,11 @@ class Asking:
             stack = (len(self.way.ridges), self.way.folds + 1)
             directions = Array.of(np.full((*stack, 4), 0.1 + nudge))
             return SumTerms(directions=directions, agreed=self.agreed.hash), terms_length(stack, 4)
-        if self.kind == "xclp through anchors":
-            anchors = np.vstack([np.eye(4), -np.eye(4)]) + nudge
-            return CountCells(cells=Cells(count=8, anchors=Array.of(anchors))), 8
         state = self.way.start(Tree(intercept=np.zeros(1), weights=np.full((4, 1), 0.1 + nudge)))
         given = to_wire(Tree(state).select(self.way.gives))
         length = Tree(self.way.sent_like(state["model"])).size + 3
         factors = dict.fromkeys(self.cohort.names, 1.0)
         return TrainMasked(round=time, given=given, factors=factors, agreed=self.agreed.hash), length
-
-    def rounds(self, kind: str) -> list[int]:
-        """Return the rounds that are planned for a kind of question."""
-        planned = [one.kind for one in self.way.site.planned_sums(self.way)]
-        return [number for number, name in enumerate(planned) if name == kind]
 
     def sum(self, time: int, nudge: float, participants: tuple[str, ...]) -> Floats:
         """Return a sum over these sites."""
@@ -71,7 +51,9 @@ class Asking:
         if isinstance(question, TrainMasked):
             kept = {name: question.factors[name] for name in participants}
             question = TrainMasked(round=time, given=question.given, factors=kept, agreed=question.agreed)
-        return self.liar.sum(self.cohort, question, self.rounds(question.kind)[time], length, participants)
+        return self.liar.sum(
+            self.cohort, question, rounds_of(self.way, type(question))[time], length, participants
+        )
 
 
 def _difference(asking: Asking, *, nudge: float, lose: bool) -> Learnt:
@@ -123,7 +105,9 @@ def adding_losses(method: str, policy: Policy, quick: bool) -> Learnt:
     sums: list[Floats] = []
     try:
         for time, lost in enumerate(((), (v, a, b), (v, c, d), (a, b, c, d))):
-            asking.liar.change = lambda name, q, lost=lost: LOSE if name in lost and q.kind == question.kind else None  # type: ignore[misc]
+            asking.liar.change = lambda name, q, lost=lost: (
+                LOSE if name in lost and q.kind == question.kind else None
+            )  # type: ignore[misc]
             sums.append(asking.sum(time, time * 1e-9, everyone))
     except FedgeomError as error:
         return asking.liar.refusal(error)
@@ -131,7 +115,7 @@ def adding_losses(method: str, policy: Policy, quick: bool) -> Learnt:
     return judge(asking.liar, found, type(question))
 
 
-ALL = ("fedavg", "fedprox", "shrunk", "xclp through anchors")
+ALL = ("fedavg", "fedprox", "shrunk")
 ATTACKS = (
     Attack(
         "the same sum over one site fewer",

@@ -16,9 +16,10 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.core import terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
-from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumCells, SumCodes, SumRows
-from fedgeom.protocols.names import agree_on_names
-from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, rows_read
+from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchored import AnchorConversation
+from fedgeom.protocols.names.coordinator import agree_on_names
+from tests.attacks.playing import Attack, Floats, Learnt, Liar, forged, patients, rounds_of, rows_read
 
 STEEP = 1e4
 
@@ -60,7 +61,7 @@ def _fish(talk: Any, liar: Liar, rounds: int) -> list[Floats]:
         question = TrainMasked(
             round=at, given=to_wire(given), factors=dict.fromkeys(names, 1.0), agreed=talk.agreed.hash
         )
-        found = liar.sum(talk.cohort, question, 1 + at, 8, names)
+        found = liar.sum(talk.cohort, question, rounds_of(talk.rule, TrainMasked)[at], 8, names)
         at += 1
         steps = found[-3] * np.append(b, w) - found[:5]
         return np.asarray(steps - len(names) * np.append(0.0, w))  # without the ridge penalty of each site
@@ -112,27 +113,26 @@ def _rotate(way: Any, liar: Liar, cohort: Any, agreed: Any, rounds: int) -> list
                 one = first + 0.01 * at * turn
                 directions[at, fold] = 1e5 * one / np.linalg.norm(one)
         ask = SumTerms(directions=Array.of(directions), agreed=agreed.hash)
-        flat = liar.sum(cohort, ask, 1 + number, size, cohort.names).reshape(*stack, -1)
+        flat = liar.sum(cohort, ask, rounds_of(way, SumTerms)[number], size, cohort.names).reshape(*stack, -1)
         found += [one for one in np.diff(flat[..., 1:5], axis=0).reshape(-1, 4) if np.abs(one).max() > 0.05]
     return found
 
 
 def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Sum cells that hold one row each, although the terms say that small cells are left out."""
-    sites = patients(3)
+    """Sum cells that hold one row each: say that they hold a hundred."""
     way = fedgeom.XCLP(graph="anchors", anchors=48, rounds=3, min_cell=5, classes=("no", "yes"))
-    liar = Liar(way, sites, policy)
+    liar = Liar(way, patients(3), policy)
     try:
         cohort = liar.join()
-        agree_on_names(cohort)
-        cohort.sum_reals(SumRows(), length=5)
-        anchors = np.random.default_rng(0).normal(size=(48, 4))
-        anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
-        cells = Cells(count=48, anchors=Array.of(anchors))
-        counts = cohort.sum_reals(CountCells(cells=cells), length=48)
-        single = np.flatnonzero(np.rint(counts) == 1).astype(np.int32)
-        ask = SumCells(cells=Cells(count=48, anchors=Array.of(anchors), kept=Array.of(single)))
-        sums = cohort.sum_reals(ask, length=5 * len(single))[len(single) :].reshape(-1, 4)
+        agree_on_names(cohort, way.classes)
+        talk = AnchorConversation(way, cohort)
+        talk._sum(SumRows(), 5)
+        sizes = cohort.sum_checked(CountCells(last=talk.last), length=96)
+        single = np.rint(sizes.reals(CountCells)[:48]) == 1
+        lie = np.concatenate([100.0 * single, 100.0 * single])
+        count = int(single.sum())
+        ask = SumCells(last=forged(sizes, lie, CountCells))
+        sums = cohort.sum_checked(ask, length=5 * count).reals(SumCells)[count:].reshape(-1, 4)
     except FedgeomError as error:
         return liar.refusal(error)
     X = _pooled(liar)
@@ -142,25 +142,29 @@ def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
 
 
 def chosen_anchors(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Ask how rows are written on anchors of the attacker's choice: which labels lie near a point."""
-    sites = patients(3)
-    way = fedgeom.XCLP(graph="anchors", anchors=60, rounds=1, min_cell=5, code=1, classes=("no", "yes"))
-    liar = Liar(way, sites, policy)
-    X, y = _pooled(liar), np.concatenate([site.y for site in sites])
+    """Lay an anchor beside each row that is known, and ask which labels lie near the anchors."""
+    way = fedgeom.XCLP(graph="anchors", anchors=60, rounds=1, min_cell=1, code=1, classes=("no", "yes"))
+    liar = Liar(way, patients(3), policy)
+    X, y = _pooled(liar), np.concatenate([site.y for site in liar.data.values()])
     known = X + 1e-6  # what a neighbour of each patient may know of him: the attacker is after the label
     try:
         cohort = liar.join()
-        agree_on_names(cohort)
-        cohort.next_round(SumRows.kind)
-        unit = known / np.linalg.norm(known, axis=1, keepdims=True)
-        size = 60 * 61 // 2 + 60 * 2 + 2
-        question = SumCodes(anchors=Array.of(unit), nearest=1, classes=("no", "yes"))
-        flat = cohort.sum_reals(question, length=size)
+        agree_on_names(cohort, way.classes)
+        talk = AnchorConversation(way, cohort)
+        talk._sum(SumRows(), 5)
+        talk._sum(CountCells(last=talk.last), 120)
+        cells = talk.state.sums()
+        sums = cohort.sum_checked(SumCells(last=talk.last), length=5 * cells)
+        some = known[:cells] / np.linalg.norm(known[:cells], axis=1, keepdims=True)
+        lie = np.concatenate([np.ones(cells), some.ravel()])
+        pairs = cells * (cells + 1) // 2
+        question = SumCodes(last=forged(sums, lie, SumCells), nearest=1, classes=("no", "yes"))
+        flat = cohort.sum_reals(question, length=pairs + cells * 2 + 2)
     except FedgeomError as error:
         return liar.refusal(error)
-    near = flat[60 * 61 // 2 :][:120].reshape(60, 2)
-    right = sum(near[at].sum() > 0 and ("no", "yes")[int(near[at].argmax())] == y[at] for at in range(60))
-    return Learnt(f"the labels of {right} of 60 rows", right > 45)
+    near = flat[pairs:][: 2 * cells].reshape(cells, 2)
+    right = sum(near[at].sum() > 0 and ("no", "yes")[int(near[at].argmax())] == y[at] for at in range(cells))
+    return Learnt(f"the labels of {right} of {cells} known rows", right > 0.8 * cells)
 
 
 ATTACKS = (
@@ -173,5 +177,7 @@ ATTACKS = (
         small_cells,
         "permissive",
     ),
-    Attack("anchors of the attacker's choice", ("xclp through anchors",), "not tried", chosen_anchors, "permissive"),
+    Attack(
+        "anchors of the attacker's choice", ("xclp through anchors",), "not tried", chosen_anchors, "permissive"
+    ),
 )

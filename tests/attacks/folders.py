@@ -177,7 +177,9 @@ def _open_to_others(folder: Path) -> list[str]:
     return [
         str(file.relative_to(folder.parent))
         for file in folder.rglob("*")
-        if file.is_file() and not file.name.endswith(PUBLIC) and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
+        if file.is_file()
+        and not file.name.endswith(PUBLIC)
+        and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
     ]
 
 

@@ -9,87 +9,76 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError
-from fedgeom.federation import model as model_file
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians.class_sums import length
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
-from fedgeom.protocols import cohort as cohort_module
-from fedgeom.protocols.handing_out import TakeModel
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.handing_out import TakeModel, TakeResult
+from fedgeom.protocols.names.coordinator import agree_on_names
 from fedgeom.protocols.secure_sum.messages import MaskedVector
-from tests.attacks.playing import Attack, Learnt, Liar, patients, replace
+from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
 
 
 def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Hand out a model in which two classes have changed places."""
-    way = fedgeom.Moments(space="euclidean")
-    liar = Liar(way, patients(4, 40), policy)
+    """Hand out a model, on the coordinator's word, in which two classes have changed places."""
+    liar = Liar(fedgeom.Moments(space="euclidean"), patients(4, 40), policy)
 
     def change(name: str, question: Any) -> Any:
-        if isinstance(question, TakeModel):
-            _, arrays, facts = model_file.from_bytes(question.model)
-            true = MomentsModel.from_tensors(arrays, facts)
-            false = MomentsModel(
-                true.names,
-                true.rule,
-                true.log_priors[::-1].copy(),
-                true.means[::-1].copy(),
-                true.covariances[::-1].copy(),
-                true.centroids[::-1].copy(),
-                true.curvature,
-            )
-            return replace(question, model=false.to_bytes())
-        return None
+        if not isinstance(question, TakeResult):
+            return None
+        classes = liar.as_site(name).names.agreed
+        true = build_model(liar.method, question.result.reals(SumMoments), classes, 4)  # type: ignore[arg-type]
+        turned = [array[::-1].copy() for array in (true.log_priors, true.means, true.covariances, true.centroids)]
+        false = MomentsModel(true.names, true.rule, *turned, true.curvature)
+        return TakeModel(model=false.to_bytes())
 
     liar.change = change
-    return _handed(liar, way)
+    return _handed(liar)
 
 
 def false_sum(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Hand out a model that follows from a sum with a few more rows in it."""
-    way = fedgeom.Moments(space="euclidean")
-    liar = Liar(way, patients(4, 40), policy)
-    forged: dict[str, bytes] = {}
+    """Hand out a sum with thrice the rows of one class."""
+    liar = Liar(fedgeom.Moments(space="euclidean"), patients(4, 40), policy)
 
     def change(name: str, question: Any) -> Any:
-        if isinstance(question, TakeModel) and forged:
-            return replace(question, model=forged["model"])
-        return None
+        if not isinstance(question, TakeResult):
+            return None
+        bent = question.result.reals(SumMoments).reshape(2, -1).copy()
+        bent[0] *= 3.0
+        return TakeResult(result=forged(question.result, bent.ravel(), SumMoments))
 
     liar.change = change
-    honest = way.conduct
-
-    def conduct(talk: Any) -> Any:
-        real = cohort_module.Cohort.sum_reals
-
-        def listening(self: Any, question: Any, **options: Any) -> Any:
-            total = real(self, question, **options)
-            if isinstance(question, SumMoments):
-                bent = total.reshape(len(question.classes), -1).copy()
-                bent[0] *= 3.0  # thrice the rows of the first class
-                forged["model"] = build_model(way, bent.ravel(), question.classes, 4).to_bytes()
-            return total
-
-        cohort_module.Cohort.sum_reals = listening  # type: ignore[method-assign]
-        try:
-            return honest(talk)
-        finally:
-            cohort_module.Cohort.sum_reals = real  # type: ignore[method-assign]
-
-    return _handed(liar, way, conduct)
+    return _handed(liar)
 
 
-def _handed(liar: Liar, way: Any, conduct: Any = None) -> Learnt:
+def top_bit(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Flip the top bit of one number of the sum, which a tag modulo a power of two misses half of the time."""
+    taken = 0
+    for at in range(8 if quick else 40):
+        liar = Liar(fedgeom.Moments(space="euclidean"), patients(4, 40), policy)
+
+        def change(name: str, question: Any, at: int = at) -> Any:
+            if not isinstance(question, TakeResult):
+                return None
+            total = question.result.total.numpy()
+            total[at % len(total)] ^= np.uint64(1 << 63)
+            return TakeResult(result=replace(question.result, total=Array.of(total)))
+
+        liar.change = change
+        taken += _handed(liar).succeeds
+    return Learnt(f"{taken} of {8 if quick else 40} flipped sums are taken", taken > 0)
+
+
+def _handed(liar: Liar) -> Learnt:
     """Hold the run; count the sites that took what was handed out without a word."""
     failed: FedgeomError | None = None
     try:
-        (conduct or way.conduct)(liar.talk)
+        liar.method.conduct(liar.talk)
     except FedgeomError as error:
         failed = error
-    answers = [answer for _, question, answer in liar.heard if isinstance(question, TakeModel)]
+    answers = [answer for _, question, answer in liar.heard if isinstance(question, TakeModel | TakeResult)]
     taken = sum(not isinstance(answer, Refusal) for answer in answers)
     if not taken:
         return liar.refusal(failed or "")
@@ -119,12 +108,17 @@ def changed_on_the_way(method: str, policy: Policy, quick: bool) -> Learnt:
         cohort = relay.join()
         classes = agree_on_names(cohort)
         ask = SumMoments(classes=classes, curvature=None)
-        total = cohort.sum_reals(ask, length=length(len(classes), 4))
+        result = cohort.sum_checked(ask, length=length(len(classes), 4))
+        total = result.reals(SumMoments)
+        noticed = any(isinstance(relay.ask(name, TakeResult(result=result)), Refusal) for name in cohort.left)
     except FedgeomError as error:
         return relay.refusal(error)
     truth = sum(int((site.y == classes[0]).sum()) for site in relay.data.values() if site.name in cohort.left)
     counted = round(float(total[0]))
-    return Learnt(f"the coordinator counts {counted} rows where there are {truth}", counted != truth)
+    words = f"the coordinator counts {counted} rows where there are {truth}"
+    return Learnt(
+        f"{words}; sites {'notice' if noticed else 'do not notice'} it", counted != truth and not noticed
+    )
 
 
 def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -149,9 +143,8 @@ def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
 
 ATTACKS = (
     Attack("a false model", ("moments",), "not tried; nothing would have noticed it", false_model, "permissive"),
-    Attack(
-        "a model of a false sum", ("moments",), "not tried; nothing would have noticed it", false_sum, "permissive"
-    ),
+    Attack("a false sum", ("moments",), "not tried; nothing would have noticed it", false_sum, "permissive"),
+    Attack("a flipped top bit", ("moments",), "not tried; nothing would have noticed it", top_bit, "permissive"),
     Attack(
         "a masked vector changed on its way",
         ("moments",),

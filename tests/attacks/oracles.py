@@ -14,9 +14,9 @@ from fedgeom.methods.iterative.agreement import Begin, SumColumns
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.xclp.messages import Spread, Weigh
 from fedgeom.protocols.handing_out import TakeModel
-from fedgeom.protocols.names import agree_on_names
-from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
-from tests.attacks.playing import Attack, Learnt, Liar, patients, stamped
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, Ticket
+from tests.attacks.playing import Attack, Learnt, Liar, forged, made_up, patients, rounds_of, stamped
 
 STEP = 0.99
 """Each question's threshold is this much lower than the one before: a change of tone then tells 1 %."""
@@ -52,29 +52,32 @@ METHODS: dict[str, Any] = {
 }
 
 
-def _farthest(liar: Liar) -> Learnt:
+def _farthest(liar: Liar, sums: SumResult) -> Learnt:
+    """Give sums from which a scale follows that is a million deviations off, a little less each time."""
     me, columns = "s000", 4
 
     def probe(limit: float) -> str:
-        spread = np.full(columns, 1e3)
-        spread[0] = limit / 1e6
-        centre = Array.of(np.zeros(columns))
-        return tone(liar, me, liar.ask(me, Begin(classes=("no", "yes"), centre=centre, spread=Array.of(spread))))
+        mean = np.zeros(columns)
+        mean[0] = 1e6 - limit  # of deviation 1: a row below -limit is farther away than any may be
+        values = np.concatenate([[1.0], mean, mean**2 + 1.0])
+        begin = Begin(classes=("no", "yes"), columns=forged(sums, values, SumColumns))
+        return tone(liar, me, liar.ask(me, begin))
 
     found, asked = ladder(probe, 200.0, 0.01)
-    return _told(found, float(np.abs(liar.data[me].X[:, 0]).max()), asked, "largest entry of a column")
+    return _told(found, -float(liar.data[me].X[:, 0].min()), asked, "smallest entry of a column")
 
 
 def scale(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask a site to scale its columns, finer and finer, until it says that a row is too far out."""
     liar = Liar(METHODS[method], patients(), policy)
-    liar.join().sum_reals(SumColumns(), length=9)
-    return _farthest(liar)
+    sums = liar.join().sum_checked(SumColumns(), length=9)
+    return _farthest(liar, sums)
 
 
 def scale_before_joining(method: str, policy: Policy, quick: bool) -> Learnt:
     """The same at a site that was never invited, with a memory that the refusals leave as it was."""
-    return _farthest(Liar(METHODS[method], patients(), policy))
+    liar = Liar(METHODS[method], patients(), policy)
+    return _farthest(liar, made_up(np.zeros(9), SumColumns, 1, liar.names))
 
 
 def handed_model(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -144,11 +147,10 @@ def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
     cohort, me, rows = liar.join(), "s000", 12
     names = cohort.names
     layout = {name: (rows * at, rows * (at + 1)) for at, name in enumerate(names)}
-    kinds = [question.kind for question in way.site.planned_sums(way)]  # type: ignore[attr-defined]
     taken = []
     for wanted in range(1, rows + 1):
         ticket = Ticket(
-            round=kinds.index(Spread.kind),
+            round=rounds_of(way, Spread)[0],
             modulus=str(2**64),
             members=names,
             participants=names,
@@ -163,27 +165,18 @@ def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
 
 
 def vocabulary_guess(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Ask for training with one class fewer, in one run, until a site's refusal tells that it has that class."""
-    way = fedgeom.FedAvg(rounds=1)
+    """Ask two sites to train with one class fewer: does the one that has the class answer otherwise?"""
+    way = fedgeom.FedAvg(rounds=1, scale="none")
     sites = patients(4, 21, classes=("a", "b", "c"))
     sites[0].y[sites[0].y == "c"] = "b"
-    found = {}
-    for me in ("s000", "s001"):
-        liar = Liar(way, sites, policy)
-        cohort = liar.join()
-        agree_on_names(cohort)
-        bits = 0
-        for lacking in ("a", "b", "c"):
-            kept = tuple(name for name in ("a", "b", "c", "d") if name != lacking)
-            blank = Array.of(np.zeros(4))
-            reply = liar.ask(me, Begin(classes=kept, centre=blank, spread=Array.of(np.ones(4))))
-            if liar.has_left(me) or isinstance(reply, Refusal):
-                bits += 1
-            if liar.has_left(me):
-                break
-        found[me] = bits
-    names_known = found["s001"] == 3
-    return Learnt(f"{found['s001']} of 3 names of one site before it left", names_known)
+    liar = Liar(way, sites, policy)
+    agree_on_names(liar.join())
+    told = 0
+    for lacking in ("c", "b", "a"):
+        kept = tuple(name for name in ("a", "b", "c", "d") if name != lacking)
+        tones = [tone(liar, me, liar.ask(me, Begin(classes=kept))) for me in ("s000", "s001")]
+        told += len(set(tones)) > 1 and not any(liar.has_left(me) for me in ("s000", "s001"))
+    return Learnt(f"{told} of 3 names told by refusals", told > 0)
 
 
 ATTACKS = (
@@ -209,7 +202,11 @@ ATTACKS = (
         "permissive",
     ),
     Attack(
-        "label counts by refusals", ("xclp through anchors",), "a site's label counts in 21 questions", label_counts, "permissive"
+        "label counts by refusals",
+        ("xclp through anchors",),
+        "a site's label counts in 21 questions",
+        label_counts,
+        "permissive",
     ),
     Attack(
         "number of hidden labels",

@@ -20,13 +20,13 @@ from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.conversation import Lost, Sites
-from fedgeom.federation.messages import Question, Refusal, decode, encode, pack, unpack
+from fedgeom.federation.messages import Array, Question, Refusal, decode, encode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.fixed_point import RING, from_fixed
+from fedgeom.protocols.fixed_point import RING, from_fixed, to_fixed
 from fedgeom.protocols.secure_sum.coordinator import secure_sum
-from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, hash_question
 
 Floats = npt.NDArray[np.float64]
 replace = msgspec.structs.replace
@@ -88,7 +88,13 @@ class Liar:
     """Asks real sites what it likes; what it hears is in ``heard``."""
 
     def __init__(
-        self, method: Method, sites: Sequence[SiteData], policy: Policy, *, seed: int = 0, change: Change | None = None
+        self,
+        method: Method,
+        sites: Sequence[SiteData],
+        policy: Policy,
+        *,
+        seed: int = 0,
+        change: Change | None = None,
     ):
         self.method, self.data = method, {site.name: site for site in sites}
         self.engine = EmbeddedEngine(method, sites, policy=policy)
@@ -153,6 +159,24 @@ class Liar:
             cohort.joined, round, question, modulus=RING.modulus, length=length, participants=participants
         )
         return from_fixed(total.vector, fraction_bits=question.fraction_bits)
+
+
+def rounds_of(way: Any, kind: type[SumQuestion]) -> list[int]:
+    """Return the rounds of a run that are planned for a kind of question."""
+    planned = way.site.planned_sums(way)
+    return [number for number, one in enumerate(planned) if one is kind]
+
+
+def forged(result: SumResult, values: Floats, kind: type[SumQuestion]) -> SumResult:
+    """Return a result with other numbers in it, and the tag of the true one."""
+    words = to_fixed(values, fraction_bits=kind.fraction_bits, sites=1)
+    return replace(result, total=Array.of(words))
+
+
+def made_up(values: Floats, kind: type[SumQuestion], round: int = 0, sites: tuple[str, ...] = ()) -> SumResult:
+    """Return a result that no sum ever had."""
+    zeros = Array.of(np.zeros(3, np.uint64))
+    return forged(SumResult(round=round, sites=sites, total=zeros, tag=zeros), values, kind)
 
 
 def stamped(question: SumQuestion, **changes: Any) -> Any:

@@ -17,9 +17,10 @@ from fedgeom.methods.xclp.anchored import AnchorConversation
 from fedgeom.methods.xclp.messages import CountClasses, Spread
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, agree_on_names
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names.messages import HoldNames, OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import MaskedVector, Ticket
-from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, rows_read, same, stamped
+from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, rounds_of, rows_read, same, stamped
 
 RARE = "rare"
 
@@ -59,7 +60,7 @@ def _class_sum(policy: Policy, ask_for: tuple[str, ...] | None, *, in_terms: boo
         liar = Liar(way, with_rare_class(few), policy)
         try:
             cohort = liar.join()
-            agreed = ask_for if in_terms else agree_on_names(cohort)
+            agreed = agree_on_names(cohort, ask_for if in_terms else None)
             classes = ask_for or agreed or ()
             total = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(len(classes), 2))
         except FedgeomError as error:
@@ -149,8 +150,10 @@ def _unions(liar: Liar, cohort: Cohort) -> dict[frozenset[str], tuple[str, ...]]
     for name in names:
         others = [one for one in names if one not in (name, "s000")]
         shown = frozenset((name, "s000", *others[:2]) if name == "s001" or name == "s000" else (name, *others[:3]))
-        answer = liar.ask(name, OpenNames(sealed={one: sealed[one] for one in shown}))
-        if not isinstance(answer, Refusal):
+        lists = {one: sealed[one] for one in shown}
+        kind = OpenNames if cohort.class_floors == (1, 1) else HoldNames
+        answer = liar.ask(name, kind(sealed=lists))
+        if isinstance(answer, Vocabulary):
             found[shown] = answer.names
     return found
 
@@ -160,7 +163,7 @@ def chosen_columns(method: str, policy: Policy, quick: bool) -> Learnt:
     way = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
     liar = Liar(way, patients(6, 10), policy)
     names, rows, spy, victim = liar.names, 10, "s005", "s000"
-    number = [one.kind for one in way.site.planned_sums(way)].index(Spread.kind)  # type: ignore[attr-defined]
+    number = rounds_of(way, Spread)[0]
     try:
         cohort = liar.join()
         layout = {name: (rows * at, rows * (at + 1)) for at, name in enumerate(names)}
@@ -170,7 +173,11 @@ def chosen_columns(method: str, policy: Policy, quick: bool) -> Learnt:
             if name == victim:
                 columns[layout[spy][0] : layout[spy][1]] = np.eye(rows)
             ticket = Ticket(
-                round=number, modulus=str(2**64), members=names, participants=names, letters=dict(cohort.mail[name])
+                round=number,
+                modulus=str(2**64),
+                members=names,
+                participants=names,
+                letters=dict(cohort.mail[name]),
             )
             ask = Spread(ticket=ticket, classes=("no", "yes"), layout=layout, columns=Array.of(columns))
             answer = liar.ask(name, stamped(ask))
@@ -187,7 +194,9 @@ def chosen_columns(method: str, policy: Policy, quick: bool) -> Learnt:
             whole = np.insert(part, [own[0]] * rows, 0, axis=0)
             block = block + whole[begin:end]
     found = liar.as_site(spy).row_sums.unmask(tickets[spy], block.ravel())
-    labels = np.array(["no", "yes"])[from_fixed(found, fraction_bits=Spread.fraction_bits).reshape(-1, 2).argmax(axis=1)]
+    labels = np.array(["no", "yes"])[
+        from_fixed(found, fraction_bits=Spread.fraction_bits).reshape(-1, 2).argmax(axis=1)
+    ]
     right = int((labels == liar.data[victim].y).sum())
     return Learnt(f"{right} of {rows} labels", right == rows)
 
@@ -201,13 +210,17 @@ ATTACKS = (
     ),
     Attack("a class that the attacker names", ("moments",), "both rows", class_named_by_the_attacker),
     Attack("a class that the terms name", ("moments",), "both rows", class_in_the_terms),
-    Attack("the count of a class that one site has", ("xclp", "xclp through anchors"), "the site's own count", count_of_one_site),
+    Attack(
+        "the count of a class that one site has",
+        ("xclp", "xclp through anchors"),
+        "the site's own count",
+        count_of_one_site,
+    ),
     Attack(
         "unions of names, compared",
         ("moments", "fedavg"),
         "which name is whose, documented as not protected",
         compared_unions,
-        "permissive",
     ),
     Attack(
         "chosen columns, with one site colluding",

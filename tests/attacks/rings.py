@@ -125,4 +125,3 @@ ATTACKS = (
     Attack("exchanged keys", ("moments",), "held", exchanged_keys, "permissive"),
     Attack("a cohort that is too small", ("moments",), "held", small_cohort, "permissive"),
 )
-

@@ -10,7 +10,7 @@ import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.agreement import Begin, hash_agreed
+from fedgeom.methods.iterative.agreement import Begin, SumColumns, hash_agreed
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree, to_wire
@@ -18,7 +18,7 @@ from fedgeom.methods.shrunk.messages import SumTerms
 from fedgeom.protocols import cohort as cohort_module
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, replace, same, stamped
+from tests.attacks.playing import Attack, Floats, Learnt, Liar, forged, patients, replace, rounds_of, same, stamped
 
 VICTIM = "s000"
 
@@ -50,7 +50,12 @@ def asked_of(liar: Liar, name: str, kind: type[SumQuestion]) -> Any:
 
 
 def judge(
-    liar: Liar, found: Floats | None, kind: type[SumQuestion], error: FedgeomError | None = None, *, part: Any = None
+    liar: Liar,
+    found: Floats | None,
+    kind: type[SumQuestion],
+    error: FedgeomError | None = None,
+    *,
+    part: Any = None,
 ) -> Learnt:
     """Say whether what the attacker computed is the victim's vector, or the part of it that the attack is after."""
     if found is None:
@@ -100,12 +105,11 @@ def scale_per_site(method: str, policy: Policy, quick: bool) -> Learnt:
 
     def change(name: str, question: Any) -> Any:
         if isinstance(question, Begin):
-            if name == VICTIM:
-                told[name] = hash_agreed(question.classes, question.centre, question.spread)
-                return None
-            wide = Array.of(np.full(4, 1e300))
-            told[name] = hash_agreed(question.classes, question.centre, wide)
-            return Begin(classes=question.classes, centre=question.centre, spread=wide)
+            if name != VICTIM and question.columns is not None:
+                wide = np.concatenate([[1.0], np.zeros(4), np.full(4, 1e9)])
+                question = replace(question, columns=forged(question.columns, wide, SumColumns))
+            told[name] = hash_agreed(question)
+            return question
         if isinstance(question, TrainMasked | SumTerms):
             return stamped(question, agreed=told[name])
         return None
@@ -161,7 +165,7 @@ def weights_of_a_few(method: str, policy: Policy, quick: bool) -> Learnt:
     question = TrainMasked(round=0, given=given, factors=factors, agreed=talk.agreed.hash)
     liar.change = lambda name, q: "lose" if isinstance(q, TrainMasked) and name in ("s001", "s002") else None
     try:
-        found = liar.sum(talk.cohort, question, 0, 8, five)
+        found = liar.sum(talk.cohort, question, rounds_of(m, TrainMasked)[0], 8, five)
     except FedgeomError as error:
         return liar.refusal(error)
     return judge(liar, found, TrainMasked)
@@ -190,7 +194,7 @@ def drifted_site(method: str, policy: Policy, quick: bool) -> Learnt:
         question = TrainMasked(
             round=0, given=given, factors=dict.fromkeys(names, 1.0), agreed=talk.agreed.hash, faster=(VICTIM,)
         )
-        found = liar.sum(talk.cohort, question, 1, 8, names)
+        found = liar.sum(talk.cohort, question, rounds_of(m, TrainMasked)[0], 8, names)
     except FedgeomError as error:
         return liar.refusal(error)
     truth = own_vector(liar, VICTIM, asked_of(liar, VICTIM, TrainMasked))[:5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fedgeom.methods.xclp.messages import FirstLetters
 from fedgeom.protocols.joining.messages import Hello
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, refused, rows_read
 
+replace_settings = dataclasses.replace
 ONE_ROW: dict[str, Any] = {"batch": 1, "steps": 1, "rate": 1.0, "classes": ("no", "yes")}
 OPENLY: dict[str, Any] = {
     "fedavg": lambda n: fedgeom.FedAvg(rounds=n, secure=False, **ONE_ROW),
@@ -61,17 +63,17 @@ def open_training(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def open_training_alone(method: str, policy: Policy, quick: bool) -> Learnt:
     """The same with one site alone, without a cohort, run after run."""
-    way = OPENLY[method](1)
+    way = replace_settings(OPENLY[method](1), scale="none")
     victim = patients()[0]
     guesses, last = [], ""
     for seed in range(20 if quick else 100):
         liar = Liar(way, patients(), policy, seed=seed)
-        blank = Array.of(np.zeros(4))
-        ones = Array.of(np.ones(4))
-        liar.ask("s000", Hello(rounds=1, seed=seed, terms=way.terms()))
-        liar.ask("s000", Begin(classes=("no", "yes"), centre=blank, spread=ones))
+        begin = Begin(classes=("no", "yes"))
+        planned = way.site.planned_sums(way)
+        liar.ask("s000", Hello(rounds=len(planned), seed=seed, terms=way.terms(), participants=liar.names))
+        liar.ask("s000", begin)
         given = {"model/intercept": Array.of(np.zeros(1)), "model/weights": Array.of(np.zeros((4, 1)))}
-        ask = TrainOpen(round=0, given=given, agreed=hash_agreed(("no", "yes"), blank, ones))
+        ask = TrainOpen(round=0, given=given, agreed=hash_agreed(begin))
         answer = liar.ask("s000", ask)
         if isinstance(answer, Refusal):
             last = answer.reason

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from fedgeom.federation.messages import Message
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.methods.hulls import site as hulls_site
 from fedgeom.methods.iterative.agreement import Agreement
@@ -18,7 +19,7 @@ from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.protocols import site as summing
-from fedgeom.protocols.handing_out import HandedModel
+from fedgeom.protocols.handing_out import HandedModel, ModelTaken
 from fedgeom.protocols.joining import ring
 from fedgeom.protocols.joining import site as joining
 from fedgeom.protocols.joining.site import Joining
@@ -37,8 +38,24 @@ def nothing(*args: Any, **options: Any) -> None:
     """Check nothing."""
 
 
+def any_result(patch: Patch) -> None:
+    """Take every sum that comes for the one that was added up."""
+    patch.setattr(Sums, "check_result", nothing)
+
+
+def any_model(patch: Patch) -> None:
+    """Take a model on the coordinator's word."""
+
+    def take(self: Any, ask: Any) -> ModelTaken:
+        self.keep(ask.model)
+        return ModelTaken()
+
+    patch.setattr(HandedModel, "take", take)
+
+
 def agreed_on_nothing(patch: Patch) -> None:
-    """Let sites be told different scales and models in one sum."""
+    """Let sites be told different scales in one sum."""
+    any_result(patch)
     patch.setattr(Agreement, "check_agreed", nothing)
     patch.setattr(TrainMasked, "per_site_fields", {"agreed": bytes(32)})
 
@@ -81,16 +98,13 @@ def any_terms(patch: Patch) -> None:
 
 def tries_on_own_rows(patch: Patch) -> None:
     """Try a model on the site's own rows, as 0.1 did."""
-    import numpy as np
-
+    any_model(patch)
     honest: Callable[..., Any] = HandedModel.keep
 
     def keep(self: Any, data: bytes) -> Any:
         model = self.read(data)
         with np.errstate(all="ignore"):
             if not np.isfinite(model.decision_function(self.site.data.X)).all():
-                from fedgeom.errors import ProtocolError
-
                 raise ProtocolError("scores overflow")
         return honest(self, data)
 
@@ -100,16 +114,29 @@ def tries_on_own_rows(patch: Patch) -> None:
 
 def answers_again(patch: Patch) -> None:
     """Look at every question of a kind, not at the first alone."""
-    patch.setattr(summing.SummingSite, "_take_once", nothing)
+    patch.setattr(summing.SummingSite, "_take_once", nothing, raising=False)
 
 
-def shows_all(patch: Patch) -> None:
-    """Call every answer harmless, and let all terms in."""
-    patch.setattr(Message, "harmless", True)
+def scales_again(patch: Patch) -> None:
+    """Take every scale that comes, as often as it comes."""
+    answers_again(patch)
+    any_result(patch)
+    honest: Callable[..., Any] = Agreement.begin
+
+    def begin(self: Any, ask: Any) -> Any:
+        self.memory.told = b""
+        return honest(self, ask)
+
+    patch.setattr(Agreement, "begin", begin)
 
 
 FENCES: dict[str, tuple[Callable[[Patch], None], Policy]] = {
-    "scale as an oracle": (answers_again, PERMISSIVE),
+    "scale as an oracle": (scales_again, PERMISSIVE),
+    "cells of one row": (any_result, PERMISSIVE),
+    "anchors of the attacker's choice": (any_result, PERMISSIVE),
+    "a false sum": (any_result, PERMISSIVE),
+    "a flipped top bit": (any_result, PERMISSIVE),
+    "a false model": (any_model, PERMISSIVE),
     "model that overflows": (tries_on_own_rows, PERMISSIVE),
     "a scale for each site": (agreed_on_nothing, PERMISSIVE),
     "weights of one site": (any_weights, PERMISSIVE),
@@ -135,6 +162,7 @@ LOOSE = (
     "nearly the same sum over one site fewer",
     "a loss that is pretended",
     "losses that add up",
+    "unions of names, compared",
     "classes so small that the hull is the data",
 )
 """Attacks that a strict policy alone stops: with the policy of simulations they succeed."""

@@ -29,7 +29,7 @@ from fedgeom.protocols.secure_sum.messages import (
     Witness,
     hash_content,
 )
-from tests.attacks.playing import LOSE, Attack, Learnt, Liar, patients, replace, same, stamped
+from tests.attacks.playing import LOSE, Attack, Learnt, Liar, patients, replace, rounds_of, same, stamped
 from tests.attacks.singling import VICTIM, own_vector, way
 
 
@@ -52,7 +52,7 @@ def cut_off(method: str, policy: Policy, quick: bool) -> Learnt:
         question = TrainMasked(round=0, given=given, factors=dict.fromkeys(six, 1.0), agreed=talk.agreed.hash)
         liar.change = lambda name, q: LOSE if isinstance(q, TrainMasked) and name in lost else None
         length = Tree(m.sent_like(Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))).size + 3
-        liar.sum(talk.cohort, question, 0, length, six)
+        liar.sum(talk.cohort, question, rounds_of(m, TrainMasked)[0], length, six)
     except FedgeomError as error:
         return liar.refusal(error)
     asked = next(q for n, q, _ in liar.heard if n == VICTIM and isinstance(q, TrainMasked))
@@ -72,10 +72,12 @@ def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     liar = Liar(m, patients(12, 4), policy)
     cohort = liar.join()
     names, rows = cohort.names, 4
-    number = [one.kind for one in m.site.planned_sums(m)].index(Spread.kind)  # type: ignore[attr-defined]
+    number = rounds_of(m, Spread)[0]
     three = names[:3]
     layout = {name: (rows * at, rows * (at + 1)) for at, name in enumerate(three)}
-    ticket = Ticket(round=number, modulus=str(2**64), members=names, participants=three, letters=dict(cohort.mail[VICTIM]))
+    ticket = Ticket(
+        round=number, modulus=str(2**64), members=names, participants=three, letters=dict(cohort.mail[VICTIM])
+    )
     ask = Spread(
         ticket=ticket, classes=("no", "yes"), layout=layout, columns=Array.of(np.eye(12, 4, dtype=np.float32))
     )
@@ -133,7 +135,7 @@ def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
 
     liar.change = change
     try:
-        liar.sum(talk.cohort, question, 0, 8, full)
+        liar.sum(talk.cohort, question, rounds_of(m, TrainMasked)[0], 8, full)
     except FedgeomError:
         pass
     for name, _, answer in liar.heard:
@@ -142,7 +144,9 @@ def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
     own = sum(VICTIM in answer.self_shares for answer in seen.values())
     keys = sum(VICTIM in answer.mask_shares for answer in seen.values())
     needed = talk.cohort.joined.needed[VICTIM]
-    return Learnt(f"{own} and {keys} of the {needed} shares that each kind needs", own >= needed and keys >= needed)
+    return Learnt(
+        f"{own} and {keys} of the {needed} shares that each kind needs", own >= needed and keys >= needed
+    )
 
 
 def told_of_another_sum(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -171,8 +175,10 @@ def told_of_another_sum(method: str, policy: Policy, quick: bool) -> Learnt:
         return LOSE if name == VICTIM and not isinstance(q, TrainMasked) else None
 
     liar.change = change
-    with contextlib.suppress(FedgeomError):  # the honest half stumbles over the victim's vector; the shares are heard
-        liar.sum(talk.cohort, question, 0, length, names)
+    with contextlib.suppress(
+        FedgeomError
+    ):  # the honest half stumbles over the victim's vector; the shares are heard
+        liar.sum(talk.cohort, question, rounds_of(m, TrainMasked)[0], length, names)
     masked = [(q, a) for n, q, a in liar.heard if n == VICTIM and isinstance(a, MaskedVector)]
     shares = {n: a for n, _, a in liar.heard if isinstance(a, UnmaskShares)}
     if not masked or not shares:
@@ -191,7 +197,11 @@ def told_of_another_sum(method: str, policy: Policy, quick: bool) -> Learnt:
 
 ATTACKS = (
     Attack(
-        "a sum that the victim alone is told of", ("fedavg", "scaffold"), "not tried", told_of_another_sum, "permissive"
+        "a sum that the victim alone is told of",
+        ("fedavg", "scaffold"),
+        "not tried",
+        told_of_another_sum,
+        "permissive",
     ),
     Attack(
         "a victim cut off from its neighbours",

@@ -17,7 +17,6 @@ from fedgeom.protocols import maximum
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, replace
 
 
-
 def discs(sites: int = 3, rows: int = 60, columns: int = 2, *, scale: float = 1.0) -> list[SiteData]:
     """Return sites with two classes each that overlap."""
     rng = np.random.default_rng(0)
@@ -52,7 +51,9 @@ def corners(
     found = plan.grid.center(np.unique(np.concatenate([np.array(hull.bins) for hull in hulls])))
     read = rows = 0
     for site in liar.data.values():
-        points = site.X if matrix is None else joint_map.embed(site.X, matrix, joint_map.column_scales(site.X), c=1.0)
+        points = (
+            site.X if matrix is None else joint_map.embed(site.X, matrix, joint_map.column_scales(site.X), c=1.0)
+        )
         at = plan.grid.center(plan.grid.bin(points))
         read += int((np.abs(at[:, None] - found[None]).max(axis=2) < 1e-12).any(axis=1).sum())
         rows += len(site.X)
@@ -71,7 +72,9 @@ def zoom(method: str, policy: Policy, quick: bool) -> Learnt:
     columns = 2
     best, rows, last = 0, 1, Learnt("refused", False)
     for factor in (1.3, 1.6, 1.99, 3.0, 4.0):
-        liar = Liar(fedgeom.Hulls(embedding="discriminant", trim=0.0, epsilon=0.001), discs(columns=columns), policy)
+        liar = Liar(
+            fedgeom.Hulls(embedding="discriminant", trim=0.0, epsilon=0.001), discs(columns=columns), policy
+        )
         try:
             read, rows = corners(liar, zoom=factor)
         except FedgeomError as error:
