@@ -198,7 +198,7 @@ def _odd(way: Any, cohort: Any, liar: Liar) -> Iterator[Question]:
                 yield Begin(classes=classes)
     for model in (b"", b"\x00" * 100, b"\xff" * 100, b"\x08" + bytes(7) + b"{}      "):
         yield TakeModel(model=model)
-    yield OpenNames(sealed={name: b"" for name in cohort.names})
+    yield OpenNames(sealed=dict.fromkeys(cohort.names, b""))
 
 
 def exceptions(method: str, policy: Policy, quick: bool) -> Learnt:

@@ -94,8 +94,8 @@ def pretended_loss(method: str, policy: Policy, quick: bool) -> Learnt:
 def adding_losses(method: str, policy: Policy, quick: bool) -> Learnt:
     """Pretend losses of three and four sites at a time, so chosen that the victim's vector is a sum of these sums.
 
-    With x over everybody, x − v − a − b, x − v − c − d and x − a − b − c − d, no two of which differ by fewer than three
-    sites, the second and third less the fourth are x − 2·v.
+    With x over everybody, x − v − a − b, x − v − c − d and x − a − b − c − d, no two of which differ by fewer than
+    three sites, the second and third less the fourth are x − 2·v.
     """
     asking = Asking(method, policy, sites=13)
     everyone = asking.cohort.names

@@ -31,8 +31,8 @@ def _pooled(liar: Liar) -> Floats:
 def steep_model(method: str, policy: Policy, quick: bool) -> Learnt:
     """Give everybody a model that is a wall, and move the wall until one row lies behind it.
 
-    Far from a steep logistic model a row's gradient is 0 or its own coordinates. The gradient in the intercept counts the
-    rows behind the wall; with one there, the gradient in the weights is that row.
+    Far from a steep logistic model a row's gradient is 0 or its own coordinates. The gradient in the intercept counts
+    the rows behind the wall; with one there, the gradient in the weights is that row.
     """
     rounds = 60 if quick else 200
     kind = {"fedavg": fedgeom.FedAvg, "fedprox": fedgeom.FedProx}[method]

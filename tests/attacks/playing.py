@@ -1,7 +1,7 @@
 """A coordinator that lies to real sites, and what an attack is.
 
-Sites are those that a deployment has: `SiteRunner`, encoded messages, memory as bytes between two questions. The liar is an
-engine itself: the honest coordinator's half runs on top of it, while it changes, withholds and adds questions on their way.
+Sites are those that a deployment has: `SiteRunner`, encoded messages, memory as bytes between two questions. The liar is
+an engine itself: the honest coordinator's half runs on top of it, while it changes, withholds and adds questions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.errors import FedgeomError
 from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.messages import Array, Question, Refusal, decode, encode, pack, unpack
 from fedgeom.federation.method import Method

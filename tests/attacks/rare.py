@@ -9,7 +9,7 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError
-from fedgeom.federation.messages import Array, Refusal
+from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.moments.messages import SumMoments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 
 import fedgeom
 from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
@@ -48,10 +49,8 @@ def grinding(method: str, policy: Policy, quick: bool) -> Learnt:
         return None
 
     liar.change = change
-    try:
+    with contextlib.suppress(FedgeomError):
         liar.join()
-    except FedgeomError:
-        pass
     honest = [n for n, q, a in liar.heard if isinstance(a, Letters) and n not in ours]
     moved = found != shown
     if not honest or not moved:

@@ -114,7 +114,7 @@ def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
 
 
 def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Ask one half of the witnesses to sign one list, the other half another: own masks from one, keys from the other."""
+    """Have one half sign one list, the other half another: own masks from one, keys from the other."""
     m = way(method, rounds=1, scale="none")
     liar = Liar(m, patients(9), policy)
     talk = Conversation(m, liar.talk)
@@ -134,10 +134,8 @@ def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
         return None
 
     liar.change = change
-    try:
+    with contextlib.suppress(FedgeomError):
         liar.sum(talk.cohort, question, rounds_of(m, TrainMasked)[0], 8, full)
-    except FedgeomError:
-        pass
     for name, _, answer in liar.heard:
         if isinstance(answer, UnmaskShares):
             seen[name] = answer
