@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgeom.errors import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,8 +20,8 @@ Folder = Annotated[
 
 
 def say(text: str) -> None:
-    """Print a line at once, also into a pipe."""
-    typer.echo(text)
+    """Print a line at once, also into a pipe; what others sent in it cannot rule the terminal."""
+    typer.echo(printable(text, lines=True))
 
 
 @app.command()
@@ -136,7 +138,7 @@ def ledger(folder: Folder = Path()) -> None:
     site.config()
     entries = Journal(site.path).entries()
     for entry in entries:
-        typer.echo(describe(entry) + (f"\n    reveals {entry.reveals}" if entry.reveals else ""))
+        typer.echo(describe(entry) + (f"\n    reveals {printable(entry.reveals)}" if entry.reveals else ""))
     typer.echo(f"{len(entries)} questions, {sum(entry.sent for entry in entries):,} bytes left the site")
 
 

@@ -83,6 +83,8 @@ def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:
 
 
 def _limbs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Write whole numbers to the base 2^16, the highest digit with the sign."""
-    digits = [(values >> _VALUE_BITS * at) & 0xFFFF for at in range(_VALUE_LIMBS - 1)]
-    return np.column_stack([*digits, values >> _VALUE_BITS * (_VALUE_LIMBS - 1)]).astype(np.float64)
+    """Write whole numbers to the base 2^16, lowest digit first, the highest with the sign."""
+    halves = values.astype("<i8", copy=False).view("<u2").reshape(-1, _VALUE_LIMBS)
+    digits = halves.astype(np.float64)
+    digits[:, -1] = halves[:, -1].view("<i2")
+    return digits

@@ -22,7 +22,7 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A site's admission to one sum: which round, over whom, and the mail that came for it."""
 
     round: Annotated[int, msgspec.Meta(ge=0)] = 0
-    modulus: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,19}$")] = "2"
+    modulus: Annotated[str, msgspec.Meta(pattern=r"\A[1-9][0-9]{0,19}\Z")] = "2"
     """In decimal: 2^64 does not fit into the wire format's integers."""
     members: Names = ()
     """All sites whose letters went out; the hidden order is theirs."""
