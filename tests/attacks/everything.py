@@ -15,6 +15,7 @@ from tests.attacks import (
     integrity,
     oracles,
     rare,
+    relays,
     rings,
     singling,
     terms,
@@ -35,6 +36,7 @@ ATTACKS: tuple[Attack, ...] = (
     *rings.ATTACKS,
     *integrity.ATTACKS,
     *bombs.ATTACKS,
+    *relays.ATTACKS,
     *ciphers.ATTACKS,
     *folders.ATTACKS,
     *approving.ATTACKS,
@@ -44,8 +46,8 @@ OPEN: dict[str, str] = {
     "a model as a wall": "every sum of training tells something of single rows where the model is the coordinator's "
     "choice: noise inside the sum, or sites that check the model, would close it",
     "steep directions": "as for models: the directions are the coordinator's choice",
-    "chosen columns, with one site colluding": "it follows from what XCLP over pairs computes: the coordinator knows how "
-    "labels spread, the site what came of it; strict sites do not take part (secure_only)",
+    "chosen columns, with one site colluding": "it follows from what XCLP over pairs computes: the coordinator knows "
+    "how labels spread, the site what came of it; strict sites do not take part (secure_only)",
     "one lying site of ten": "a secure sum hides bad vectors as well as good ones; robust aggregation looks at each",
 }
 """The attacks that still work, by name, and why."""
@@ -53,7 +55,7 @@ OPEN: dict[str, str] = {
 
 def installed(method: str) -> bool:
     """Say whether what a method needs is there."""
-    needs = {"ptopofl": "gudhi", "xclp, paillier": "gmpy2", "xclp, bfv": "seal"}
+    needs = {"ptopofl": "gudhi", "ptopofl, diagrams": "gudhi", "xclp, paillier": "gmpy2", "xclp, bfv": "seal"}
     return method not in needs or importlib.util.find_spec(needs[method]) is not None
 
 

@@ -1,7 +1,7 @@
 """A coordinator that lies to real sites, and what an attack is.
 
-Sites are those that a deployment has: `SiteRunner`, encoded messages, memory as bytes between two questions. The liar is
-an engine itself: the honest coordinator's half runs on top of it, while it changes, withholds and adds questions.
+Sites are those that a deployment has: `SiteRunner`, encoded messages, memory as bytes between two questions. The liar
+is an engine itself: the honest coordinator's half runs on top of it, while it changes, withholds and adds questions.
 """
 
 from __future__ import annotations
