@@ -113,6 +113,9 @@ class Questions:
         if event.state == "asked":
             self._progress.update(line, total=(task.total or 0) + 1)
             return
+        if event.state == "waiting":
+            self._progress.update(line, last=f"waiting for approval at {event.site}")
+            return
         note = event.site if event.state == "answered" else f"{event.site} is lost"
         self._progress.update(line, advance=1, last=note)
         if task.completed >= (task.total or 0):

@@ -18,11 +18,12 @@ import msgspec
 
 from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.admission import FolderApprovals
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
 from fedgeom.errors import DecodeError, InputError, ProtocolError
-from fedgeom.federation.messages import Refusal, pack, unpack
+from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.site import SiteIdentity, SiteRunner
@@ -65,7 +66,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     runner: SiteRunner | None = None
     with _notes() as notes:
         try:
-            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy)
+            approvals = FolderApprovals.of(folder)
+            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy, approvals)
             load, method = functools.cache(lambda: read_data(folder)), method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
             reply, memory = runner.answer(request, kept.memory or None)
@@ -75,9 +77,13 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
             journal.enter(enter("none", len(request), 0, note=f"failed: {type(error).__name__}: {error}"))
             raise
+    said = unpack(reply)
+    if said.kind == Waiting.kind:  # asked again every few seconds: it is written down when it is news
+        if notes:
+            journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes), counts=False))
+        return reply, carried or b""
     newest = Kept(kept.count + 1, memory)
     journal.keep(frame.run, newest)
-    said = unpack(reply)
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
     journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
@@ -174,6 +180,8 @@ def reveals(method: str, question: str, answered: str) -> str:
     """Say what an answer reveals, in the words of the method."""
     if answered in (Refusal.kind, "none"):
         return Refusal.reveals
+    if answered == Waiting.kind:
+        return Waiting.reveals
     known = method_class(method).site.understands().get(question) if method in METHODS else None
     return "" if known is None else known.answer_reveals or known.answer.reveals
 

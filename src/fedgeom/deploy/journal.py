@@ -19,8 +19,8 @@ from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError, printable
 from fedgeom.storage import append_line, locked, make_private_folder, write_file
 
-KEEP_SECONDS = 7 * 24 * 3600
-"""How long the memory of an unfinished run is kept."""
+KEEP_SECONDS = 14 * 24 * 3600
+"""How long the memory of an unfinished run is kept: longer than a coordinator waits for approvals."""
 
 LARGEST_CARRIED = 4 * 2**20
 """A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""

@@ -29,7 +29,9 @@ from tests.protocols.summing import ColumnSum, make_sites
 
 
 def test_a_cohort_with_a_stranger_is_refused() -> None:
-    lie = Lying().hello()
+    lie = Lying()
+    everyone = tuple(sorted([*lie.names, "mallory"]))
+    lie.keys = {name: lie.get(name, lie.invitation(participants=everyone), PublicKeys) for name in lie.names}
     lie.refused(
         ME, Share(cohort=lie.keys | {"mallory": lie.keys["s0001"]}), "not in the roster of 's0000': mallory"
     )
@@ -131,8 +133,9 @@ def test_terms_that_are_not_the_methods_are_refused_in_words_and_the_site_stays(
     terms: dict[str, Any], reason: str
 ) -> None:
     lie = Lying()
-    lie.refused(ME, Hello(rounds=2, terms=lie.method.terms() | terms), "the terms are not those of this method")
-    answer = lie.ask(ME, Hello(rounds=2, terms=lie.method.terms() | terms))
+    strange = lie.invitation(terms=lie.method.terms() | terms)
+    lie.refused(ME, strange, "the terms are not those of this method")
+    answer = lie.ask(ME, strange)
     assert reason in answer.reason
     assert isinstance(lie.ask(ME, lie.invitation()), PublicKeys)
 
