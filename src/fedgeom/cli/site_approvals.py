@@ -113,7 +113,8 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
         screen.print("what leaves, with keys and shares of keys that show nothing of the rows")
         for line in method_class(terms.method).leaves():
             screen.print(escape(f"  {line}"), soft_wrap=True)
-        screen.print(f"  message by message: fedgeom site preview {escape(job)}", soft_wrap=True)
+        asked = job if Path(job).is_file() else "federation.toml"
+        screen.print(f"  message by message: fedgeom site preview {escape(asked)}", soft_wrap=True)
     for reason in reasons_to_refuse(site, Path(job)) if Path(job).is_file() else ():
         screen.print(f"[yellow]The site would refuse all the same: {escape(reason)}.[/yellow]", soft_wrap=True)
 

@@ -196,6 +196,8 @@ class SiteRunner:
         try:
             remembered = self._remembered(frame.run, memory)
             if remembered.left:
+                if remembered.approved:  # kept where the approval was revoked, to say so again
+                    self.identity.approvals.check(frame.run, self.method.name, remembered.approved)
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
             question = self._read(frame.method, frame.kind, frame.body)
             self._check_approval(question, remembered)
@@ -206,7 +208,7 @@ class SiteRunner:
             reply, kept = Waiting(), memory or b""
         except RevokedError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
-            reply, kept = Refusal(reason=str(error)), self._left(frame.run)
+            reply, kept = Refusal(reason=str(error)), self._left(frame.run, remembered.approved)
         except InputError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
             reply = Refusal(reason="the site's data do not fit this question; its own log says why")
@@ -232,8 +234,8 @@ class SiteRunner:
                 return
         approvals.check(run, self.method.name, memory.approved)
 
-    def _left(self, run: bytes) -> bytes:
-        return msgspec.msgpack.encode(self.site.memory_type(run=run, left=True))
+    def _left(self, run: bytes, approved: bytes = b"") -> bytes:
+        return msgspec.msgpack.encode(self.site.memory_type(run=run, left=True, approved=approved))
 
     def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
         kind = self.site.memory_type

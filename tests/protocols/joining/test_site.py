@@ -13,7 +13,6 @@ from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import (
-    Hello,
     Letter,
     Letters,
     PublicKeys,
