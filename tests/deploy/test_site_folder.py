@@ -180,3 +180,31 @@ def test_sites_as_they_come_from_the_template_ask_for_two_thirds(tmp_path):
         talk = Sites(engine, run=bytes([n]) * 32, method="hulls", roster=coordinator.roster())
         joined = invite(talk, rounds=2, terms=METHOD.terms(), min_sites=n)
         assert joined.needed == dict.fromkeys(names[:n], needed)
+
+
+# --- approval ---
+
+
+def test_a_new_site_asks_its_steward(site):
+    config = site.config()
+    assert (config.approve, config.notice, config.lets_in("hulls")) == ("ask", "", "")
+    text = site.config_file.read_text()
+    site.config_file.write_text("".join(line for line in text.splitlines(True) if not line.startswith("approve")))
+    assert site.config().approve == "ask"  # also where the file says nothing
+
+
+def test_rules_that_let_jobs_in(site):
+    edit(site, 'approve = "ask" ', 'approve = "any" ')
+    assert site.config().lets_in("hulls") == "any"
+    edit(site, 'approve = "any" ', 'approve = "allow-listed methods" ')
+    with pytest.raises(InputError, match=r"site\.toml.*lists none; name them, such as methods"):
+        site.config()
+    edit(site, "methods = []", 'methods = ["hulls"]')
+    assert site.config().lets_in("hulls") == "allow-listed methods"
+    assert site.config().lets_in("moments") == ""
+
+
+def test_a_rule_that_does_not_exist_is_named(site):
+    edit(site, 'approve = "ask" ', 'approve = "sometimes" ')
+    with pytest.raises(InputError, match=r"site\.toml.*'sometimes'.*approve"):
+        site.config()
