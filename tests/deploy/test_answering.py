@@ -87,6 +87,15 @@ def test_the_memory_is_on_disk_before_the_answer_leaves(anna):
     assert answer(anna, hello(), None)[0] == reply  # Flower forgot everything; the keys are the same
 
 
+def test_a_run_that_was_forgotten_is_not_answered_afresh(anna):
+    """The coordinator could hold it again over other sites, and take the difference."""
+    answer(anna, hello(), None)
+    (anna.path / "memory" / f"{RUN.hex()}.bin").unlink()
+    for _ in range(2):
+        assert reason(answer(anna, hello(), None)[0]) == answering.FORGOTTEN
+    assert not reason(answer(anna, hello(b"n" * 32), None)[0])
+
+
 def test_questions_that_come_together_wait_for_each_other(anna):
     replies = []
     threads = [threading.Thread(target=lambda: replies.append(answer(anna, hello(), None)[0])) for _ in range(3)]

@@ -133,6 +133,15 @@ def unread() -> SiteData:
     raise AssertionError("the data were looked at")
 
 
+def test_the_work_begins_when_the_question_is_admitted_and_not_before(held: Rehearsal) -> None:
+    begun: list[int] = []
+    steward, hello = Steward(), mine(held)[0]
+    for approved, expected in ((set(), 0), ({terms_of(held)}, 1)):
+        steward.approved = approved
+        runner_of(held, steward).answer(hello.request, None, begin=lambda: begun.append(1))
+        assert len(begun) == expected
+
+
 def test_an_unapproved_site_says_that_it_waits_and_looks_at_nothing(held: Rehearsal) -> None:
     runner = runner_of(held, Steward(), unread)
     for one in mine(held):

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 NOT_READY = "the site is not ready to answer; its own log says why"
 
+FORGOTTEN = "what the site remembered of this run is gone; the run has to start anew"
+"""Answered afresh, the same approval would serve for a second run, over other sites and with other masks."""
+
 
 class NotAdmittedError(ProtocolError):
     """The site's policy does not let this run begin."""
@@ -58,6 +61,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     try:
         _check_admission(folder, journal, frame.run, frame.method)
         kept = journal.newest(frame.run, carried, folder.identity() if carried else None)
+        if not kept.memory and journal.has_answered(frame.run):
+            raise ProtocolError(FORGOTTEN)
     except ProtocolError as error:  # nothing is remembered of it
         reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
         counts = not isinstance(error, NotAdmittedError)

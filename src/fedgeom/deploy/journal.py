@@ -17,6 +17,7 @@ import msgspec
 from fedgeom.crypto.keys import Identity, fingerprint
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError, printable
+from fedgeom.federation.messages import Refusal, Waiting
 from fedgeom.storage import append_line, locked, make_private_folder, write_file
 
 KEEP_SECONDS = 14 * 24 * 3600
@@ -114,6 +115,11 @@ class Journal:
             raise ProtocolError(
                 f"the site took part in {len(recent)} runs in the last 24 hours; its policy allows {runs_per_day}"
             )
+
+    def has_answered(self, run: bytes) -> bool:
+        """Say whether, by the ledger, anything but a refusal has left the site in a run."""
+        nothing = ("", "none", Refusal.kind, Waiting.kind)
+        return any(entry.run == run.hex() and entry.answer not in nothing for entry in self.entries())
 
     def forget_old(self) -> None:
         """Delete the memories of runs that nobody went on with."""

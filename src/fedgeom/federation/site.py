@@ -183,13 +183,17 @@ class SiteRunner:
     ):
         self.site, self.method, self.identity, self._data = site, method, identity, data
 
-    def answer(self, request: bytes, memory: bytes | None) -> tuple[bytes, bytes]:
+    def answer(
+        self, request: bytes, memory: bytes | None, begin: Callable[[], None] = lambda: None
+    ) -> tuple[bytes, bytes]:
         """Return the answer and the memory to keep, which must be stored before the answer leaves.
 
         Before anything about the data is looked at, the steward must have approved the job. A refusal leaves the memory
         as it was, with two exceptions. When the *data* do not fit a question (`InputError`), the reason may quote them:
         it goes to the site's own log, not to the coordinator, and the site leaves the run, or else a coordinator could
         ask on until the refusals told the data. When the steward has revoked the approval, it leaves, too.
+
+        ``begin`` is called when the question is admitted and the work begins.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
         reply: Message
@@ -201,6 +205,7 @@ class SiteRunner:
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
             question = self._read(frame.method, frame.kind, frame.body)
             self._check_approval(question, remembered)
+            begin()
             site = self._site(remembered)
             reply = site.answer(question)
             kept = msgspec.msgpack.encode(site.memory)
