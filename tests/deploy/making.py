@@ -52,6 +52,7 @@ def make_sites(root, coordinator, *, insecure=False, names=NAMES):
 def loosen(site):
     """Let a site answer any job, by the policy that simulations have: for tests of other things than stewards."""
     text = site.config_file.read_text(encoding="utf-8")
+    assert text.count('approve = "ask" ') == 1
     text = text.replace('approve = "ask" ', 'approve = "any" ')
     strict, loose = policy_lines(StrictPolicy()), policy_lines(Policy())
     assert text.count(strict) == 1

@@ -16,7 +16,7 @@ from fedgeom.deploy.approvals import DAY, ApprovalStore
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.preview import preview, proposed_terms
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.approval import REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, Waiting, decode, pack, unpack
 from fedgeom.federation.session import Session
@@ -123,6 +123,17 @@ def test_preview_submit_and_what_the_sites_sign_have_one_hash(sites, coordinator
         verify(coordinator.roster()[name], keys.signature, "keys", *keys.statement(RUN, name, hash_terms(terms)),
                signer=name)  # fmt: skip
     assert engine.names == NAMES
+
+
+def test_the_terms_name_all_who_may_take_part_also_where_not_all_come(sites, coordinator):
+    terms = job_terms("moments", METHOD.terms(), 0, [*NAMES, "dora"])
+    for site in sites.values():
+        pin(ask(site), terms)
+    session = Session(METHOD, RUN, 0, coordinator.roster(), participants=terms.participants)
+    _, conversation = session.hold(FolderEngine(sites))
+    assert not conversation.lost
+    with pytest.raises(TooFewSitesError, match="has not approved the job"):
+        Session(METHOD, b"n" * 32, 0, coordinator.roster()).hold(FolderEngine(sites))  # other terms: only three
 
 
 # --- runs ---

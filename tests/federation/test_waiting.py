@@ -79,7 +79,7 @@ def test_after_the_time_given_a_site_is_lost_in_words() -> None:
     assert found == {"a": Lost("its steward has not approved the job (waited 7 days)"), "b": YES}
     assert time.now == pytest.approx(1000.0 + 7 * 86400.0)
     assert time.pauses[0] == 2.0
-    assert max(time.pauses) == 15.0
+    assert max(time.pauses) == 30.0
 
 
 def test_without_patience_nobody_sleeps() -> None:

@@ -23,7 +23,7 @@ class Patience:
     seconds: float = 0.0
     """How long a steward may take; 0: a site that is not approved at once is lost."""
     first_pause: float = 2.0
-    longest_pause: float = 15.0
+    longest_pause: float = 30.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
