@@ -27,6 +27,7 @@ from fedgeom.federation.site import SiteIdentity, SiteRunner
 from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
 from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.site import SummingSite
 from tests.deploy.making import NAMES, edit, make_coordinator, make_sites
 
 RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)
@@ -177,7 +178,7 @@ def test_a_process_that_dies_at_work_leaves_what_it_was_asked(anna, monkeypatch)
         raise Killed
 
     with monkeypatch.context() as here:
-        here.setattr(SiteRunner, "answer", die)
+        here.setattr(SummingSite, "answer", die)
         with pytest.raises(Killed):
             answer(anna, hello(), None)
     (entry,) = Journal(anna.path).entries()
@@ -190,13 +191,13 @@ def test_a_process_that_dies_at_work_leaves_what_it_was_asked(anna, monkeypatch)
 
 
 def test_the_line_is_there_while_the_work_goes_on_and_one_line_afterwards(anna, monkeypatch):
-    seen, work = [], SiteRunner.answer
+    seen, work = [], SummingSite.answer
 
-    def look(self, request, memory):
+    def look(self, question):
         seen.append(([e.begun for e in Journal(anna.path).entries()], Journal(anna.path).since(0)))
-        return work(self, request, memory)
+        return work(self, question)
 
-    monkeypatch.setattr(SiteRunner, "answer", look)
+    monkeypatch.setattr(SummingSite, "answer", look)
     for _ in range(2):
         answer(anna, hello(), None)
     assert [begun for begun, _ in seen] == [[True], [False, True]]
@@ -222,6 +223,7 @@ def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
     def take(*_):
         raise MemoryError("Unable to allocate 9.3 GiB for an array")
 
+    edit(anna, "max_memory_mb = 0", "max_memory_mb = 8192")
     monkeypatch.setattr(SiteRunner, "answer", take)
     with pytest.raises(MemoryError):
         answer(anna, hello(), None)
