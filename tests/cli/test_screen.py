@@ -91,3 +91,9 @@ def test_complaints_go_to_the_error_stream_as_they_are(capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     assert out == ""
     assert err.strip() == ("[bold]no markup[/bold] " + "and no folding " * 20).strip()
+
+
+def test_who_waits_for_a_steward_is_said_and_not_counted():
+    text = display([Event(1, "join.hello", "ulm", "asked"), Event(1, "join.hello", "ulm", "waiting")])
+    assert "waiting for approval at ulm" in text
+    assert "0/1" in text

@@ -59,5 +59,24 @@ def test_the_live_table():
         screen.print(display._table())
     for piece in ("step 3", "answering", "masked hulls", "no [answer] within 9 s"):
         assert piece in shown.get()
+    assert "waiting for approval" not in shown.get()
+    display(Event(3, "join.hello", "anna", "waiting"))
+    with screen.capture() as shown:
+        screen.print(display._table())
+    assert "step 3: waiting for approval at anna" in shown.get()
+    assert board.waiting == ["anna"]
     display(None)
     assert board.lines["bert"].state == "expected"
+
+
+def test_waiting_for_stewards_is_said_also_where_there_is_no_terminal(capsys):
+    display = Display(console(), submit.Board(("anna", "ulm")))
+    display(Event(1, "join.hello", "ulm", "waiting"))
+    display(Event(1, "join.hello", "ulm", "waiting", "the site is not connected"))
+    display(Event(1, "join.hello", "ulm", "answered"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines] == [
+        "1 waiting for approval at ulm",
+        "1 waiting for approval at ulm: the site is not connected",
+        "1 ulm: answered join.hello",
+    ]

@@ -29,6 +29,7 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import log_lines
 from fedgeom.engines.flower.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from tests.deploy.making import loosen
 
 COORDINATE = """
 import signal, sys, time
@@ -170,6 +171,7 @@ class Federation:
         text = folder.config_file.read_text(encoding="utf-8")
         text = text.replace('file = "data.csv"', 'file = "data.npz"').replace('label = "label"', 'label = "y"')
         folder.config_file.write_text(text, encoding="utf-8")
+        loosen(folder)
         self.sites[site.name] = folder
         return folder
 

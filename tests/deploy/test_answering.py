@@ -27,7 +27,8 @@ from fedgeom.federation.site import SiteIdentity, SiteRunner
 from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
 from fedgeom.protocols.joining.messages import Hello
-from tests.deploy.making import edit, make_coordinator, make_sites
+from fedgeom.protocols.site import SummingSite
+from tests.deploy.making import NAMES, edit, make_coordinator, make_sites
 
 RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)
 
@@ -38,7 +39,7 @@ def anna(sites):
 
 
 def hello(run=RUN, method="hulls"):
-    return pack(run, method, Hello(rounds=2, terms=METHOD.terms()))
+    return pack(run, method, Hello(rounds=2, terms=METHOD.terms(), participants=NAMES))
 
 
 def reason(reply):
@@ -85,6 +86,15 @@ def test_the_memory_is_on_disk_before_the_answer_leaves(anna):
     assert kept.memory not in copy  # it passes a port that anybody on the machine can reach
     (anna.path / "elsewhere").rename(anna.path / "memory" / f"{RUN.hex()}.bin")
     assert answer(anna, hello(), None)[0] == reply  # Flower forgot everything; the keys are the same
+
+
+def test_a_run_that_was_forgotten_is_not_answered_afresh(anna):
+    """The coordinator could hold it again over other sites, and take the difference."""
+    answer(anna, hello(), None)
+    (anna.path / "memory" / f"{RUN.hex()}.bin").unlink()
+    for _ in range(2):
+        assert reason(answer(anna, hello(), None)[0]) == answering.FORGOTTEN
+    assert not reason(answer(anna, hello(b"n" * 32), None)[0])
 
 
 def test_questions_that_come_together_wait_for_each_other(anna):
@@ -168,7 +178,7 @@ def test_a_process_that_dies_at_work_leaves_what_it_was_asked(anna, monkeypatch)
         raise Killed
 
     with monkeypatch.context() as here:
-        here.setattr(SiteRunner, "answer", die)
+        here.setattr(SummingSite, "answer", die)
         with pytest.raises(Killed):
             answer(anna, hello(), None)
     (entry,) = Journal(anna.path).entries()
@@ -181,13 +191,13 @@ def test_a_process_that_dies_at_work_leaves_what_it_was_asked(anna, monkeypatch)
 
 
 def test_the_line_is_there_while_the_work_goes_on_and_one_line_afterwards(anna, monkeypatch):
-    seen, work = [], SiteRunner.answer
+    seen, work = [], SummingSite.answer
 
-    def look(self, request, memory):
+    def look(self, question):
         seen.append(([e.begun for e in Journal(anna.path).entries()], Journal(anna.path).since(0)))
-        return work(self, request, memory)
+        return work(self, question)
 
-    monkeypatch.setattr(SiteRunner, "answer", look)
+    monkeypatch.setattr(SummingSite, "answer", look)
     for _ in range(2):
         answer(anna, hello(), None)
     assert [begun for begun, _ in seen] == [[True], [False, True]]
@@ -213,6 +223,7 @@ def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
     def take(*_):
         raise MemoryError("Unable to allocate 9.3 GiB for an array")
 
+    edit(anna, "max_memory_mb = 0", "max_memory_mb = 8192")
     monkeypatch.setattr(SiteRunner, "answer", take)
     with pytest.raises(MemoryError):
         answer(anna, hello(), None)
@@ -392,7 +403,7 @@ def test_a_refusal_keeps_nothing_and_spoils_nothing(sites, coordinator):
     kept = anna.path / "results" / RUN.hex()[:16]
     before = {file: file.stat().st_mtime_ns for file in kept.rglob("*")}
     entries = len(Journal(anna.path).entries())
-    other = pack(RUN, "hulls", Hello(rounds=7, terms=METHOD.terms()))
+    other = pack(RUN, "hulls", Hello(rounds=7, terms=METHOD.terms(), participants=NAMES))
     assert reason(answer(anna, other, None)[0])
     assert {file: file.stat().st_mtime_ns for file in kept.rglob("*")} == before
     assert len(Journal(anna.path).entries()) == entries + 1

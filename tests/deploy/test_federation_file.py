@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.deploy.federation_file import build_method, build_policy, read_federation, read_sites
+from fedgeom.deploy.federation_file import (
+    build_method,
+    build_policy,
+    read_federation,
+    read_sites,
+    site_names,
+    terms_of,
+)
 from fedgeom.errors import InputError
 
 SITE = '[[sites]]\nfile = "a.csv"\n'
@@ -50,6 +57,8 @@ def test_no_policy_is_the_default(tmp_path):
         ("sites = []\n", r"no \[\[sites\]\] are named"),
         ('[[sites]]\nname = "x"\n', "site 'x' has no file"),
         ("holdout = 1.5\n" + SITE, "< 1"),
+        ("approval_wait = -1\n" + SITE, r"approval_wait"),
+        ("approval_wait = 700000\n" + SITE, r"<= 604800.*approval_wait"),
         ('seed = "one"\n' + SITE, "Expected `int`"),
         ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
         ("[parameters]\nepsilom = 1\n" + SITE, r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'"),
@@ -87,3 +96,22 @@ def test_refusals(tmp_path, text, message):
 
     with pytest.raises(InputError, match=message):
         read_all()
+
+
+def test_a_job_waits_a_week_for_its_approvals_unless_the_file_says_less(tmp_path):
+    assert read_federation(written(tmp_path, "")).approval_wait == 7 * 24 * 3600
+    assert read_federation(written(tmp_path, "approval_wait = 0\n")).approval_wait == 0
+
+
+def test_the_terms_of_a_file(tmp_path):
+    file = written(tmp_path, 'method = "moments"\nseed = 4\n[parameters]\nmin_sites = 3\n')
+    terms = terms_of(file, read_federation(file), ["b", "a"])
+    assert (terms.method, terms.seed, terms.participants, terms.settings["min_sites"]) == (
+        "moments",
+        4,
+        ("a", "b"),
+        3,
+    )
+    file = written(tmp_path, SITE + '[[sites]]\nname = "0"\n')
+    assert site_names(read_federation(file)) == ["a", "0"]
+    assert terms_of(file, read_federation(file), ["never", "seen"]).participants == ("0", "a")

@@ -65,3 +65,14 @@ def test_only_jobs_of_the_folder_are_run(tmp_path, coordinator, name):
     create_job(coordinator, federation(tmp_path))
     with pytest.raises(InputError):
         load_job(coordinator, name)
+
+
+def test_the_terms_of_a_job_name_all_who_may_take_part(tmp_path, coordinator):
+    """In a file without sites, those who are admitted when the job is made; in any order where they are named."""
+    named = 'seed = 7\n[[sites]]\nname = "carl"\n[[sites]]\nfile = "x/anna.csv"\n[[sites]]\nname = "bert"\n'
+    one, two = (create_job(coordinator, federation(tmp_path, text)).terms() for text in ("seed = 7\n", named))
+    assert one == two
+    assert (one.method, one.seed, one.participants) == ("hulls", 7, NAMES)
+    assert one.settings == create_job(coordinator, federation(tmp_path)).method().terms()
+    coordinator.remove("carl")
+    assert create_job(coordinator, federation(tmp_path, "seed = 7\n")).terms() != one

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from fedgeom.deploy.site_checks import check_certificate, check_site
+from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.site_checks import approval_line, check_certificate, check_site
 from fedgeom.errors import InputError
+from fedgeom.federation.approval import job_terms
 from tests.deploy.making import edit, make_coordinator, make_sites
 
 
@@ -82,7 +84,7 @@ def sites(tmp_path):
 def test_a_site_that_is_ready_is_described(sites, tmp_path):
     said, rows = [], len(np.load(tmp_path / "anna.npz")["y"])
     check_site(sites["anna"], said.append)
-    assert said == [f"anna: {rows} rows, 2 columns, 2 classes"]
+    assert said == [f"anna: {rows} rows, 2 columns, 2 classes", approval_line(sites["anna"])]
 
 
 def test_what_is_missing_is_named_with_whom_to_ask(sites):
@@ -111,3 +113,16 @@ def test_data_that_cannot_be_read_come_first(sites, tmp_path):
     edit(sites["anna"], "anna.npz", "nothing.npz")
     with pytest.raises(InputError, match=r"nothing\.npz"):
         check_site(sites["anna"], lambda text: None)
+
+
+def test_a_site_says_which_jobs_it_answers_and_how_many_wait(tmp_path):
+    site = make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+    assert 'approve = "any": such jobs are answered without asking you' in approval_line(site)
+    edit(site, 'approve = "any" ', 'approve = "ask" ')
+    assert approval_line(site) == "jobs are answered once you have approved them (fedgeom site approve FILE)"
+    store = ApprovalStore(site.path)
+    store.wait(store.read(), "a" * 64, "r", job_terms("hulls", {}, 0, ["anna"]))
+    assert approval_line(site).endswith("; 1 wait (fedgeom site approvals)")
+    store.path.write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        check_site(site, print)

@@ -149,3 +149,17 @@ def test_every_step_is_timed() -> None:
     sites.ask({}, expect=Number)
     assert [kind for kind, _ in sites.seconds] == ["test.count"]
     assert sites.seconds[0][1] > 0
+
+
+def test_who_may_take_part_are_those_whom_the_engine_reaches_unless_said_otherwise() -> None:
+    sites, engine = make()
+    assert sites.participants == ("s0", "s1", "s2")
+    assert Sites(engine, run=RUN, method="counting", participants=["z", "s0"]).participants == ("s0", "z")
+
+
+def test_those_who_listen_hear_who_waits() -> None:
+    sites, _ = make()
+    heard: list[Event] = []
+    sites.listeners.append(heard.append)
+    sites.waits("s1", "away")
+    assert heard == [Event(0, "", "s1", "waiting", "away")]

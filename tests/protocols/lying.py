@@ -75,7 +75,9 @@ class Lying:
     def invitation(self, **changes: Any) -> Hello:
         """Return an honest invitation, or one that differs from it."""
         rounds = len(self.method.site.planned_sums(self.method))  # type: ignore[attr-defined]
-        return replace(Hello(rounds=rounds, terms=self.method.terms()), **changes)
+        return replace(
+            Hello(rounds=rounds, terms=self.method.terms(), participants=tuple(sorted(self.names))), **changes
+        )
 
     def hello(self) -> Lying:
         self.keys = {name: self.get(name, self.invitation(), PublicKeys) for name in self.names}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedgeom.cli import coordinator, site
+from fedgeom.cli import coordinator, site, site_approvals
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods
 from fedgeom.cli.predict import predict
@@ -17,7 +17,7 @@ from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
 
-__all__ = ["app"]
+__all__ = ["app", "site_approvals"]
 
 
 class _Commands(TyperGroup):

@@ -123,6 +123,9 @@ class Questions:
             self._progress.update(line, total=(task.total or 0) + 1)
             return
         site = printable(event.site)
+        if event.state == "waiting":
+            self._progress.update(line, last=f"waiting for approval at {site}")
+            return
         note = site if event.state == "answered" else f"{site} is lost"
         self._progress.update(line, advance=1, last=note)
         if task.completed >= (task.total or 0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,7 +59,8 @@ def init(
     typer.secho(f"\nSend these lines ({public}) to the coordinator.", err=True)
     typer.secho(
         f"Put its ca.pem and roster.json into {site.path}, look over site.toml there, then:\n"
-        f"  fedgeom site preview federation.toml --folder {where}\n  fedgeom site start --folder {where}",
+        f"  fedgeom site preview federation.toml --folder {where}\n"
+        f"  fedgeom site approve federation.toml --folder {where}\n  fedgeom site start --folder {where}",
         err=True,
     )
 
@@ -92,6 +94,7 @@ def preview(
     from fedgeom.cli.screen import console
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.federation.approval import hash_terms
     from fedgeom.report.preview import draw
     from fedgeom.report.tables import size
 
@@ -111,13 +114,13 @@ def preview(
         [str(at), one.question, one.answer, size(one.bytes), one.reveals]
         for at, one in enumerate(found.messages, start=1)
     ]
-    screen.print(_table(["", "asked", "would leave", "size", "what it reveals to the coordinator"], rows, (0, 3)))
+    screen.print(table(["", "asked", "would leave", "size", "what it reveals to the coordinator"], rows, (0, 3)))
     total = sum(one.bytes for one in found.messages)
     screen.print(f"\nIn all {len(found.messages)} messages, {size(total)}.")
     if found.corners:
         screen.print("\nCorners of hulls: rows that others learn, rounded and not under your name.")
         body = [[escape(c.label), str(c.rows), str(c.corners), f"{c.share:.0%}"] for c in found.corners]
-        screen.print(_table(["class", "rows", "corners", "share"], body, (1, 2, 3)))
+        screen.print(table(["class", "rows", "corners", "share"], body, (1, 2, 3)))
     if found.broke_off:
         screen.print(
             f"\n[yellow]The rehearsal ended early: {escape(found.broke_off)}[/yellow]\n"
@@ -125,6 +128,14 @@ def preview(
         )
     if picture and found.corners:
         screen.print(f"\npicture  {escape(str(draw(found, site.path / 'preview.png')))}", soft_wrap=True)
+    if found.terms is None:
+        screen.print(
+            f"\nThe hash of the terms needs {site.config().roster}: it says who may take part.", soft_wrap=True
+        )
+        return
+    screen.print(f"\nterms    {hash_terms(found.terms).hex()}", soft_wrap=True)
+    again = shlex.join(["fedgeom", "site", "approve", str(federation), "--folder", str(folder)])
+    screen.print(f"to approve them: {escape(again)}", soft_wrap=True)
 
 
 @app.command()
@@ -142,12 +153,13 @@ def ledger(folder: Folder = Path()) -> None:
     typer.echo(f"{len(entries)} questions, {sum(entry.sent for entry in entries):,} bytes left the site")
 
 
-def _table(head: list[str], rows: list[list[str]], right: tuple[int, ...]) -> Table:
+def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> Table:
+    """Return a table without lines; the columns ``right`` stand to the right."""
     from rich.table import Table
 
-    table = Table(header_style="dim", box=None, pad_edge=False)
+    made = Table(header_style="dim", box=None, pad_edge=False)
     for at, name in enumerate(head):
-        table.add_column(name, justify="right" if at in right else "left", overflow="fold")
+        made.add_column(name, justify="right" if at in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    return table
+        made.add_row(*row)
+    return made

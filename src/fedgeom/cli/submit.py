@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from fedgeom.deploy.submit import Board
     from fedgeom.federation.conversation import Event
 
-STYLES = {"expected": "dim", "joined": "cyan", "answering": "yellow", "answered": "green", "lost": "red"}
+STYLES = {
+    "expected": "dim",
+    "joined": "cyan",
+    "answering": "yellow",
+    "waiting": "magenta",
+    "answered": "green",
+    "lost": "red",
+}
 
 
 def submit(
@@ -40,6 +47,7 @@ def submit(
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
+    from fedgeom.federation.approval import hash_terms
 
     if (federation is None) == (resume is None):
         raise InputError("give either a federation file or --resume RUN")
@@ -57,6 +65,7 @@ def submit(
         job = service.job_to_resume(made, resume)
     again = f"fedgeom submit --resume {job.name} --folder {folder}"
     screen.print(f"run [bold]{escape(job.name)}[/bold] with {escape(', '.join(job.names))}")
+    screen.print(f"terms    {hash_terms(job.terms()).hex()}", soft_wrap=True)
     number = ""
     try:
         number = service.start(made, job)
@@ -108,7 +117,10 @@ class Display:
                 from rich.markup import escape
 
                 why = f": {event.detail}" if event.detail else ""
-                text = f"{event.step:>3} {event.site}: {event.state} {event.kind}{why}"
+                happened = f"{event.site}: {event.state} {event.kind}"
+                if event.state == "waiting":
+                    happened = f"waiting for approval at {event.site}"
+                text = f"{event.step:>3} {happened}{why}"
                 self._out.print(escape(text), soft_wrap=True)
         if self._live:
             self._live.update(self._table())
@@ -119,9 +131,10 @@ class Display:
 
         from fedgeom.cli.screen import WORDS
 
-        table = Table(
-            title=f"step {self._board.step}", title_justify="left", header_style="dim", box=None, pad_edge=False
-        )
+        title, waiting = f"step {self._board.step}", self._board.waiting
+        if waiting:
+            title += escape(f": waiting for approval at {', '.join(waiting)}")
+        table = Table(title=title, title_justify="left", header_style="dim", box=None, pad_edge=False)
         for name in ("site", "state", "question", ""):
             table.add_column(name, overflow="fold")
         for name, line in self._board.lines.items():

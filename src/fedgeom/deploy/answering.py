@@ -19,11 +19,12 @@ import msgspec
 
 from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.admission import FolderApprovals
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
 from fedgeom.errors import DecodeError, InputError, ProtocolError, printable
-from fedgeom.federation.messages import Refusal, pack, unpack
+from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult, write_site_result
@@ -34,6 +35,9 @@ from fedgeom.storage import make_private_folder, write_file, write_text
 log = logging.getLogger(__name__)
 
 NOT_READY = "the site is not ready to answer; its own log says why"
+
+FORGOTTEN = "what the site remembered of this run is gone; the run has to start anew"
+"""Answered afresh, the same approval would serve for a second run, over other sites and with other masks."""
 
 
 class NotAdmittedError(ProtocolError):
@@ -59,29 +63,39 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
     try:
         _check_admission(folder, journal, frame.run, frame.method)
         kept = journal.newest(frame.run, carried, folder.identity() if carried else None)
+        if not kept.memory and journal.has_answered(frame.run):
+            raise ProtocolError(FORGOTTEN)
     except ProtocolError as error:  # nothing is remembered of it
         reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
         counts = not isinstance(error, NotAdmittedError)
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
         return reply, away
     runner: SiteRunner | None = None
-    # Before the work: whatever becomes of this process, the steward can see what was asked.
-    journal.enter(enter("", len(request), 0, begun=True))
+
+    def begin() -> None:
+        """Write down what was asked before the work: whatever becomes of this process, the steward can see it."""
+        journal.enter(enter("", len(request), 0, begun=True))
+
     with _notes() as notes:
         try:
-            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy)
+            approvals = FolderApprovals.of(folder)
+            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy, approvals)
             load, method = functools.cache(lambda: read_data(folder)), method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
-            reply, memory = runner.answer(request, kept.memory or None)
+            reply, memory = runner.answer(request, kept.memory or None, begin)
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
         except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
             journal.enter(enter("none", len(request), 0, note=_failed(error, policy)))
             raise
+    said = unpack(reply)
+    if said.kind == Waiting.kind:  # asked again every few seconds: it is written down when it is news
+        if notes:
+            journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes), counts=False))
+        return reply, carried or b""
     newest = Kept(kept.count + 1, memory)
     journal.keep(frame.run, newest)
-    said = unpack(reply)
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
     journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes)))
@@ -193,6 +207,8 @@ def reveals(method: str, question: str, answered: str) -> str:
     """Say what an answer reveals, in the words of the method."""
     if answered in (Refusal.kind, "none"):
         return Refusal.reveals
+    if answered == Waiting.kind:
+        return Waiting.reveals
     known = method_class(method).site.understands().get(question) if method in METHODS else None
     return "" if known is None else known.answer_reveals or known.answer.reveals
 

@@ -12,9 +12,11 @@ from fedgeom.deploy.jobs import Job
 from fedgeom.engines.flower.commands import poll_seconds
 from fedgeom.engines.flower.engine import FlowerEngine, Grid
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
+from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.session import Session
+from fedgeom.federation.waiting import Patience
 from fedgeom.storage import locked, make_private_folder
 
 
@@ -36,11 +38,21 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
             "engine": "flower",
             "sites": {name: {} for name in job.names},
             "job": job.name,
+            "terms": hash_terms(job.terms()).hex(),
         },
         resume=True,
     )
     transcript = job.run_folder / "transcript.bin"
-    session = Session(method, job.run, job.file.seed, folder.roster(), record, transcript)
+    session = Session(
+        method,
+        job.run,
+        job.file.seed,
+        folder.roster(),
+        record,
+        transcript,
+        participants=job.names,
+        patience=Patience(job.file.approval_wait),
+    )
     try:
         engine = reach_sites(folder, job, grid, record.event)
     except BaseException as error:

@@ -14,12 +14,16 @@ import msgspec
 from fedgeom.data.readers import read_site, same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
 
 T = TypeVar("T")
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+MOST_APPROVAL_WAIT = 7 * 24 * 3600.0
+"""The longest time, in seconds, that a job waits for the sites' stewards."""
 
 
 class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -49,6 +53,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Submitted jobs only: how many seconds sites may come late."""
     deadline: Annotated[float, msgspec.Meta(gt=0)] = 600.0
     """Submitted jobs only: how many seconds a site may take for an answer."""
+    approval_wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_APPROVAL_WAIT)] = MOST_APPROVAL_WAIT
+    """Submitted jobs only: how many seconds the stewards may take to approve the job; sites forget a run later."""
 
 
 def read_federation(path: str | Path) -> FederationFile:
@@ -78,6 +84,21 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
         return cls.from_terms(federation.parameters)
     except InputError as error:
         raise InputError(f"{path}: [parameters] {error}") from error
+
+
+def terms_of(path: str | Path, federation: FederationFile, roster: Iterable[str]) -> JobTerms:
+    """Return the terms of a federation file: what a steward approves, and what `fedgeom submit` will ask for.
+
+    Where the file names no sites, all in the roster may take part.
+    """
+    method = build_method(path, federation)
+    names = site_names(federation) or list(roster)
+    return job_terms(method.name, method.terms(), federation.seed, names)
+
+
+def site_names(federation: FederationFile) -> list[str]:
+    """Return the names of the sites that a file names, in its order."""
+    return [site.name or Path(site.file).stem for site in federation.sites]
 
 
 def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:

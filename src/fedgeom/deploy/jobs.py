@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation
+from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names, terms_of
 from fedgeom.errors import InputError
+from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
 from fedgeom.storage import make_private_folder, write_file
 
@@ -46,13 +47,17 @@ class Job:
         """Return the method with the file's parameters."""
         return build_method(self.folder / "federation.toml", self.file)
 
+    def terms(self) -> JobTerms:
+        """Return the terms that the sites' stewards have to approve."""
+        return terms_of(self.folder / "federation.toml", self.file, self.names)
+
 
 def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
     """Copy a federation file into a new job, after checking all that can be checked without the sites."""
     file = read_federation(federation)
     build_method(federation, file)
     roster = folder.roster()
-    names = [site.name or Path(site.file).stem for site in file.sites] or list(roster)
+    names = site_names(file) or list(roster)
     strangers = sorted(set(names) - set(roster))
     if strangers:
         raise InputError(

@@ -17,10 +17,11 @@ import msgspec
 from fedgeom.crypto.keys import Identity, fingerprint
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError, printable
+from fedgeom.federation.messages import Refusal, Waiting
 from fedgeom.storage import append_line, locked, make_private_folder, write_file
 
-KEEP_SECONDS = 7 * 24 * 3600
-"""How long the memory of an unfinished run is kept."""
+KEEP_SECONDS = 14 * 24 * 3600
+"""How long the memory of an unfinished run is kept: longer than a coordinator waits for approvals."""
 
 LARGEST_CARRIED = 4 * 2**20
 """A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""
@@ -137,6 +138,11 @@ class Journal:
             raise ProtocolError(
                 f"the site took part in {len(recent)} runs in the last 24 hours; its policy allows {runs_per_day}"
             )
+
+    def has_answered(self, run: bytes) -> bool:
+        """Say whether, by the ledger, anything but a refusal has left the site in a run."""
+        nothing = ("", "none", Refusal.kind, Waiting.kind)
+        return any(entry.run == run.hex() and entry.answer not in nothing for entry in self.entries())
 
     def forget_old(self) -> None:
         """Delete the memories of runs that nobody went on with."""

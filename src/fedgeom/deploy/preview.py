@@ -17,10 +17,11 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data, reveals
-from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation
+from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names, terms_of
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
+from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.method import Method
@@ -56,6 +57,19 @@ class Preview:
     """Why the site would refuse."""
     broke_off: str = ""
     """Why the rehearsal ended early, if it did; nothing more would have left."""
+    terms: JobTerms | None = None
+    """What the steward would approve; None while there is no roster that says who may take part."""
+
+
+def proposed_terms(folder: SiteFolder, federation: Path) -> JobTerms:
+    """Return the terms of a federation file; where it names no sites, those of the site's roster may take part."""
+    plan = read_federation(federation)
+    return terms_of(federation, plan, () if plan.sites else folder.roster())
+
+
+def reasons_to_refuse(folder: SiteFolder, federation: Path) -> list[str]:
+    """Return why the site, as site.toml is now, would refuse to take part whatever its steward approves."""
+    return _refusals(folder, read_federation(federation))
 
 
 def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, seed: int = 0) -> Preview:
@@ -69,6 +83,8 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
             f"{count} sites were assumed, but the site's policy asks for at least {policy.min_cohort}; give "
             "--sites with a larger number"
         )
+    pinned = plan.sites or (folder.path / config.roster).is_file()
+    terms = proposed_terms(folder, federation) if pinned else None
     own = read_data(folder)
     rng = np.random.default_rng(seed)
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
@@ -89,6 +105,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         corners=rows_shown(method, own, engine.heard),
         refusals=refusals,
         broke_off=broke_off,
+        terms=terms,
     )
 
 
@@ -100,7 +117,7 @@ def _refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
         reasons.append(f"its policy allows the methods {', '.join(config.policy.methods)}, not {plan.method}")
     if config.policy.runs_per_day < 1:
         reasons.append("its policy allows no runs (runs_per_day = 0)")
-    named = [site.name or Path(site.file).stem for site in plan.sites]
+    named = site_names(plan)
     if named and config.name not in named:
         reasons.append(f"the federation file does not name it; it names {', '.join(named)}")
     return reasons

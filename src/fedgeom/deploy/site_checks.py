@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 
 from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.limits import memory_can_be_limited
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.processes import Say
@@ -21,6 +22,7 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
     if config.policy.max_memory_mb and not memory_can_be_limited():
         say("max_memory_mb is not kept to on this system: memory is limited on Linux only")
+    say(approval_line(folder))
     roster = folder.roster()
     if roster.get(config.name) != folder.identity().public:
         raise InputError(
@@ -34,6 +36,15 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     if not certificate.is_file():
         raise InputError(f"{certificate} is missing; ask the coordinator for ca.pem")
     check_certificate(config.coordinator, certificate)
+
+
+def approval_line(folder: SiteFolder) -> str:
+    """Say which jobs the site answers, and how many wait for its steward; a damaged file of approvals is named."""
+    rule, file = folder.config().approve, ApprovalStore(folder.path).read()
+    if rule != "ask":
+        return f'site.toml says approve = "{rule}": such jobs are answered without asking you'
+    waiting = f"; {len(file.waiting)} wait (fedgeom site approvals)" if file.waiting else ""
+    return f"jobs are answered once you have approved them (fedgeom site approve FILE){waiting}"
 
 
 def check_certificate(address: str, certificate: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -29,7 +29,16 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
+    approve: Literal["ask", "allow-listed methods", "any"] = "ask"
+    """Which jobs the site answers: those that the steward approved, all of the methods in the policy, or any."""
+    notice: str = ""
+    """A command to run, without a shell, when a job waits for approval."""
     policy: StrictPolicy = StrictPolicy()
+
+    def lets_in(self, method: str) -> str:
+        """Return the rule that lets in jobs of a method without the steward; nothing where he has to be asked."""
+        listed = self.approve == "allow-listed methods" and method in self.policy.methods
+        return self.approve if listed or self.approve == "any" else ""
 
 
 class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,6 +59,9 @@ label = {label}  # the column (or key) with the class of each row
 coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
+approve = "ask"                # "ask": answer what you approved (fedgeom site approve); "allow-listed methods":
+                               # all jobs of the methods that the policy lists; "any": every job
+# notice = "notify-send 'a job waits'"  # a command to run when a job waits; FEDGEOM_TERMS has its hash
 
 [policy]                       # what this site insists on; the coordinator cannot loosen it
 {policy}"""
@@ -180,6 +192,11 @@ class SiteFolder:
         check_address(config.coordinator)
         if config.insecure:
             check_loopback(config.coordinator)
+        if config.approve == "allow-listed methods" and not config.policy.methods:
+            raise InputError(
+                f'{self.config_file}: approve = "allow-listed methods" is set, but [policy] lists none; name them, '
+                'such as methods = ["hulls"], or set approve = "ask"'
+            )
         return config
 
     def roster(self) -> Roster:

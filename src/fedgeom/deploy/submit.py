@@ -31,7 +31,7 @@ class SiteLine:
     """How one site of a run stands."""
 
     state: str = "expected"
-    """expected, joined, answering, answered or lost."""
+    """expected, joined, answering, waiting (for approval), answered or lost."""
     kind: str = ""
     detail: str = ""
 
@@ -56,6 +56,11 @@ class Board:
         state = "answering" if event.state == "asked" else event.state
         self.step = max(self.step, event.step)
         self.lines[event.site] = SiteLine(state, event.kind, event.detail)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The sites whose stewards have yet to approve the job."""
+        return [name for name, line in self.lines.items() if line.state == "waiting"]
 
 
 class Follower:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, InputError
+from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -35,7 +36,9 @@ class EmbeddedEngine:
         interfere: Interfere | None = None,
         identities: Mapping[str, Identity] | None = None,
         memories: MutableMapping[str, bytes] | None = None,
+        approvals: Mapping[str, Approvals] | None = None,
     ):
+        """Make all sites; ``approvals`` are those of sites whose stewards are to be asked, others approve any job."""
         names = [site.name for site in sites]
         if len(set(names)) != len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -47,7 +50,13 @@ class EmbeddedEngine:
             site.name: SiteRunner(
                 method.site,
                 type(method),
-                SiteIdentity(site.name, known[site.name], roster, policy or Policy()),
+                SiteIdentity(
+                    site.name,
+                    known[site.name],
+                    roster,
+                    policy or Policy(),
+                    (approvals or {}).get(site.name, ApproveAny()),
+                ),
                 lambda site=site: site,  # type: ignore[misc]
             )
             for site in sites

@@ -69,7 +69,7 @@ class Event:
     kind: str
     site: str
     state: str
-    """asked, answered or lost"""
+    """joined, asked, answered, waiting (for its steward's approval) or lost"""
     detail: str = ""
 
 
@@ -85,9 +85,11 @@ class Sites:
         seed: int = 0,
         ledger: Ledger | None = None,
         roster: Mapping[str, bytes] | None = None,
+        participants: Iterable[str] = (),
     ):
         self.roster = roster
         """The identities of the sites, where the coordinator knows them."""
+        self._participants = tuple(sorted(participants))
         self._engine = engine
         self.run, self.method, self.seed = run, method, seed
         self.ledger = ledger if ledger is not None else Ledger()
@@ -108,6 +110,15 @@ class Sites:
     def names(self) -> tuple[str, ...]:
         """The names of all sites, including those that were lost."""
         return self._engine.names
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Everyone who may take part, in alphabetical order: a part of the terms, also where not all of them came."""
+        return self._participants or tuple(sorted(self.names))
+
+    def waits(self, name: str, detail: str = "") -> None:
+        """Tell those who listen that a site's steward has yet to approve the job."""
+        self._tell(self._kind, name, "waiting", detail)
 
     def leave_out(self, name: str, reason: str) -> None:
         """Count a site as lost whose answer came but cannot be used, and tell those who listen."""

@@ -102,6 +102,14 @@ class Refusal(Message, frozen=True, kw_only=True):
     reason: Annotated[str, msgspec.Meta(max_length=2000)]
 
 
+class Waiting(Message, frozen=True, kw_only=True):
+    """A site's answer to an invitation while its steward has not approved the job: ask again later."""
+
+    kind: ClassVar[str] = "site.waiting"
+    reveals: ClassVar[str] = "that its steward has not approved the job yet"
+    harmless: ClassVar[bool] = True
+
+
 class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The envelope: which protocol version, run, method and kind, and the message's own bytes."""
 

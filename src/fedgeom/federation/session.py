@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedgeom.errors import TooFewSitesError
+from fedgeom.federation.approval import Invitation
 from fedgeom.federation.conversation import Engine, Event, Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.transcript import Transcript
+from fedgeom.federation.waiting import Patience, PatientEngine
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,29 @@ class Session:
     transcript: Path | None = None
     """Where answers are kept, so that a coordinator that died can go on."""
     watch: Callable[[Event], None] | None = None
+    participants: tuple[str, ...] = ()
+    """Everyone who may take part, which is part of the terms; if not given, all whom the engine reaches."""
+    patience: Patience = field(default_factory=Patience)
+    """How long to wait for the approval of the sites' stewards."""
 
     def hold(self, engine: Engine) -> tuple[Any, Sites]:
         """Hold the conversation; return the model and the coordinator's view of the sites.
 
         The record is not closed when the run went well: what the sites themselves have may be added (`close`).
         """
-        carrier = engine if self.transcript is None else Transcript(engine, self.transcript)
-        sites = Sites(carrier, run=self.run, method=self.method.name, seed=self.seed, roster=self.roster)
+        known = self.method.site.understands().values()
+        invitations = [question.kind for question in known if issubclass(question, Invitation)]
+        patient = PatientEngine(engine, invitations, self.patience)
+        carrier = patient if self.transcript is None else Transcript(patient, self.transcript)
+        sites = Sites(
+            carrier,
+            run=self.run,
+            method=self.method.name,
+            seed=self.seed,
+            roster=self.roster,
+            participants=self.participants,
+        )
+        patient.listener = sites.waits
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)
             sites.listeners.append(self.record.event)

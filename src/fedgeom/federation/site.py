@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from abc import ABC
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -19,7 +19,15 @@ import msgspec
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, FedgeomError, InputError, ProtocolError
-from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
+from fedgeom.federation.approval import (
+    Approvals,
+    ApproveAny,
+    Invitation,
+    NotApprovedError,
+    RevokedError,
+    hash_terms,
+)
+from fedgeom.federation.messages import Message, Question, Refusal, Waiting, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Settings
 
@@ -33,16 +41,19 @@ class Memory(msgspec.Struct, kw_only=True):
     """The only run this memory serves."""
     left: bool = False
     """Whether the site has left the run: it answers nothing more."""
+    approved: bytes = b""
+    """A hash of the terms on which the run was admitted (`Approvals.admit`)."""
 
 
 @dataclass(frozen=True)
 class SiteIdentity:
-    """Who a site is and whom it trusts: its signing key, the pinned roster, its policy."""
+    """Who a site is and whom it trusts: its signing key, the pinned roster, its policy, what its steward approved."""
 
     name: str
     key: Identity
     roster: Roster
     policy: Policy
+    approvals: Approvals = field(default_factory=ApproveAny)
 
 
 Q = TypeVar("Q", bound=Question)
@@ -172,32 +183,66 @@ class SiteRunner:
     ):
         self.site, self.method, self.identity, self._data = site, method, identity, data
 
-    def answer(self, request: bytes, memory: bytes | None) -> tuple[bytes, bytes]:
+    def answer(
+        self, request: bytes, memory: bytes | None, begin: Callable[[], None] = lambda: None
+    ) -> tuple[bytes, bytes]:
         """Return the answer and the memory to keep, which must be stored before the answer leaves.
 
-        A refusal leaves the memory as it was, with one exception. When the *data* do not fit a question
-        (`InputError`), the reason may quote them: it goes to the site's own log, not to the coordinator,
-        and the site leaves the run, or else a coordinator could ask on until the refusals told the data.
+        Before anything about the data is looked at, the steward must have approved the job. A refusal leaves the memory
+        as it was, with two exceptions. When the *data* do not fit a question (`InputError`), the reason may quote them:
+        it goes to the site's own log, not to the coordinator, and the site leaves the run, or else a coordinator could
+        ask on until the refusals told the data. When the steward has revoked the approval, it leaves, too.
+
+        ``begin`` is called when the question is admitted and the work begins.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
         reply: Message
         try:
-            site = self.restore(frame.run, memory)
-            if site.memory.left:
+            remembered = self._remembered(frame.run, memory)
+            if remembered.left:
+                if remembered.approved:  # kept where the approval was revoked, to say so again
+                    self.identity.approvals.check(frame.run, self.method.name, remembered.approved)
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
             question = self._read(frame.method, frame.kind, frame.body)
+            self._check_approval(question, remembered)
+            begin()
+            site = self._site(remembered)
             reply = site.answer(question)
             kept = msgspec.msgpack.encode(site.memory)
+        except NotApprovedError:
+            reply, kept = Waiting(), memory or b""
+        except RevokedError as error:
+            log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
+            reply, kept = Refusal(reason=str(error)), self._left(frame.run, remembered.approved)
         except InputError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
             reply = Refusal(reason="the site's data do not fit this question; its own log says why")
-            kept = msgspec.msgpack.encode(self.site.memory_type(run=frame.run, left=True))
+            kept = self._left(frame.run)
         except FedgeomError as error:
             reply, kept = Refusal(reason=str(error)[:2000]), memory or b""
         return pack(frame.run, self.method.name, reply), kept
 
     def restore(self, run: bytes, memory: bytes | None) -> Site[Any]:
         """Build the site as it was after its last answer."""
+        return self._site(self._remembered(run, memory))
+
+    def _check_approval(self, question: Question, memory: Memory) -> None:
+        """Ask what the steward approved: a run is admitted once, on terms that stay, and may be stopped any time."""
+        approvals, run = self.identity.approvals, memory.run
+        if isinstance(question, Invitation):
+            job = question.job(self.method.name)
+            if memory.approved and memory.approved != hash_terms(job):
+                raise ProtocolError("the run was announced on other terms before")
+            if not memory.approved:
+                approvals.admit(run, job)
+                memory.approved = hash_terms(job)
+                return
+        approvals.check(run, self.method.name, memory.approved)
+
+    def _left(self, run: bytes, approved: bytes = b"") -> bytes:
+        return msgspec.msgpack.encode(self.site.memory_type(run=run, left=True, approved=approved))
+
+    def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
         kind = self.site.memory_type
         try:
             remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run)
@@ -207,7 +252,10 @@ class SiteRunner:
             ) from error
         if remembered.run != run:
             raise ProtocolError(f"the stored memory of {self.identity.name!r} belongs to another run")
-        return self.site(self._data(), self.identity, run, remembered, self.method)
+        return remembered
+
+    def _site(self, memory: Memory) -> Site[Any]:
+        return self.site(self._data(), self.identity, memory.run, memory, self.method)
 
     def _read(self, method: str, kind: str, body: bytes) -> Question:
         allowed = self.identity.policy.methods

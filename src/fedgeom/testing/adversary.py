@@ -93,6 +93,8 @@ def _tricks(question: Question, site: str) -> Iterator[Variant]:
     if isinstance(question, Hello):
         yield "invites again with another number of sums", replace(question, rounds=question.rounds + 1)
         yield "invites again with another seed", replace(question, seed=question.seed + 1)
+        more = tuple(sorted([*question.participants, "a-stranger"]))
+        yield "invites again with somebody more who may take part", replace(question, participants=more)
         yield "invites with an unknown term", replace(question, terms=question.terms | {"unheard of": 1})
         yield "runs another release", replace(question, release="999.0")
     elif isinstance(question, Share):

@@ -74,8 +74,11 @@ def engine(**options: Any) -> FlowerLoopbackEngine:
     return FlowerLoopbackEngine(fedgeom.Moments(), example_sites(), **options)
 
 
+NAMES = tuple(site.name for site in example_sites())
+
+
 def hello() -> bytes:
-    return pack(RUN, "moments", Hello(rounds=1, terms=fedgeom.Moments().terms()))
+    return pack(RUN, "moments", Hello(rounds=1, terms=fedgeom.Moments().terms(), participants=NAMES))
 
 
 def test_who_is_interfered_with_is_lost_with_the_reason_and_not_asked() -> None:

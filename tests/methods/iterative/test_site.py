@@ -25,6 +25,7 @@ from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
 
 SITES = unlike()
+NAMES = tuple(site.name for site in SITES)
 SHORT = {"rounds": 2, "epochs": 1}
 ZERO = Tree(intercept=np.zeros(1), weights=np.zeros((2, 1)))
 
@@ -128,7 +129,7 @@ def test_what_the_algorithm_does_not_give_plays_no_part():
 def test_no_training_before_the_scale_is_known():
     row = FedAvg(secure=False, **SHORT)
     asking, _ = asking_of(row, SITES)
-    asking.ask(Hello(rounds=2, terms=row.terms()), expect=PublicKeys).need(4, "keys")
+    asking.ask(Hello(rounds=2, terms=row.terms(), participants=NAMES), expect=PublicKeys).need(4, "keys")
     assert "asked before it joined" in refusal(asking, question())
     join(asking, row)
     assert "before it was told the classes" in refusal(asking, question())
@@ -152,7 +153,7 @@ def test_no_training_before_the_scale_is_known():
 def test_terms_that_are_none(terms):
     row = FedAvg(**SHORT)
     asking, _ = asking_of(row, SITES)
-    answers = asking.ask(Hello(rounds=3, terms=row.terms() | terms), expect=PublicKeys)
+    answers = asking.ask(Hello(rounds=3, terms=row.terms() | terms, participants=NAMES), expect=PublicKeys)
     assert not answers.came
     assert set(answers.missing) == {site.name for site in SITES}
     assert all("the terms are not those of this method" in reason for reason in answers.missing.values())
@@ -161,7 +162,7 @@ def test_terms_that_are_none(terms):
 def test_the_number_of_sums_follows_from_the_terms():
     row = FedAvg(**SHORT)
     asking, _ = asking_of(row, SITES)
-    answers = asking.ask(Hello(rounds=5, terms=row.terms()), expect=PublicKeys)
+    answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
     assert "these terms need 4 sums, not 5" in answers.missing["s0"]
     names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
     planned = TrainingSite.planned_sums

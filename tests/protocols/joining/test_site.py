@@ -13,7 +13,6 @@ from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import (
-    Hello,
     Letter,
     Letters,
     PublicKeys,
@@ -28,8 +27,38 @@ from tests.protocols.summing import ColumnSum, make_sites
 # --- joining ---------------------------------------------------------------------------------------------------
 
 
-def test_a_cohort_with_a_stranger_is_refused() -> None:
+def test_the_cohort_is_a_part_of_those_who_may_take_part() -> None:
+    lie = Lying(5)
+    few = lie.names[:4]
+    lie.keys = {name: lie.get(name, lie.invitation(participants=few), PublicKeys) for name in few}
+    lie.keys[lie.names[4]] = lie.keys[few[1]]
+    lie.refused(ME, Share(cohort=lie.keys), f"not among those who may take part: {lie.names[4]}")
+    del lie.keys[lie.names[4]], lie.keys[few[3]]
+    assert isinstance(lie.ask(ME, Share(cohort=lie.keys)), Letters)  # not all have to come
+
+
+@pytest.mark.parametrize(
+    ("participants", "reason"),
+    [
+        ((), "'s0000' is not among those who may take part"),
+        (("s0001", "s0002", "s0003"), "'s0000' is not among those who may take part"),
+        (("s0001", "s0000"), "once each, in alphabetical order"),
+        (("s0000", "s0000", "s0001"), "once each, in alphabetical order"),
+    ],
+)
+def test_a_site_joins_only_where_it_is_named_itself(participants: tuple[str, ...], reason: str) -> None:
+    Lying().refused(ME, Lying().invitation(participants=participants), reason)
+
+
+def test_other_participants_are_other_terms() -> None:
     lie = Lying().hello()
+    lie.refused(ME, lie.invitation(participants=lie.names[:3]), "the run was announced on other terms before")
+
+
+def test_a_cohort_with_a_stranger_is_refused() -> None:
+    lie = Lying()
+    everyone = tuple(sorted([*lie.names, "mallory"]))
+    lie.keys = {name: lie.get(name, lie.invitation(participants=everyone), PublicKeys) for name in lie.names}
     lie.refused(
         ME, Share(cohort=lie.keys | {"mallory": lie.keys["s0001"]}), "not in the roster of 's0000': mallory"
     )
@@ -131,8 +160,9 @@ def test_terms_that_are_not_the_methods_are_refused_in_words_and_the_site_stays(
     terms: dict[str, Any], reason: str
 ) -> None:
     lie = Lying()
-    lie.refused(ME, Hello(rounds=2, terms=lie.method.terms() | terms), "the terms are not those of this method")
-    answer = lie.ask(ME, Hello(rounds=2, terms=lie.method.terms() | terms))
+    strange = lie.invitation(terms=lie.method.terms() | terms)
+    lie.refused(ME, strange, "the terms are not those of this method")
+    answer = lie.ask(ME, strange)
     assert reason in answer.reason
     assert isinstance(lie.ask(ME, lie.invitation()), PublicKeys)
 

@@ -195,8 +195,8 @@ def test_a_site_lives_as_bytes_between_two_questions() -> None:
     sites, engine = start(make_sites(3))
     built: list[int] = []
     for runner in engine.runners.values():
-        restore = runner.restore
-        runner.restore = lambda run, memory, restore=restore: built.append(1) or restore(run, memory)  # type: ignore[method-assign]
+        make = runner._site
+        runner._site = lambda memory, make=make: built.append(1) or make(memory)  # type: ignore[method-assign]
     column_sum(sites, modulus=1009, rounds=2)
     assert len(built) == 3 * len(STEPS)  # a new site for each question
     assert all(type(memory) is bytes for memory in engine.memories.values())
@@ -270,7 +270,7 @@ def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector() -> None:
     assert b"has changed since it was first sent" in reply
 
 
-HELLO = Hello(rounds=2, terms=ColumnSum(rounds=2).terms())
+HELLO = Hello(rounds=2, terms=ColumnSum(rounds=2).terms(), participants=tuple(s.name for s in make_sites(3)))
 
 
 def test_a_run_whose_memory_was_lost_has_other_keys() -> None:

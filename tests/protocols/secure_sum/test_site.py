@@ -351,7 +351,7 @@ def test_the_memory_of_one_run_serves_no_other() -> None:
 def test_requests_that_are_no_questions_are_refused() -> None:
     lie = Lying().hello()
     runner, memory = lie.engine.runners[ME], lie.memories[ME]
-    good: dict[str, Any] = {"rounds": 2, "terms": lie.method.terms()}
+    good: dict[str, Any] = {"rounds": 2, "terms": lie.method.terms(), "participants": lie.names}
     hello = msgspec.msgpack.encode(good)
     assert (
         unpack(runner.answer(pack_body(lie.run, "column-sum", "join.hello", hello), memory)[0]).kind == "join.keys"

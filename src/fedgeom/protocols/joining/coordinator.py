@@ -10,6 +10,7 @@ from fedgeom.crypto.keys import verify
 from fedgeom.crypto.neighbours import neighbours
 from fedgeom.data.checks import check_columns
 from fedgeom.errors import ProtocolError
+from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Answers, Sites
 from fedgeom.protocols.joining.messages import (
     Hello,
@@ -17,7 +18,6 @@ from fedgeom.protocols.joining.messages import (
     PublicKeys,
     Share,
     cohort_seed,
-    hash_terms,
     holder_numbers,
 )
 
@@ -46,7 +46,7 @@ class Joined:
 
 def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: int) -> Joined:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside."""
-    hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms))
+    hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
     if sites.roster is not None:
         _leave_out_strangers(shown, sites, hello)
@@ -67,7 +67,7 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
 
 def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello) -> None:
     """Leave out sites that the others would refuse: one wrong key must not stop everybody."""
-    signed_on = hash_terms(hello.terms, hello.seed)
+    signed_on = hash_terms(hello.job(sites.method))
     for name, keys in list(shown.items()):
         try:
             if sites.roster is None or name not in sites.roster:

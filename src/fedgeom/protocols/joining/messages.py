@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
-from fedgeom.federation.messages import Key, Message, Name, Question, Signature
+from fedgeom.federation.approval import Invitation, JobTerms, job_terms
+from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
 from fedgeom.version import __version__
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
@@ -50,7 +51,7 @@ class PublicKeys(Message, frozen=True, kw_only=True):
         return (run, name.encode(), terms, counts, self.letters, *self.masks, *self.seals)
 
 
-class Hello(Question, frozen=True, kw_only=True):
+class Hello(Invitation, frozen=True, kw_only=True):
     """Invite a site to a run with this many secure sums, on these terms."""
 
     kind: ClassVar[str] = "join.hello"
@@ -62,6 +63,12 @@ class Hello(Question, frozen=True, kw_only=True):
     """The seed of learning; with the terms it says what the run computes."""
     terms: Terms = {}
     """The method's settings; a site looks at its data in their light before it answers."""
+    participants: Names = ()
+    """Everyone who may take part, in alphabetical order: nobody else will be in the cohort."""
+
+    def job(self, method: str) -> JobTerms:
+        """Return the job's terms, whose hash every site signs with its keys."""
+        return job_terms(method, self.terms, self.seed, self.participants, self.release)
 
 
 class Letters(Message, frozen=True, kw_only=True):
@@ -94,11 +101,6 @@ class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def seal_of(seed: bytes) -> bytes:
     """Commit to a self-mask seed; 256 random bits cannot be guessed from their hash."""
     return fingerprint(b"self mask", seed)
-
-
-def hash_terms(terms: Mapping[str, Any], seed: int) -> bytes:
-    """Hash the terms of a run, which every site signs with its keys."""
-    return fingerprint(b"terms", msgspec.msgpack.encode([seed, dict(terms)], order="sorted"))
 
 
 def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:

@@ -14,6 +14,7 @@ from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secre
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import neighbours
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
@@ -26,7 +27,6 @@ from fedgeom.protocols.joining.messages import (
     Term,
     class_floors,
     cohort_seed,
-    hash_terms,
     heralds_of,
     holder_numbers,
     seal_of,
@@ -52,6 +52,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     """The terms themselves: later questions must keep to them."""
     seed: int = 0
     """The run's seed, which is part of the terms."""
+    participants: tuple[str, ...] = ()
+    """Everyone who may take part, which is part of the terms."""
     sums: tuple[str, ...] = ()
     """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
     cohort: dict[str, PublicKeys] = {}
@@ -76,19 +78,24 @@ class Joining(Part[JoiningMemory]):
     def show_keys(self, ask: Hello) -> PublicKeys:
         """Look at the data, make this run's keys, once, and sign them."""
         memory = self.memory
-        if _series(ask.release) != _series(__version__):
+        if release_series(ask.release) != release_series(__version__):
             raise ProtocolError(
                 f"the coordinator runs fedgeom {ask.release or 'of no release'}, this site {__version__}"
             )
+        if list(ask.participants) != sorted(set(ask.participants)):
+            raise ProtocolError("those who may take part must be named once each, in alphabetical order")
+        if self.site.name not in ask.participants:
+            raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
         settings = self._read(ask.terms)
         self.site.check(settings)
         planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
-        terms = hash_terms(ask.terms, ask.seed)
+        terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
+            memory.participants = ask.participants
             memory.letter_secret = new_exchange_secret()
             memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
@@ -175,6 +182,9 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("a cohort was announced before the site was invited")
         if cohort.get(me) != self._own_keys():
             raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
+        others = sorted(set(cohort) - set(memory.participants))
+        if others:
+            raise ProtocolError(f"not among those who may take part: {', '.join(others)}")
         strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
@@ -274,8 +284,3 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(
                 f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
             )
-
-
-def _series(release: str) -> tuple[str, ...]:
-    """Return what must agree of a release: its first two numbers."""
-    return tuple(release.split(".")[:2])

@@ -1,0 +1,171 @@
+"""What a site's steward has approved: the file approvals.json in the site's folder.
+
+An approval pins the hash of a job's terms, until a day, for a number of runs. A run is used up when it begins; the same
+run asked again is the same run, also after the approval has expired. A revoked approval stops its runs at the next
+question, for good. What runs by a rule of site.toml (``approve``) is noted here too, so that it is listed and can be
+revoked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from fedgeom.errors import InputError
+from fedgeom.federation.approval import JobTerms
+from fedgeom.storage import locked, write_file
+
+FORMAT = "fedgeom-approvals/1"
+DAY = 24 * 3600.0
+
+MOST_WAITING = 50
+"""How many jobs that wait are remembered; what a coordinator asks beyond that is answered, but not told."""
+
+FORGET_WAITING, FORGET_NOTED = 30 * DAY, 90 * DAY
+"""After how long a job that still waits, or that ran by a rule, is forgotten."""
+
+LARGEST_JOB = 64 * 2**10
+"""Terms of more bytes are not kept: a coordinator could fill the disk with them."""
+
+Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Clock = Callable[[], float]
+
+
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One approval."""
+
+    hash: Hash
+    """The hash of the terms, as 64 hexadecimal digits."""
+    when: float
+    expires: float
+    runs: Annotated[int, msgspec.Meta(ge=0)]
+    """How many runs may begin; those that did are in ``used``."""
+    used: tuple[str, ...] = ()
+    revoked: float = 0.0
+    """When the approval was taken back; 0: it was not."""
+    job: JobTerms | None = None
+    """What was approved, where more than the hash was known."""
+    rule: str = ""
+    """What in site.toml let the job in without the steward, if anything did; such a note admits nothing itself."""
+
+    def state(self, now: float) -> str:
+        """Say how the approval stands."""
+        if self.revoked:
+            return "revoked"
+        if self.rule:
+            return f"by rule: {self.rule}"
+        if len(self.used) >= self.runs:
+            return "used up"
+        return "expired" if now >= self.expires else "approved"
+
+
+class WaitingJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job that came and was not approved."""
+
+    hash: Hash
+    when: float
+    run: str
+    job: JobTerms | None = None
+    """Its terms, unless they are too long to keep; then the steward needs the federation file."""
+
+
+class ApprovalsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file."""
+
+    format: str = FORMAT
+    approvals: tuple[Approval, ...] = ()
+    waiting: tuple[WaitingJob, ...] = ()
+
+
+class ApprovalStore:
+    """Reads and changes a site's approvals; every change is made under a lock and is on the disk when it returns."""
+
+    def __init__(self, folder: Path, *, clock: Clock = time.time):
+        self.path, self._lock, self.clock = folder / "approvals.json", folder / "approvals.lock", clock
+
+    def read(self) -> ApprovalsFile:
+        """Read the file; one that is damaged is named: nothing is approved by guessing."""
+        if not self.path.is_file():
+            return ApprovalsFile()
+        try:
+            found = msgspec.json.decode(self.path.read_bytes(), type=ApprovalsFile)
+        except ValueError as error:  # broken JSON or UTF-8, or something else than approvals
+            raise InputError(
+                f"{self.path} is damaged: {error}; the site answers nothing until it is mended, or removed and "
+                "the jobs approved again"
+            ) from error
+        if found.format != FORMAT:
+            raise InputError(f"{self.path} has the format {found.format!r}; this fedgeom reads {FORMAT!r}")
+        return found
+
+    def _write(self, file: ApprovalsFile) -> None:
+        write_file(self.path, msgspec.json.format(msgspec.json.encode(file)), private=True, durable=True)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep other processes from changing the file meanwhile."""
+        return locked(self._lock)
+
+    def pin(self, hash: str, *, days: float, runs: int, job: JobTerms | None = None) -> Approval:
+        """Approve the job with this hash for some days and runs."""
+        now = self.clock()
+        new = Approval(hash=hash, when=now, expires=now + days * DAY, runs=runs, job=job)
+        with self.exclusive():
+            file = self.read()
+            waiting = tuple(one for one in file.waiting if one.hash != hash)
+            self._write(ApprovalsFile(approvals=(*file.approvals, new), waiting=waiting))
+        return new
+
+    def revoke(self, prefix: str) -> tuple[str, int]:
+        """Revoke all approvals of the one job whose hash begins so; return its hash and how many there were."""
+        with self.exclusive():
+            file, now = self.read(), self.clock()
+            known = sorted({one.hash for one in file.approvals})
+            found = [hash for hash in known if prefix and hash.startswith(prefix)]
+            if len(found) != 1:
+                listed = "".join(f"\n  {hash}" for hash in (found or known)) or " none"
+                count = f"{len(found)} approved jobs have" if found else "no approved job has"
+                raise InputError(f"{count} a hash that begins with {prefix!r}; wanted one of:{listed}")
+            standing = [one for one in file.approvals if one.hash == found[0] and not one.revoked]
+            gone = [
+                msgspec.structs.replace(one, revoked=now) if one in standing else one for one in file.approvals
+            ]
+            if standing:
+                self._write(msgspec.structs.replace(file, approvals=tuple(gone)))
+            return found[0], len(standing)
+
+    # --- while a question is answered; the caller holds the lock ---
+
+    def use(self, file: ApprovalsFile, approval: Approval, run: str) -> None:
+        """Note that a run has begun under an approval."""
+        used = msgspec.structs.replace(approval, used=(*approval.used, run))
+        others = [used if one is approval else one for one in file.approvals]
+        self._write(msgspec.structs.replace(file, approvals=tuple(others)))
+
+    def note(self, file: ApprovalsFile, hash: str, run: str, job: JobTerms, rule: str) -> None:
+        """Note that a run has begun by a rule of site.toml."""
+        now = self.clock()
+        known = [one for one in file.approvals if not one.rule or one.revoked or one.when > now - FORGET_NOTED]
+        mine = next((one for one in known if one.rule == rule and one.hash == hash and not one.revoked), None)
+        runs = (run,) if mine is None else (*mine.used, run)
+        new = Approval(hash=hash, when=now, expires=now, runs=0, used=runs, job=_short(job), rule=rule)
+        kept = tuple(one for one in known if one is not mine)
+        self._write(msgspec.structs.replace(file, approvals=(*kept, new)))
+
+    def wait(self, file: ApprovalsFile, hash: str, run: str, job: JobTerms) -> bool:
+        """Note that a job waits for approval; say whether it is new and should be told."""
+        now = self.clock()
+        waiting = tuple(one for one in file.waiting if one.when > now - FORGET_WAITING)
+        if any(one.hash == hash for one in waiting) or len(waiting) >= MOST_WAITING:
+            return False
+        new = WaitingJob(hash=hash, when=now, run=run, job=_short(job))
+        self._write(msgspec.structs.replace(file, waiting=(*waiting, new)))
+        return True
+
+
+def _short(job: JobTerms) -> JobTerms | None:
+    return job if len(msgspec.json.encode(job)) <= LARGEST_JOB else None
