@@ -6,13 +6,13 @@ import os
 from typing import Any
 
 import numpy as np
-from fedgeom.deploy.approvals import ApprovalStore
-from fedgeom.federation.approval import hash_terms
 
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy import answering
+from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy

@@ -24,6 +24,7 @@ from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Message, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.site import SummingSite
 from tests.attacks.playing import Attack, Learnt, Liar, patients, refused, replace
 from tests.attacks.zooming import discs
 from tests.deploy.making import make_coordinator
@@ -32,7 +33,7 @@ NAMES = {"s000": "anna", "s001": "bert", "s002": "carl"}
 
 
 @contextlib.contextmanager
-def federation() -> Iterator[dict[str, SiteFolder]]:
+def federation(approve: str = "ask") -> Iterator[dict[str, SiteFolder]]:
     """Make the folders of three sites, as strict as new ones are, in a place that others may look into."""
     before = os.umask(0o022)
     try:
@@ -47,6 +48,9 @@ def federation() -> Iterator[dict[str, SiteFolder]]:
                 sites[name] = SiteFolder.create(
                     root / name, name, coordinator.address(), file=str(root / f"{name}.npz"), label="y"
                 )
+                text = sites[name].config_file.read_text()
+                assert 'approve = "ask" ' in text
+                sites[name].config_file.write_text(text.replace('approve = "ask" ', f'approve = "{approve}" '))
                 coordinator.admit(sites[name].public_file(name))
             for folder in sites.values():
                 shutil.copy(coordinator.roster_file, folder.path)
@@ -161,7 +165,7 @@ PUBLIC = (".pub", ".pem", ".npz")
 
 def open_files(method: str, policy: Policy, quick: bool) -> Learnt:
     """Look into a site's folder, a coordinator's and a record from another account."""
-    with federation() as sites:
+    with federation("any") as sites:
         anna = sites["anna"]
         with contextlib.suppress(FedgeomError):
             ask(anna, invitation(fedgeom.Moments()), "moments", os.urandom(32))
@@ -185,7 +189,7 @@ def _open_to_others(folder: Path) -> list[str]:
 
 def links(method: str, policy: Policy, quick: bool) -> Learnt:
     """Put links where a site writes, and have it write into another file of its steward's."""
-    with federation() as sites:
+    with federation("any") as sites:
         anna = sites["anna"]
         other = anna.path.parent / "diary.txt"
         other.write_text("dear diary\n")
@@ -201,26 +205,26 @@ def links(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def no_line(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask something that kills the answering process; is it in the site's ledger?"""
-    with federation() as sites:
+    with federation("any") as sites:
         anna = sites["anna"]
-        before = answering.SiteRunner.answer
+        before = SummingSite.answer
 
-        def killed(self: Any, request: bytes, memory: bytes | None) -> Any:
+        def killed(self: Any, question: Any) -> Any:
             raise SystemExit("killed in the middle")
 
-        answering.SiteRunner.answer = killed  # type: ignore[method-assign]
+        SummingSite.answer = killed  # type: ignore[method-assign]
         try:
             with contextlib.suppress(SystemExit, FedgeomError):
                 ask(anna, invitation(fedgeom.Moments()), "moments", os.urandom(32))
         finally:
-            answering.SiteRunner.answer = before  # type: ignore[method-assign]
+            SummingSite.answer = before  # type: ignore[method-assign]
         lines = len(Journal(anna.path).entries())
     return Learnt(f"{lines} line{'s' * (lines != 1)} in the ledger", lines == 0)
 
 
 def too_many_runs(method: str, policy: Policy, quick: bool) -> Learnt:
     """Invite a site to more runs than its policy allows in a day."""
-    with federation() as sites:
+    with federation("any") as sites:
         answered = 0
         for _ in range(25):
             answered += ask(sites["anna"], invitation(fedgeom.Moments()), "moments", os.urandom(32)).joined

@@ -39,6 +39,8 @@ class Memory(msgspec.Struct, kw_only=True):
 
     run: bytes = b""
     """The only run this memory serves."""
+    method: str = ""
+    """The only method it serves: a run that was approved for one is not another's."""
     left: bool = False
     """Whether the site has left the run: it answers nothing more."""
     approved: bytes = b""
@@ -240,18 +242,21 @@ class SiteRunner:
         approvals.check(run, self.method.name, memory.approved)
 
     def _left(self, run: bytes, approved: bytes = b"") -> bytes:
-        return msgspec.msgpack.encode(self.site.memory_type(run=run, left=True, approved=approved))
+        memory = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
+        return msgspec.msgpack.encode(memory)
 
     def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
-        kind = self.site.memory_type
+        kind, method = self.site.memory_type, self.method.name
         try:
-            remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run)
+            remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run, method=method)
         except ValueError as error:
             raise ProtocolError(
                 f"the stored memory of {self.identity.name!r} cannot be read; start anew"
             ) from error
         if remembered.run != run:
             raise ProtocolError(f"the stored memory of {self.identity.name!r} belongs to another run")
+        if remembered.method != method:
+            raise ProtocolError(f"this run is one of {remembered.method!r} at {self.identity.name!r}, not of {method!r}")
         return remembered
 
     def _site(self, memory: Memory) -> Site[Any]:
