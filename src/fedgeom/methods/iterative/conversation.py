@@ -31,6 +31,8 @@ class Group:
     given: State
     factors: dict[str, float] = field(default_factory=dict)
     """What a site's weight is multiplied by; 1 where nothing is said."""
+    whole: tuple[str, ...] = ()
+    """The group with those that do not train in this round; empty: all sites are one group."""
 
     def factor(self, name: str) -> float:
         """Return what a site's weight is multiplied by."""
@@ -111,13 +113,10 @@ class Conversation:
         return state, history
 
     def chosen(self, number: int) -> tuple[str, ...]:
-        """Return the sites that train in this round."""
-        there = tuple(name for name in self.members if self.strikes.get(name, 0) < STRIKES)
-        wanted = max(self.rule.min_sites, math.ceil(self.rule.share * len(self.members)))
-        if wanted >= len(there):
-            return there
-        rng = np.random.default_rng([self.sites.seed % 2**63, number, 1])
-        return tuple(sorted(rng.choice(there, wanted, replace=False).tolist()))
+        """Return the sites that train in this round: those drawn for it that are there."""
+        drawn = self.rule.drawn(self.cohort.names, self.sites.seed, number)
+        there = [name for name in self.members if self.strikes.get(name, 0) < STRIKES]
+        return tuple(name for name in drawn if name in there)
 
     def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round; return the next state and the loss of this one on rows set aside."""
@@ -156,6 +155,7 @@ class Conversation:
             factors={name: group.factor(name) for name in group.members},
             agreed=self.agreed.hash,
             faster=self.faster(group.members),
+            group=group.whole,
         )
         total = self.cohort.sum_group(question, length=self.sent.size + 3, participants=group.members)
         weight, loss, rows = total.values[-3:]

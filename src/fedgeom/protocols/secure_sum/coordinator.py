@@ -11,10 +11,11 @@ import numpy as np
 
 from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public
+from fedgeom.crypto.keys import exchange_public, verify
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.conversation import Answers
 from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import seal_of
@@ -27,7 +28,9 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
+    hash_content,
     hash_question,
+    masking_statement,
     own_key,
     pair_key,
     uneven,
@@ -36,11 +39,16 @@ from fedgeom.protocols.secure_sum.messages import (
 Q = TypeVar("Q", bound=SumQuestion)
 
 
-def make_out(question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...]) -> Q:
-    """Return the question with a ticket for one round over these sites, still without anybody's mail."""
+def make_out(
+    question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...], content: bytes = b""
+) -> Q:
+    """Return the question with a ticket for one round over these sites, still without anybody's mail.
+
+    ``content`` is `hash_content` where that is known.
+    """
     ticket = Ticket(round=round, modulus=str(modulus), members=joined.names, participants=participants)
     blank = msgspec.structs.replace(question, ticket=ticket)
-    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank))
+    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank, content))
     return msgspec.structs.replace(blank, ticket=stamped)
 
 
@@ -77,15 +85,13 @@ def secure_sum(
     """
     sites, ring = joined.sites, Ring(modulus)
     summed = tuple(sorted(participants))
-    asked = make_out(question, joined, round, modulus, summed)
+    content, factors = hash_content(question), uneven(question.weights)
+    asked = make_out(question, joined, round, modulus, summed, content)
     ticket = asked.ticket
     questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
     masked = sites.ask(questions, expect=MaskedVector)
-    vectors = {name: _vector(answer, ring, length) for name, answer in masked.items()}
-    for name, problem in [(n, v) for n, v in vectors.items() if isinstance(v, str)]:
-        masked.missing[name] = problem
-        del masked.came[name]
-        sites.leave_out(name, problem)
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
+    vectors = _usable(joined, masked, ring, length, signed_for)
     masked.need(min_sites, "with their masked vectors")
     alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
@@ -99,9 +105,10 @@ def secure_sum(
         requests[name] = Witness(
             round=round,
             question_hash=ticket.question_hash,
+            content=content,
             members=ticket.members,
             participants=summed,
-            factors=uneven(getattr(question, "factors", {})),
+            factors=factors,
             letters=joined.mail[name],
             **lists,
         )
@@ -110,13 +117,18 @@ def secure_sum(
     signatures = {name: answer.signature for name, answer in signed.items()}
     requests = {}
     for name in signed:
-        seen = {peer: signatures[peer] for peer in (name, *joined.peers[name]) if peer in signatures}
-        requests[name] = Unmask(round=round, alive=alive, dropped=dropped, signatures=seen)
+        around = (name, *joined.peers[name])
+        requests[name] = Unmask(
+            round=round,
+            signatures={peer: signatures[peer] for peer in around if peer in signatures},
+            masked={peer: masked[peer].signature for peer in around if peer in masked},
+            **lists,
+        )
     shares = sites.ask(requests, expect=UnmaskShares)
 
     total = np.zeros(length, np.uint64)
     for name in alive:
-        total = ring.add(total, vectors[name])  # type: ignore[arg-type]
+        total = ring.add(total, vectors[name])
     plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
     return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
 
@@ -130,11 +142,43 @@ def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[
     return tuple(sorted((holders & set(joined.names)) - set(participants)))
 
 
-def _vector(answer: MaskedVector, ring: Ring, length: int) -> Words | str:
-    values = answer.vector.numpy()
-    if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
-        return f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
-    return values
+def _usable(
+    joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int, signed_for: bytes
+) -> dict[str, Words]:
+    """Return the vectors that can be summed; sites whose vectors cannot are left out in words.
+
+    The other sites would refuse to unmask a list with a site on it whose signature is wrong, so one such site would stop
+    everybody. A site whose policy asks for more sites than have come counts as lost: the others keep to its policy.
+    """
+    sites = joined.sites
+    vectors: dict[str, Words] = {}
+    problems: dict[str, str] = {}
+    for name, answer in masked.items():
+        values = answer.vector.numpy()
+        if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
+            problems[name] = f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
+        elif sites.roster is not None and not _signed(sites.roster.get(name, b""), answer, signed_for):
+            problems[name] = "signed its masked vector for another sum, or with another key than the roster's"
+        else:
+            vectors[name] = values
+    while few := [name for name in vectors if joined.keys[name].min_cohort > len(vectors)]:
+        for name in few:
+            least = joined.keys[name].min_cohort
+            problems[name] = f"{len(vectors)} sites are left; its policy asks for at least {least}"
+        vectors = {name: vector for name, vector in vectors.items() if name not in few}
+    for name, problem in problems.items():
+        masked.missing[name] = problem
+        del masked.came[name]
+        sites.leave_out(name, problem)
+    return vectors
+
+
+def _signed(public: bytes, answer: MaskedVector, statement: bytes) -> bool:
+    try:
+        verify(public, answer.signature, "masked", statement)
+    except ProtocolError:
+        return False
+    return True
 
 
 def _keys_to_remove(
