@@ -114,14 +114,27 @@ class Conversation:
 
     def chosen(self, number: int) -> tuple[str, ...]:
         """Return the sites that train in this round: those drawn for it that are there."""
-        drawn = self.rule.drawn(self.cohort.names, self.sites.seed, number)
-        there = [name for name in self.members if self.strikes.get(name, 0) < STRIKES]
-        return tuple(name for name in drawn if name in there)
+        there = self.there()
+        return tuple(n for n in self.rule.drawn(self.cohort.names, self.sites.seed, number) if n in there)
+
+    def there(self) -> set[str]:
+        """Return the sites that are waited for."""
+        return {name for name in self.members if self.strikes.get(name, 0) < STRIKES}
+
+    def _rests(self, group: Group) -> bool:
+        """Whether a group rests for a round: enough of it are there, but losses left too few of those drawn."""
+        keys = self.cohort.joined.keys
+        wanted = [keys[name].min_cohort for name in group.members] if self.rule.masked else []
+        least = max([min(self.rule.min_sites, len(group.whole or self.members)), *wanted])
+        return len(group.members) < least <= len(self.there() & set(group.whole or self.members))
 
     def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round; return the next state and the loss of this one on rows set aside."""
-        asked = self.chosen(number)
-        outcomes = self.exchange(number, self.groups(number, state, asked))
+        groups = [g for g in self.groups(number, state, self.chosen(number)) if not self._rests(g)]
+        if not groups and len(self.there()) >= self.rule.min_sites:
+            return state, math.nan
+        asked = [name for group in groups for name in group.members]
+        outcomes = self.exchange(number, groups)
         answered = {name for outcome in outcomes for name in outcome.sites}
         for name in asked:
             self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1

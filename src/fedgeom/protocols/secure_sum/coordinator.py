@@ -93,6 +93,8 @@ def secure_sum(
     signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
     vectors = _usable(joined, masked, ring, length, signed_for)
     masked.need(min_sites, "with their masked vectors")
+    _keep_to_policies(joined, masked)
+    masked.need(min_sites, "with their masked vectors")
     alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
@@ -147,8 +149,8 @@ def _usable(
 ) -> dict[str, Words]:
     """Return the vectors that can be summed; sites whose vectors cannot are left out in words.
 
-    The other sites would refuse to unmask a list with a site on it whose signature is wrong, so one such site would stop
-    everybody. A site whose policy asks for more sites than have come counts as lost: the others keep to its policy.
+    The other sites would refuse to unmask a list with a site on it whose signature is wrong: one such site would stop
+    everybody.
     """
     sites = joined.sites
     vectors: dict[str, Words] = {}
@@ -161,16 +163,24 @@ def _usable(
             problems[name] = "signed its masked vector for another sum, or with another key than the roster's"
         else:
             vectors[name] = values
-    while few := [name for name in vectors if joined.keys[name].min_cohort > len(vectors)]:
-        for name in few:
-            least = joined.keys[name].min_cohort
-            problems[name] = f"{len(vectors)} sites are left; its policy asks for at least {least}"
-        vectors = {name: vector for name, vector in vectors.items() if name not in few}
+    _leave_out(joined, masked, problems)
+    return vectors
+
+
+def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> None:
+    """Leave out sites whose policy asks for more sites than are left: the others would refuse to sum with them."""
+    wanted = {name: joined.keys[name].min_cohort for name in masked}
+    while few := [name for name in masked if wanted[name] > len(masked)]:
+        left = len(masked)
+        problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
+        _leave_out(joined, masked, problems)
+
+
+def _leave_out(joined: Joined, masked: Answers[MaskedVector], problems: Mapping[str, str]) -> None:
     for name, problem in problems.items():
         masked.missing[name] = problem
         del masked.came[name]
-        sites.leave_out(name, problem)
-    return vectors
+        joined.sites.leave_out(name, problem)
 
 
 def _signed(public: bytes, answer: MaskedVector, statement: bytes) -> bool:
