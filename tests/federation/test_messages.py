@@ -28,7 +28,7 @@ from fedgeom.federation.messages import (
     unpack,
 )
 from fedgeom.protocols.handing_out import ModelTaken, TakeModel
-from fedgeom.protocols.joining.messages import DrawRing, RingNumber, Hello, Letters, PublicKeys, Share
+from fedgeom.protocols.joining.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share
 from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,

@@ -86,7 +86,9 @@ def test_what_belongs_in_a_sum_does_not_leave_by_another_question(returned: str)
         @answers(Tell)
         def tell(self, ask: Tell) -> Any:
             return (
-                Contribution(raw(self)) if returned == "contribution" else MaskedVector(vector=Array.of(raw(self)), signature=bytes(64))
+                Contribution(raw(self))
+                if returned == "contribution"
+                else MaskedVector(vector=Array.of(raw(self)), signature=bytes(64))
             )
 
     lie = run_with(Careless)

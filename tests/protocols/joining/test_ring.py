@@ -16,7 +16,15 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import DRAWS, DrawRing, Letters, RingNumber, Share, cohort_seed, follow_chain
+from fedgeom.protocols.joining.messages import (
+    DRAWS,
+    DrawRing,
+    Letters,
+    RingNumber,
+    Share,
+    cohort_seed,
+    follow_chain,
+)
 from tests.protocols.lying import ME, Lying, replace
 from tests.protocols.summing import column_sum, joined, killer, make_sites, plain_sum, remembered, start
 
@@ -117,7 +125,9 @@ def test_many_sites_share_nothing_without_the_numbers_of_all() -> None:
     short = {name: number for name, number in lie.numbers.items() if name != "s0001"}
     for numbers in ({}, short, short | {"mallory": bytes(32)}):
         lie.refused(ME, Share(cohort=lie.keys, numbers=numbers), "one from each")
-    lie.refused(ME, Share(cohort=lie.keys, numbers=lie.numbers, draw=1), "for which this site showed its last number")
+    lie.refused(
+        ME, Share(cohort=lie.keys, numbers=lie.numbers, draw=1), "for which this site showed its last number"
+    )
     lie.get(ME, Share(cohort=lie.keys, numbers=lie.numbers), Letters)
     lie.refused(ME, Share(cohort=lie.keys, numbers=lie.numbers, draw=1), "one run has one cohort")
     lie.refused(ME, DrawRing(cohort=without(lie, 1), draw=1), "the ring was drawn")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace as changed
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,9 +91,7 @@ def test_the_same_is_not_signed_with_other_living_in_another_round() -> None:
     """The same question over the same sites may be asked twice; calling a site lost in one of them is refused."""
     lie = after_one_sum(6)
     lie.get(ME, lie.column(ME, round=1), MaskedVector)
-    lie.refused(
-        ME, Confirm(round=1, alive=lie.names[:5], dropped=lie.names[5:]), "signed with other living sites"
-    )
+    lie.refused(ME, Confirm(round=1, alive=lie.names[:5], dropped=lie.names[5:]), "signed with other living sites")
     lie.get(ME, Confirm(round=1, alive=lie.names, dropped=()), Confirmation)
 
 
@@ -167,7 +166,9 @@ def test_witnesses_alone_cannot_be_told_of_other_weights() -> None:
         question = stamped(SumWeighed(ticket=lie.ticket(name, participants=five), factors=factors))
         masked[name] = lie.get(name, question, MaskedVector).signature
     alive = (ME, *five[3:])
-    lie.refused(witnesses[0], witness_of(lie, witnesses[0], question, alive, factors=factors), "a sum of 1.0 sites")
+    lie.refused(
+        witnesses[0], witness_of(lie, witnesses[0], question, alive, factors=factors), "a sum of 1.0 sites"
+    )
     signatures = {}
     for name in witnesses:
         signatures[name] = lie.get(name, witness_of(lie, name, question, alive), Confirmation).signature
@@ -192,9 +193,7 @@ def test_the_others_keep_to_a_sites_policy_when_it_is_not_asked() -> None:
     strict(lie, victim, min_cohort=5)
     lie.hello().share().sum()
     four = (*lie.names[:3], victim)
-    lie.refused(
-        ME, Confirm(round=0, alive=four, dropped=lie.names[3:6]), "policy of 's0006' asks for at least 5"
-    )
+    lie.refused(ME, Confirm(round=0, alive=four, dropped=lie.names[3:6]), "policy of 's0006' asks for at least 5")
     lie.get(ME, Confirm(round=0, alive=lie.names[:4], dropped=lie.names[4:]), Confirmation)
 
 
@@ -225,7 +224,9 @@ def test_a_strict_site_goes_on_with_no_sum_that_differs_by_few() -> None:
 def test_nor_does_it_sign_a_list_that_does() -> None:
     lie = after_one_sum(8, policy=CAREFUL)
     lie.get(ME, lie.column(ME, round=1, times=2), MaskedVector)
-    lie.refused(ME, Confirm(round=1, alive=lie.names[:7], dropped=lie.names[7:]), "differs from one before by 1 sites")
+    lie.refused(
+        ME, Confirm(round=1, alive=lie.names[:7], dropped=lie.names[7:]), "differs from one before by 1 sites"
+    )
     lie.get(ME, Confirm(round=1, alive=lie.names[:5], dropped=lie.names[5:]), Confirmation)
 
 
@@ -259,7 +260,9 @@ def test_after_a_loss_strict_sites_end_the_run_in_words_and_others_go_on(strictl
         interfere=killer({data[5].name: ("test.column", 2)}),
     )
     if strictly:
-        with pytest.raises(TooFewSitesError, match=r"sums_after_losses = false\)\. Run again with the sites that are"):
+        with pytest.raises(
+            TooFewSitesError, match=r"sums_after_losses = false\)\. Run again with the sites that are"
+        ):
             column_sum(sites, modulus=2**64, rounds=2)
     else:
         assert [len(total.sites) for total in column_sum(sites, modulus=2**64, rounds=2)] == [6, 5]

@@ -1,8 +1,8 @@
 """What a site holds the coordinator to between two rounds: with whom it is averaged, and how much each of them counts.
 
-Groups, weights and raised rates follow from things that the coordinator has seen (descriptors), so a site cannot compute
-them. It can see to it that they stay as they are until the terms have sites grouped anew: a coordinator that regroups or
-weighs at will could take the difference of two sums.
+Groups, weights and raised rates follow from things that the coordinator has seen (descriptors), so a site cannot
+compute them. It can see to it that they stay as they are until the terms have sites grouped anew: a coordinator that
+regroups or weighs at will could take the difference of two sums.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Grouping(msgspec.Struct, kw_only=True):
         if me not in group or not group <= set(ask.ticket.members):
             raise ProtocolError("the group is not a part of the members with this site in it")
         if len(group) < min_cohort:
-            raise ProtocolError(f"the group has {len(group)} sites; the policy of {me!r} asks for at least {min_cohort}")
+            raise ProtocolError(
+                f"the group has {len(group)} sites; the policy of {me!r} asks for at least {min_cohort}"
+            )
 
 
 def _agree(new: Mapping[str, float], old: Mapping[str, float]) -> bool:

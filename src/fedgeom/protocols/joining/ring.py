@@ -1,9 +1,10 @@
 """The draw of the ring: with many sites, who masks with whom is settled by numbers that were committed to before.
 
-The order on the ring is a hash of everybody's keys and of one number from each site. A site commits to its numbers when it
-shows its keys (the end of a chain of hashes), and shows the next one only after it has seen the whole cohort: whoever shows
-keys last cannot try keys until the ring suits. A site that is lost in a draw means another draw over those that are left,
-with the next numbers; there are `DRAWS` of them, so that losing sites on purpose buys as many rings and no more.
+The order on the ring is a hash of everybody's keys and of one number from each site. A site commits to its numbers when
+it shows its keys (the end of a chain of hashes), and shows the next one only after it has seen the whole cohort: whoever
+shows keys last cannot try keys until the ring suits. A site that is lost in a draw means another draw over those that
+are left, with the next numbers; there are `DRAWS` of them, so that losing sites on purpose buys as many rings and no
+more.
 """
 
 from __future__ import annotations
@@ -52,13 +53,17 @@ class RingDraw(Part[RingMemory]):
             raise ProtocolError(f"draw {ask.draw + 1} of the ring is asked for; a run has {DRAWS}")
         joining.check_cohort(ask.cohort)
         if len(ask.cohort) <= COMPLETE_UP_TO:
-            raise ProtocolError(f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}")
+            raise ProtocolError(
+                f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}"
+            )
         over = _hash_cohort(ask.cohort)
         if ask.draw not in memory.draws:
             shown = {name: fingerprint(encode(keys))[:16] for name, keys in ask.cohort.items()}
             anew = not memory.draws or (ask.draw > max(memory.draws) and shown.items() < memory.cohort.items())
             if joining.memory.cohort or not anew:
-                raise ProtocolError("the ring was drawn; it is drawn anew, with the next number, when a site was lost")
+                raise ProtocolError(
+                    "the ring was drawn; it is drawn anew, with the next number, when a site was lost"
+                )
             memory.draws[ask.draw], memory.cohort = over, shown
         if memory.draws[ask.draw] != over:
             raise ProtocolError(f"the number of draw {ask.draw + 1} was shown for another cohort")
@@ -72,7 +77,9 @@ class RingDraw(Part[RingMemory]):
             return
         draws = self.memory.draws
         if not draws or draw != max(draws) or draws[draw] != _hash_cohort(cohort):
-            raise ProtocolError("this is not the cohort, or not the draw, for which this site showed its last number")
+            raise ProtocolError(
+                "this is not the cohort, or not the draw, for which this site showed its last number"
+            )
         if set(numbers) != set(cohort):
             raise ProtocolError("the ring's numbers are not those of the sites of the cohort, one from each")
         wrong = sorted(n for n in cohort if follow_chain(numbers[n], draw + 1) != cohort[n].ring_commit)

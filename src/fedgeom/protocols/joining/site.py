@@ -169,8 +169,10 @@ class Joining(Part[JoiningMemory]):
     def holders_needed(self) -> int:
         """Return how many of the holders of this site's shares must come together.
 
-        On a ring sites have different holders, and lists of the living are signed by neighbourhood. Below 5/8 of the
-        holders two neighbourhoods could be made to sign two lists between which a site is caught; so it is 2/3 at least.
+        On a ring sites have different holders, and lists of the living are signed by neighbourhood. With 5/8 of the
+        holders or fewer, two neighbourhoods could sign two lists between which a site is caught: one list has its far
+        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood of k
+        that sign different lists are k/3 apart, and with them they are longer than two neighbourhoods that overlap.
         """
         holders = 1 + len(self.memory.peers)
         needed = self.site.policy.holders_needed(holders)

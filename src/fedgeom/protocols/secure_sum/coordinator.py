@@ -88,8 +88,7 @@ def secure_sum(
     content, factors = hash_content(question), uneven(question.weights)
     asked = make_out(question, joined, round, modulus, summed, content)
     ticket = asked.ticket
-    questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
-    masked = sites.ask(questions, expect=MaskedVector)
+    masked = sites.ask({name: with_mail(asked, joined.mail[name]) for name in summed}, expect=MaskedVector)
     signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
     vectors = _usable(joined, masked, ring, length, signed_for)
     masked.need(min_sites, "with their masked vectors")
@@ -116,17 +115,7 @@ def secure_sum(
         )
     signed = sites.ask(requests, expect=Confirmation)
     signed.need(min_sites, "with a signature")
-    signatures = {name: answer.signature for name, answer in signed.items()}
-    requests = {}
-    for name in signed:
-        around = (name, *joined.peers[name])
-        requests[name] = Unmask(
-            round=round,
-            signatures={peer: signatures[peer] for peer in around if peer in signatures},
-            masked={peer: masked[peer].signature for peer in around if peer in masked},
-            **lists,
-        )
-    shares = sites.ask(requests, expect=UnmaskShares)
+    shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
     total = np.zeros(length, np.uint64)
     for name in alive:
@@ -144,6 +133,34 @@ def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[
     return tuple(sorted((holders & set(joined.names)) - set(participants)))
 
 
+def _unmasking(
+    joined: Joined,
+    round: int,
+    lists: Mapping[str, tuple[str, ...]],
+    masked: Mapping[str, MaskedVector],
+    signed: Mapping[str, Confirmation],
+) -> dict[str, Unmask]:
+    """Return for each site that signed the question for its shares, with the signatures of those around it.
+
+    Sites with the same holders, as all are while everybody masks with everybody, get the same question: it is encoded
+    once.
+    """
+    made: dict[frozenset[str], Unmask] = {}
+    found = {}
+    for name in signed:
+        around = frozenset((name, *joined.peers[name]))
+        if around not in made:
+            made[around] = Unmask(
+                round=round,
+                alive=lists["alive"],
+                dropped=lists["dropped"],
+                signatures={peer: signed[peer].signature for peer in sorted(around) if peer in signed},
+                masked={peer: masked[peer].signature for peer in sorted(around) if peer in masked},
+            )
+        found[name] = made[around]
+    return found
+
+
 def _usable(
     joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int, signed_for: bytes
 ) -> dict[str, Words]:
@@ -158,7 +175,9 @@ def _usable(
     for name, answer in masked.items():
         values = answer.vector.numpy()
         if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
-            problems[name] = f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
+            problems[name] = (
+                f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
+            )
         elif sites.roster is not None and not _signed(sites.roster.get(name, b""), answer, signed_for):
             problems[name] = "signed its masked vector for another sum, or with another key than the roster's"
         else:

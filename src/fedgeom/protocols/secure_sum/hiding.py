@@ -1,8 +1,8 @@
 """Over whom a site lets its vector be summed: every site on a list must hide among enough others.
 
 The rules look at what is signed, so participants and witnesses keep to the same ones: a coordinator could otherwise ask
-those that see less. What a site's policy asks for is signed with its keys, and its neighbours hold the coordinator to it
-as well: a site that is not asked whether it agrees could not.
+those that see less. What a site's policy asks for is signed with its keys, and its neighbours hold the coordinator to
+it: whoever is enough to unmask a site need not ask the site itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SumRound(msgspec.Struct, kw_only=True):
 
 
 class SumsMemory(msgspec.Struct, kw_only=True):
-    """What a site remembers of its secure sums, by round. Sets of sites are bits, in the order of the members' names."""
+    """What a site remembers of its secure sums, by round. Sets of sites are bits, in the order of members' names."""
 
     rounds: dict[int, SumRound] = {}
     contents: dict[bytes, bytes] = {}
@@ -129,7 +129,9 @@ class Hiding:
         strictest = max(wanted, key=wanted.__getitem__, default="")
         least = max(wanted.get(strictest, 0), self.joining.site.policy.min_cohort)
         if len(names) < least:
-            raise ProtocolError(f"{len(names)} sites are left; the policy of {strictest!r} asks for at least {least}")
+            raise ProtocolError(
+                f"{len(names)} sites are left; the policy of {strictest!r} asks for at least {least}"
+            )
         return least
 
     def check_mixture(self, factors: Mapping[str, float], least: int = 0) -> None:
