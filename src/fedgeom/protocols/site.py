@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -19,16 +19,19 @@ from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.handing_out import HandedMemory, HandedModel
-from fedgeom.protocols.joining.messages import Hello, Share
+from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
+from fedgeom.protocols.joining.ring import RingDraw, RingMemory
 from fedgeom.protocols.joining.site import Joining, JoiningMemory
+from fedgeom.protocols.secure_sum.hiding import SumsMemory
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion
-from fedgeom.protocols.secure_sum.site import Sums, SumsMemory
+from fedgeom.protocols.secure_sum.site import Sums
 
 
 class SecureMemory(Memory, kw_only=True):
     """What a site remembers of joining, of secure sums and of the model; sites with more parts add their memories."""
 
     joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
+    ring: RingMemory = msgspec.field(default_factory=RingMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
     handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
 
@@ -54,11 +57,12 @@ class SummingSite(Site[Mem]):
     """
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, Sums, HandedModel)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, RingDraw, Sums, HandedModel)
     takes_models: ClassVar[bool] = True
     """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
     of their own, or have sites make it from a sum, say False."""
     joining: Joining
+    ring: RingDraw
     sums: Sums
     handed: HandedModel[Any]
 
@@ -76,6 +80,14 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
+
+    def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
+        """Return the sites that may be in a sum, where they follow from the terms, the seed and what was agreed on.
+
+        None, as here: all that are left, so that participants of a sum are among the living of the sums before. A
+        method that sums over some of the sites says over whom. Lost sites may always be missing.
+        """
+        return None
 
     @property
     def settings(self) -> Any:
@@ -114,7 +126,7 @@ class SummingSite(Site[Mem]):
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
-        if not isinstance(question, Hello | Share) and not self.joining.memory.cohort:
+        if not isinstance(question, Hello | DrawRing | Share) and not self.joining.memory.cohort:
             raise ProtocolError("the site was asked before it joined")
         if not isinstance(question, SumQuestion):
             reply = super().answer(question)

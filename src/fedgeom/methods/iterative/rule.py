@@ -5,7 +5,8 @@ Both halves of training know the rule; neither messages nor the network enter he
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -83,7 +84,8 @@ class TrainingRule(TableSettings, Settings):
     solver: Literal["sgd", "exact"] = "sgd"
     """"exact": sites train to the optimum in every round (logistic regression only)."""
     share: Annotated[float, Between(0, 1)] = 1.0
-    """The share of the sites that train in a round, drawn anew each time."""
+    """The share of the sites that train in a round, drawn anew each time. Sites whose policy has no
+    ``sums_after_losses`` refuse a draw that differs by few sites from one before: use 1 there."""
     aggregation: AggregationOrName = "mean"
     """How sites' vectors become one: "mean", "median", TrimmedMean(0.2), Krum(1), "geometric"; all but the mean look at
     each site's vector."""
@@ -197,6 +199,28 @@ class TrainingRule(TableSettings, Settings):
     def groups(self) -> int:
         """The most groups that are averaged apart in a round."""
         return 1
+
+    @property
+    def weighs_sites(self) -> bool:
+        """Whether the coordinator may multiply sites' weights by factors; elsewhere all count by their rows alone."""
+        return False
+
+    def regroups_in(self, round: int) -> bool:
+        """Whether sites may be grouped, weighed or quickened anew before this round."""
+        return not round
+
+    def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
+        """Return the sites that train in a round: drawn among all that joined, by the seed and the round alone.
+
+        Both halves draw, so that a coordinator cannot choose. Those who are lost are missing then; nobody takes their
+        place.
+        """
+        everyone = tuple(sorted(members))
+        wanted = max(self.min_sites, math.ceil(self.share * len(everyone)))
+        if wanted >= len(everyone):
+            return everyone
+        rng = np.random.default_rng([seed % 2**63, round, 1])
+        return tuple(sorted(rng.choice(everyone, wanted, replace=False).tolist()))
 
     @property
     def raised_rate(self) -> float | None:

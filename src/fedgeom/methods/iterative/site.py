@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -16,6 +16,7 @@ from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
+from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
@@ -43,6 +44,7 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """For each round a hash of its question, of which there is one."""
     model: Array | None = None
     """(numbers,): the site's own model after the last round."""
+    grouping: Grouping = msgspec.field(default_factory=Grouping)
 
 
 def generator(seed: int, round: int, site: str, *, purpose: int = 0) -> np.random.Generator:
@@ -77,6 +79,17 @@ class TrainingSite(SummingSite[TrainingMemory]):
         columns = (SumColumns,) if settings.scale == "joint" else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
         return (CountNames, *columns, *[TrainMasked] * training)
+
+    def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
+        """Return the sites that train in a round: those drawn for it, of this site's group where there are several.
+
+        A site that was lost in a round may be back in the next.
+        """
+        if not isinstance(question, TrainMasked):
+            return None
+        drawn = self.rule.drawn(question.ticket.members, self.seed, question.round)
+        group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
+        return set(drawn) & set(group) if group else drawn
 
     @property
     def rule(self) -> TrainingRule:
@@ -148,12 +161,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
         """Train and add the result to the secure sum."""
-        ticket, factors = ask.ticket, ask.factors
-        if set(factors) != set(ticket.participants):
-            raise ProtocolError("the weights are not those of the sites that are summed")
-        self.sums.weigh(ticket.round, factors)
-        sent, weight, loss, rows = self.train(ticket.question_hash, ask.round, ask.given, self._rate(ask))
-        weight *= factors[self.name]
+        sent, weight, loss, rows = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
+        weight *= ask.factors[self.name]
         return self.contribute(ask, np.concatenate([weight * sent.flat(), [weight, loss, float(rows)]]))
 
     def _rate(self, ask: TrainOpen | TrainMasked) -> float:

@@ -86,6 +86,15 @@ class TopoSettings(TrainingRule):
         return not round or bool(self.track_every and round < self.rounds and round % self.track_every == 0)
 
     @property
+    def weighs_sites(self) -> bool:
+        """Whether sites near their cluster's centre, or trusted more, count more."""
+        return self.closeness or self.trust != "none"
+
+    def regroups_in(self, round: int) -> bool:
+        """Whether sites may be clustered anew before this round: where their shapes are looked at again."""
+        return not round or (self.describes and self.describes_in(round))
+
+    @property
     def describes(self) -> bool:
         """Whether sites describe the shape of their rows at all."""
         return self.cluster_by in TOPOLOGICAL or self.trust in ("topology", "classes", "merges")
