@@ -21,7 +21,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
-from fedgeom.errors import DecodeError, InputError, ProtocolError
+from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation.messages import Refusal, pack, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result
@@ -72,6 +72,10 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
+        except ContractError as error:  # the method's fault, but whether it shows may depend on the data
+            log.exception("the method %r breaks the contract: %s", frame.method, error)
+            assert runner is not None
+            reply, memory = runner.leave(frame.run)
         except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
             journal.enter(enter("none", len(request), 0, note=f"failed: {type(error).__name__}: {error}"))
             raise

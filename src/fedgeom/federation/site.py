@@ -18,12 +18,15 @@ import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import DecodeError, FedgeomError, InputError, ProtocolError
+from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Settings
 
 log = logging.getLogger(__name__)
+
+LEAVES = "the site's data do not fit this question; its own log says why"
+"""All that a coordinator hears of a site that leaves a run, whatever the reason."""
 
 
 class Memory(msgspec.Struct, kw_only=True):
@@ -177,24 +180,32 @@ class SiteRunner:
 
         A refusal leaves the memory as it was, with one exception. When the *data* do not fit a question
         (`InputError`), the reason may quote them: it goes to the site's own log, not to the coordinator,
-        and the site leaves the run, or else a coordinator could ask on until the refusals told the data.
+        and the site leaves the run, or else a coordinator could ask on until the refusals told the data. What nobody
+        expected (any other exception) may depend on the data as well, so it ends the same way.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
-        reply: Message
         try:
             site = self.restore(frame.run, memory)
             if site.memory.left:
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
             question = self._read(frame.method, frame.kind, frame.body)
             reply = site.answer(question)
-            kept = msgspec.msgpack.encode(site.memory)
+            return pack(frame.run, self.method.name, reply), msgspec.msgpack.encode(site.memory)
         except InputError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
-            reply = Refusal(reason="the site's data do not fit this question; its own log says why")
-            kept = msgspec.msgpack.encode(self.site.memory_type(run=frame.run, left=True))
         except FedgeomError as error:
-            reply, kept = Refusal(reason=str(error)[:2000]), memory or b""
-        return pack(frame.run, self.method.name, reply), kept
+            return pack(frame.run, self.method.name, Refusal(reason=str(error)[:2000])), memory or b""
+        except ContractError:
+            raise
+        except Exception as error:
+            short = frame.run.hex()[:8]
+            log.warning("site %r leaves run %s: %s", self.identity.name, short, repr(error), exc_info=True)
+        return self.leave(frame.run)
+
+    def leave(self, run: bytes) -> tuple[bytes, bytes]:
+        """Return the refusal that tells nothing, and the memory of a site that has left a run for good."""
+        kept = msgspec.msgpack.encode(self.site.memory_type(run=run, left=True))
+        return pack(run, self.method.name, Refusal(reason=LEAVES)), kept
 
     def restore(self, run: bytes, memory: bytes | None) -> Site[Any]:
         """Build the site as it was after its last answer."""

@@ -48,7 +48,9 @@ class HullSite(SummingSite[HullMemory]):
 
     def check(self, settings: HullSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        labels = check_table(self.data, min_rows=settings.min_rows)
+        labels = check_table(
+            self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class
+        )
         most = settings.n_classes
         if most is not None and len(labels) > most:
             raise InputError(

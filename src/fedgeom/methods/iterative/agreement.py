@@ -19,6 +19,7 @@ from fedgeom.data.checks import check_columns, check_known_labels, check_table, 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.table_settings import TableSettings
@@ -103,9 +104,9 @@ def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> 
         check_two_classes(sites)
 
 
-def check_site(data: SiteData, settings: TableSettings) -> None:
-    """Refuse data that training cannot use, naming the site."""
-    names = check_table(data, min_rows=settings.min_rows)
+def check_site(data: SiteData, settings: TableSettings, policy: Policy) -> None:
+    """Refuse data that training cannot use, or that the site's policy keeps out of it, naming the site."""
+    names = check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
     check_known_labels(data.name, names, settings.classes)
 
 

@@ -193,6 +193,15 @@ class TrainingRule(TableSettings, Settings):
         """Whether the coordinator sees sums only."""
         return self.combine_rule.sums_only if self.secure is None else self.secure
 
+    def shows_one_site(self) -> str:
+        """Open training shows every site's own update."""
+        return "" if self.masked else "each site's own trained parameters and number of rows"
+
+    @property
+    def rows_per_step(self) -> int | None:
+        """The batch; a site that trains to the optimum takes no steps."""
+        return self.batch if self.solver == "sgd" else None
+
     @property
     def groups(self) -> int:
         """The most groups that are averaged apart in a round."""
@@ -208,14 +217,15 @@ class TrainingRule(TableSettings, Settings):
         """How many columns sites add to their tables before they train."""
         return 0
 
-    def effort(self, rate: float | None = None) -> Effort:
-        """Return what a site does in one visit."""
+    def effort(self, rate: float | None = None, least: int = 1) -> Effort:
+        """Return what a site does in one visit; ``least`` is the fewest rows per step that its policy allows."""
         return Effort(
             epochs=self.epochs,
             steps=self.steps,
             batch=self.batch,
             rate=self.rate if rate is None else rate,
             solver=self.solver,
+            least=least,
         )
 
     def rate_in(self, round: int) -> float:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.checks import check_finite, check_known_labels
+from fedgeom.data.checks import check_class_sizes, check_finite, check_known_labels
 from fedgeom.federation.site import Memory, Part
 from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
 from fedgeom.methods.xclp.anchored_site import planned_sums as anchor_sums
@@ -18,6 +18,7 @@ from fedgeom.methods.xclp.core import own_label_names
 from fedgeom.methods.xclp.label_reader import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.scores import is_labelled, label_text
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.spreading_site import ATTEMPTS, Spreading, SpreadingMemory
 from fedgeom.protocols.handing_out import HandedModel
@@ -57,6 +58,8 @@ class XclpSite(SummingSite[XclpMemory]):
         """Refuse data that the method cannot use, naming the site."""
         check_finite(self.data)
         check_known_labels(self.name, self.label_names(), settings.classes)
+        labelled = [label_text(label) for label in self.data.y[is_labelled(self.data.y)].tolist()]
+        check_class_sizes(self.name, labelled, self.policy.min_rows_per_class, key="min_rows_per_class")
 
     @classmethod
     def planned_sums(cls, settings: XclpSettings) -> Sequence[type[SumQuestion]]:
