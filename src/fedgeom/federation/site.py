@@ -198,9 +198,15 @@ class SiteRunner:
         except ContractError:
             raise
         except Exception as error:
-            short = frame.run.hex()[:8]
-            log.warning("site %r leaves run %s: %s", self.identity.name, short, repr(error), exc_info=True)
+            return self.stumble(frame.run, error)
         return self.leave(frame.run)
+
+    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+        """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
+        log.warning(
+            "site %r leaves run %s: %s", self.identity.name, run.hex()[:8], repr(error), exc_info=error
+        )
+        return self.leave(run)
 
     def leave(self, run: bytes) -> tuple[bytes, bytes]:
         """Return the refusal that tells nothing, and the memory of a site that has left a run for good."""

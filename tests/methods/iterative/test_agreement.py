@@ -9,6 +9,7 @@ import fedgeom
 from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.agreement import Begin, Ready, check_site, check_together, label_indices, within
 from fedgeom.protocols.cohort import join
 from tests.methods.iterative.asking import asking_of, prepared, refusal
@@ -100,7 +101,9 @@ def test_scales_and_classes_that_do_not_fit(changes, reason):
 
 
 def test_data_that_do_not_fit_the_classes_stay_unnamed():
-    _, asking, _ = prepared(FedAvg(**SHORT))
+    method = FedAvg(**SHORT)
+    asking, _ = asking_of(method, SITES)
+    join(asking, method)
     said = refusal(asking, begin(classes=("a", "b")), Ready)
     assert said == "the site's data do not fit this question; its own log says why"
 
@@ -119,7 +122,7 @@ def test_the_scale_is_told_once():
     for _ in range(2):  # the same again is a coordinator that died
         assert asking.ask(begin(), of=["s0"], expect=Ready).came
     other = begin(centre=Array.of(np.ones(2)))
-    assert "told other classes or another scale already" in refusal(asking, other, Ready)
+    assert "another question 'train.begin' was answered in this run already" in refusal(asking, other, Ready)
 
 
 @pytest.mark.parametrize("scale", ["site", "none"])
@@ -135,10 +138,12 @@ def test_sites_that_scale_by_themselves_are_told_nothing(scale):
 
 def test_checks_name_the_site():
     with pytest.raises(InputError, match="site 's0': labels outside the agreed classes: class 1"):
-        check_site(SITES[0], FedAvg(classes=("class 0", "other")))
+        check_site(SITES[0], FedAvg(classes=("class 0", "other")), Policy())
     with pytest.raises(InputError, match="site 's0' has classes with fewer than 100 rows"):
-        check_site(SITES[0], FedAvg(min_rows=100))
-    check_site(SITES[0], FedAvg())
+        check_site(SITES[0], FedAvg(min_rows=100), Policy())
+    with pytest.raises(InputError, match="lower min_rows_per_class knowingly"):
+        check_site(SITES[0], FedAvg(), Policy(min_rows_per_class=100))
+    check_site(SITES[0], FedAvg(), Policy())
     one = [SiteData(site.name, site.X, ["x"] * len(site)) for site in SITES]
     with pytest.raises(InputError, match="all sites together have one class, x"):
         check_together(one, None)

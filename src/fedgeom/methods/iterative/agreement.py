@@ -149,24 +149,22 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes and the scale."""
+        self.joining.keep_to_terms(classes=ask.classes)
+        X, joint, memory = self.site.data.X, self.settings.scale == "joint", self.memory
+        columns = X.shape[1]
+        with np.errstate(all="ignore"):
+            centre, spread = (ask.centre.numpy(), ask.spread.numpy()) if joint else self._own_scale()
+            fit = centre.shape == spread.shape == (columns,) and within(centre, np.inf) and within(spread, np.inf)
+            if joint and not (fit and (spread > 0).all()):
+                raise ProtocolError(f"the scale does not fit a table of {columns} columns")
+            # From here on it depends on the rows and labels, so the site leaves: a coordinator must not ask on until
+            # refusals tell them. How long rows are on a scale of its own is the site's own business.
+            if not fit or (joint and not within((X - centre) / spread, FARTHEST)):
+                raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         unknown = sorted(set(self.names.own()) - set(ask.classes))
         if unknown:
             raise InputError(f"the agreed classes lack {', '.join(unknown[:8])}")
-        self.joining.keep_to_terms(classes=ask.classes)
-        X, joint = self.site.data.X, self.settings.scale == "joint"
-        columns = X.shape[1]
-        centre, spread = (ask.centre.numpy(), ask.spread.numpy()) if joint else self._own_scale()
-        fit = centre.shape == spread.shape == (columns,) and within(centre, np.inf) and within(spread, np.inf)
-        if not fit or not (spread > 0).all():
-            raise ProtocolError(f"the scale does not fit a table of {columns} columns")
-        with np.errstate(over="ignore"):  # a scale of its own is the site's own business
-            if joint and not within((X - centre) / spread, FARTHEST):
-                # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them.
-                raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
-        told, memory = (tuple(ask.classes), Array.of(centre), Array.of(spread)), self.memory
-        if memory.classes and told != (memory.classes, memory.centre, memory.spread):
-            raise ProtocolError("the site was told other classes or another scale already")
-        memory.classes, memory.centre, memory.spread = told
+        memory.classes, memory.centre, memory.spread = tuple(ask.classes), Array.of(centre), Array.of(spread)
         memory.told = hash_agreed(ask.classes, ask.centre, ask.spread)
         return Ready()
 

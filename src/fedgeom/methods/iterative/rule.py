@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from fedgeom.errors import InputError
+from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation
 from fedgeom.methods.iterative.effort import Effort
@@ -164,7 +164,7 @@ class TrainingRule(TableSettings, Settings):
         sent, wanted = Tree(self.local(task, given, own)), Tree(self.sent_like(self.shared(task.first)))
         if not wanted.fits(sent):
             shapes = [{path: np.shape(leaf) for path, leaf in tree.leaves().items()} for tree in (sent, wanted)]
-            raise TypeError(
+            raise ContractError(
                 f"{type(self).__name__}.local returned {shapes[0]}; wanted {shapes[1]}, as `sends` and `sent_like` say"
             )
         return sent
