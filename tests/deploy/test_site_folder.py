@@ -10,7 +10,7 @@ import pytest
 from fedgeom.deploy.site_folder import SiteFolder, policy_lines
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.protocols.joining.coordinator import invite
 from tests.deploy.making import edit, make_coordinator, make_sites
 from tests.deploy.test_answering import METHOD, FolderEngine
@@ -68,7 +68,7 @@ def test_odd_file_and_label_names_survive_the_configuration(tmp_path):
     site = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000", file=file, label=label)
     config = site.config()
     assert (config.file, config.label, config.coordinator) == (file, label, "host.example:8000")
-    assert config.policy == Policy()
+    assert config.policy == StrictPolicy()
 
 
 def test_a_new_node_key_changes_the_public_file_and_nothing_else(site):
@@ -114,7 +114,7 @@ def test_a_missing_roster_says_whom_to_ask(site):
 def test_the_template_says_what_the_default_policy_is_field_by_field(site, field):
     """A steward who leaves the template as it is has what one has who deletes the table."""
     written = tomllib.loads(site.config_file.read_text())["policy"]
-    usual = getattr(Policy(), field)
+    usual = getattr(StrictPolicy(), field)
     assert written[field] == (list(usual) if isinstance(usual, tuple) else usual)
     assert getattr(site.config().policy, field) == usual
     text = site.config_file.read_text()
@@ -130,7 +130,7 @@ def test_the_template_explains_every_field_and_no_other(site):
 
 
 def test_any_policy_survives_the_file(site):
-    changed = Policy(min_cohort=5, threshold=0.7, max_message_bytes=1000, methods=("hulls", 'x"y'), runs_per_day=0)
+    changed = StrictPolicy(min_cohort=5, threshold=0.7, max_message_bytes=1000, methods=("hulls", 'x"y'), runs_per_day=0)
     text = site.config_file.read_text()
     site.config_file.write_text(text[: text.index("[policy]")] + "[policy]\n" + policy_lines(changed))
     assert site.config().policy == changed

@@ -53,5 +53,5 @@ def check_method(
     times = 200 if full else 20
     counts["spoilt messages"] = adversary.spoilt_messages_are_refused(checked, tables, seed, times=times)
     counts["tricks"] = adversary.tricks_are_refused(checked, tables, seed)
-    counts["refusals"] = twins.refusals_tell_nothing(checked, tables, seed, times=40 if full else 4)
+    counts["refusals"] = twins.refusals_tell_nothing(checked, tables, seed, times=60 if full else 12)
     return counts

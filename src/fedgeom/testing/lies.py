@@ -105,7 +105,7 @@ def _changes(value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Change
         yield "a number", lambda _: 1.0
     elif _is_array(value):
         factor = 10.0 ** rng.uniform(-3, 3)
-        changes = ARRAYS | {f"{factor:.3g} times as much": lambda array: (array * factor).astype(array.dtype)}
+        changes = ARRAYS | {f"{factor:.3g} times as much": lambda array: _times(array, factor)}
         for words, change in changes.items():
             yield words, lambda old, change=change: _changed(old, change)
     elif isinstance(value, dict):
@@ -121,6 +121,11 @@ def _is_array(value: Any) -> bool:
 def _changed(raw: Any, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Any:
     array = change(msgspec.convert(raw, Array).numpy())
     return msgspec.to_builtins(Array.of(array), builtin_types=(bytes,))
+
+
+def _times(array: np.ndarray[Any, Any], factor: float) -> np.ndarray[Any, Any]:
+    with np.errstate(all="ignore"):  # whole numbers may become others: a lie all the same
+        return np.asarray((array * factor).astype(array.dtype))
 
 
 def _largest(dtype: np.dtype[Any]) -> Any:

@@ -81,7 +81,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         self.joining.keep_to_terms(code=ask.nearest)
         anchors = ask.anchors.numpy()
         if anchors.ndim != 2 or anchors.shape[1] != self.rows.shape[1] or not np.isfinite(anchors).all():
-            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted rows of {self.rows.shape[1]}")
+            raise ProtocolError(f"the anchors that came are not finite rows of {self.rows.shape[1]} columns")
         Z = codes(self.rows, anchors, ask.nearest)
         Y = one_hot(label_numbers(self.site.data.y, ask.classes), len(ask.classes))
         gram = (Z.T @ Z).toarray()[np.triu_indices(len(anchors))]
@@ -130,7 +130,7 @@ def deal(X: Floats, cells: Cells) -> npt.NDArray[np.int64]:
     if cells.anchors is not None:
         anchors = cells.anchors.numpy()
         if anchors.shape != (cells.count, X.shape[1]) or not np.isfinite(anchors).all():
-            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted ({cells.count}, {X.shape[1]})")
+            raise ProtocolError(f"the anchors that came are not {cells.count} finite rows of {X.shape[1]} columns")
         found = assign(X, anchors)
     elif cells.mean is not None and cells.mean.shape == (X.shape[1],) and len(cells.seed) == 32:
         found = first_cells(X, cells.mean.numpy(), cells.seed, cells.count)
