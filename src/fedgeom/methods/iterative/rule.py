@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from fedgeom.errors import InputError
+from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation
 from fedgeom.methods.iterative.effort import Effort
@@ -166,7 +166,7 @@ class TrainingRule(TableSettings, Settings):
         sent, wanted = Tree(self.local(task, given, own)), Tree(self.sent_like(self.shared(task.first)))
         if not wanted.fits(sent):
             shapes = [{path: np.shape(leaf) for path, leaf in tree.leaves().items()} for tree in (sent, wanted)]
-            raise TypeError(
+            raise ContractError(
                 f"{type(self).__name__}.local returned {shapes[0]}; wanted {shapes[1]}, as `sends` and `sent_like` say"
             )
         return sent
@@ -194,6 +194,15 @@ class TrainingRule(TableSettings, Settings):
     def masked(self) -> bool:
         """Whether the coordinator sees sums only."""
         return self.combine_rule.sums_only if self.secure is None else self.secure
+
+    def shows_one_site(self) -> str:
+        """Open training shows every site's own update."""
+        return "" if self.masked else "each site's own trained parameters and number of rows"
+
+    @property
+    def rows_per_step(self) -> int | None:
+        """The batch; a site that trains to the optimum takes no steps."""
+        return self.batch if self.solver == "sgd" else None
 
     @property
     def groups(self) -> int:
@@ -232,14 +241,15 @@ class TrainingRule(TableSettings, Settings):
         """How many columns sites add to their tables before they train."""
         return 0
 
-    def effort(self, rate: float | None = None) -> Effort:
-        """Return what a site does in one visit."""
+    def effort(self, rate: float | None = None, least: int = 1) -> Effort:
+        """Return what a site does in one visit; ``least`` is the fewest rows per step that its policy allows."""
         return Effort(
             epochs=self.epochs,
             steps=self.steps,
             batch=self.batch,
             rate=self.rate if rate is None else rate,
             solver=self.solver,
+            least=least,
         )
 
     def rate_in(self, round: int) -> float:

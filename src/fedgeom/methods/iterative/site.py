@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
@@ -71,7 +71,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        check_site(self.data, settings)
+        check_site(self.data, settings, self.policy)
+        rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
+        if settings.sends and rows < least:
+            raise InputError(
+                f"site {self.name!r} has {rows} rows to train on; its policy says min_batch = {least}"
+            )
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
@@ -108,7 +113,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         learner = rule.build_learner()
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         rng = generator(self.seed, round, self.name)
-        return Task(learner, X, y, rule.effort(rate), rng, len(classes), Tree(first))
+        # What a site makes for itself in the end stays there: the policy has nothing to say on it.
+        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first))
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
         """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.

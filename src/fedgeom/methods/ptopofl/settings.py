@@ -104,6 +104,14 @@ class TopoSettings(TrainingRule):
         """Whether the coordinator sees sums only: of each cluster."""
         return super().masked and "updates" not in (self.cluster_by, self.trust)
 
+    def shows_one_site(self) -> str:
+        """Descriptors show the shape of one site's rows; private ones too, as the coordinator chooses ε."""
+        shown = [
+            super().shows_one_site(),
+            "a descriptor of the shape of each site's rows" if self.describes else "",
+        ]
+        return " and ".join(one for one in shown if one)
+
     @property
     def groups(self) -> int:
         """The most clusters."""

@@ -16,6 +16,7 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
+from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.messages import (
@@ -87,12 +88,15 @@ class Joining(Part[JoiningMemory]):
         if self.site.name not in ask.participants:
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
         settings = self._read(ask.terms)
-        self.site.check(settings)
+        check_settings(self.site.policy, settings, site=self.site.name)
         planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
+        if memory.letter_secret and memory.terms_hash != terms:
+            raise ProtocolError("the run was announced on other terms before")
+        self.site.check(settings)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -101,8 +105,6 @@ class Joining(Part[JoiningMemory]):
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.herald_secret = secrets.token_bytes(32)
             memory.private = secrets.token_bytes(32)
-        if memory.terms_hash != terms:
-            raise ProtocolError("the run was announced on other terms before")
         return self._own_keys()
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:

@@ -13,7 +13,7 @@ from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, verify
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.site import Joining
@@ -155,7 +155,8 @@ class Sums(Part[SumsMemory]):
         seen = fingerprint(self.joining.memory.self_seeds[number], values.tobytes())
         page = self.round(number)
         if page.vector_hash and page.vector_hash != seen:
-            raise ProtocolError(f"the vector of round {number} has changed since it was first sent")
+            # It depends on the data, which changed in the middle of a run: the site leaves.
+            raise InputError(f"the vector of round {number} has changed since it was first sent")
         page.vector_hash = seen
 
     @answers(Confirm)
