@@ -48,5 +48,12 @@ class ProtocolError(FedgeomError, RuntimeError):
     """A party did not follow the protocol; nothing was revealed to it."""
 
 
+class ContractError(TypeError):
+    """A method's own code breaks the contract, whatever the data are: its author must act, not the user.
+
+    Not one of ours that callers would catch: a handler that returns the wrong thing must be seen while it is written.
+    """
+
+
 class TooFewSitesError(ProtocolError):
     """Fewer sites answered than the method or a site's policy needs."""

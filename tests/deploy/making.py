@@ -19,13 +19,15 @@ from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from fedgeom.methods.catalogue import method_class
 
 NAMES = ("anna", "bert", "carl")
+USUAL = StrictPolicy(max_corner_share=1.0)
+"""As strict as the template but for corners: of a few dozen rows out to the rim of the disc, most are some."""
 
 
 def make_coordinator(path, **options):
     return CoordinatorFolder.create(path, **({"names": ["localhost"], "host": "127.0.0.1"} | options))
 
 
-def make_sites(root, coordinator, *, insecure=False, names=NAMES):
+def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None):
     """Some sites with points of the disc, admitted, with roster and certificate in place."""
     drawn = labelled_disc(80 * len(names), 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
     parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), len(names), names=names)
@@ -41,6 +43,7 @@ def make_sites(root, coordinator, *, insecure=False, names=NAMES):
             insecure=insecure,
         )
         loosen(site)
+        set_policy(site, policy or USUAL)
         coordinator.admit(site.public_file(part.name))
         sites[part.name] = site
     for site in sites.values():
@@ -63,6 +66,16 @@ def edit(site, old, new):
     text = site.config_file.read_text()
     assert text.count(old) == 1
     site.config_file.write_text(text.replace(old, new))
+
+
+def set_policy(site, policy):
+    """Write another policy into site.toml, as a steward would."""
+    text = site.config_file.read_text()
+    site.config_file.write_text(
+        text[: text.index("[policy]")]
+        + "[policy]                       # as the steward wants it\n"
+        + policy_lines(policy)
+    )
 
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -24,6 +24,7 @@ from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.engine import FlowerEngine
 from fedgeom.engines.flower.loopback import LoopbackGrid
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import METHODS
@@ -77,7 +78,8 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
 @pytest.mark.parametrize("name", METHODS)
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     method, coordinator = small(name), make_coordinator(tmp_path / "coordinator")
-    folders = make_sites(tmp_path, coordinator)
+    loose = Policy() if method.shows_one_site() else None  # the others run at sites as strict as their template
+    folders = make_sites(tmp_path, coordinator, policy=loose)
     nodes = {site: number for number, site in enumerate(folders, 1)}
     grid = grid_of({nodes[site]: folder for site, folder in folders.items()})
     engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)

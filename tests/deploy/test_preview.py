@@ -9,6 +9,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.preview import perturbed, preview, rows_shown
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import StrictPolicy
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.methods.catalogue import METHODS
 from fedgeom.methods.moments.method import Moments
@@ -17,7 +18,7 @@ from tests.deploy.making import edit, make_coordinator, make_sites, parameters_o
 
 @pytest.fixture
 def anna(tmp_path):
-    return make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+    return make_sites(tmp_path, make_coordinator(tmp_path / "c"), policy=StrictPolicy())["anna"]
 
 
 def federation(tmp_path, text="[parameters]\nepsilon = 0.05\n"):
@@ -97,7 +98,12 @@ def test_other_methods_have_no_corners(anna, tmp_path):
 def test_every_method_can_be_rehearsed(name, anna, tmp_path):
     method = small(name)
     found = preview(anna, federation(tmp_path, f'method = "{name}"\n{parameters_of(method)}\n'))
-    assert (found.method, found.refusals, found.broke_off) == (name, [], "")
+    assert (found.method, found.broke_off) == (name, "")
+    shown = method.shows_one_site()
+    assert len(found.refusals) == bool(shown)
+    assert all(
+        f"secure_only = true, but these settings show the coordinator {shown}" in why for why in found.refusals
+    )
     assert found.messages[0].question == "join.hello"
     assert all(one.bytes > 0 and one.reveals for one in found.messages)
 
@@ -109,6 +115,23 @@ def test_what_the_site_would_refuse(anna, tmp_path):
     assert len(found.refusals) == 3
     assert "moments, not hulls" in found.refusals[0]
     assert found.messages  # and still it is shown what would leave
+
+
+def test_what_the_policy_says_to_the_settings_and_to_the_data_is_all_said(anna, tmp_path):
+    text = 'method = "fedavg"\n[parameters]\nsecure = false\nrounds = 300\nbatch = 2\nsolver = "sgd"\n'
+    edit(anna, "min_rows_per_class = 5", "min_rows_per_class = 500")
+    said = preview(anna, federation(tmp_path, text)).refusals
+    keys = ("secure_only = true", "max_rounds = 200", "min_batch = 8", "min_rows_per_class knowingly")
+    assert len(said) == len(keys)
+    assert all(key in why for key, why in zip(keys, said, strict=True))
+
+
+def test_corners_beyond_the_policy_are_said_and_still_shown(anna, tmp_path):
+    edit(anna, "max_corner_share = 0.5", "max_corner_share = 0.05")
+    found = preview(anna, federation(tmp_path))
+    assert [why for why in found.refusals if "max_corner_share = 0.05" in why] == found.refusals
+    assert len(found.refusals) == 2  # one for each class
+    assert found.corners
 
 
 def test_how_many_sites(anna, tmp_path):

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 import fedgeom
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError
@@ -59,9 +60,9 @@ def sites_for(method: Method) -> list[SiteData]:
     return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
 
 
-def record(method: Method) -> list[Exchange]:
+def record(method: Method, sites: list[SiteData] | None = None) -> list[Exchange]:
     """Hold a whole run and keep every message of it."""
-    engine = EmbeddedEngine(method, sites_for(method))
+    engine = EmbeddedEngine(method, sites or sites_for(method))
     kept: list[Exchange] = []
     honest = {name: runner.answer for name, runner in engine.runners.items()}
 
@@ -96,10 +97,18 @@ SPOILT: tuple[Method, ...] = (
 """The methods whose messages are spoilt: a new one is one more line."""
 
 
+def record_draw() -> list[Exchange]:
+    """Keep what the first site says while so many join that the ring is drawn."""
+    method, rng, y = fedgeom.Moments(), np.random.default_rng(0), np.repeat(["no", "yes"], 3)
+    sites = [SiteData(f"s{at:02d}", 0.3 * rng.uniform(size=(6, 2)), y) for at in range(COMPLETE_UP_TO + 1)]
+    kept = [e for e in record(method, sites) if e.runner.identity.name == sites[0].name]
+    return [exchange for exchange in kept if unpack(exchange.request).kind.startswith("join.")]
+
+
 @functools.cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return the messages of a few whole runs, both directions, every kind of question among them."""
-    return tuple(exchange for method in SPOILT for exchange in record(method))
+    return (*(exchange for method in SPOILT for exchange in record(method)), *record_draw())
 
 
 # --- spoiling ---

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import fedgeom
 import fedgeom.methods
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError, FedgeomError, TooFewSitesError
 from fedgeom.federation.conversation import Lost, Sites
@@ -92,8 +93,12 @@ def close(exchange: Exchange, data: bytes) -> bool:
         return told.hashing == true.hashing and (
             told.letters.items() <= true.letters.items() and (told.number == true.number or not told.letters)
         )
-    if kind.kind in ("join.share", "names.open"):  # fewer: a site was lost
-        field = "cohort" if kind.kind == "join.share" else "sealed"
+    if kind.kind == "join.draw" and len(told.cohort) <= COMPLETE_UP_TO:
+        return False
+    if kind.kind == "join.share" and (told.numbers, told.draw) != (true.numbers, true.draw):
+        return not told.numbers and not told.draw and len(told.cohort) <= COMPLETE_UP_TO
+    if kind.kind in ("join.share", "join.draw", "names.open"):  # fewer: a site was lost
+        field = "sealed" if kind.kind == "names.open" else "cohort"
         here, all_of_them = getattr(told, field), getattr(true, field)
         return here.items() <= all_of_them.items() and len(here) >= 3
     if kind.kind == "sum.witness":  # which question the others masked for a witness cannot know; it signs one list

@@ -30,7 +30,7 @@ from fedgeom.federation.messages import (
     unpack,
 )
 from fedgeom.protocols.handing_out import ModelTaken, TakeModel
-from fedgeom.protocols.joining.messages import Hello, Letters, PublicKeys, Share
+from fedgeom.protocols.joining.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share
 from fedgeom.protocols.names.messages import OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
@@ -73,7 +73,16 @@ class Carry(Message, frozen=True, kw_only=True):
 
 
 def keys() -> PublicKeys:
-    return PublicKeys(letters=bytes(32), masks=(bytes(32),), seals=(bytes(32),), columns=2, signature=bytes(64))
+    return PublicKeys(
+        letters=bytes(32),
+        masks=(bytes(32),),
+        seals=(bytes(32),),
+        columns=2,
+        ring_commit=bytes(32),
+        min_cohort=3,
+        min_difference=0,
+        signature=bytes(64),
+    )
 
 
 def samples() -> list[Message]:
@@ -88,14 +97,18 @@ def samples() -> list[Message]:
         ),
         Waiting(),
         keys(),
-        Share(cohort={"a": keys(), "b": keys()}),
+        Share(cohort={"a": keys(), "b": keys()}, numbers={"a": bytes(32), "b": bytes(32)}, draw=1),
         Letters(letters={"a": b"123"}, needed=2),
-        MaskedVector(vector=Array.of(np.arange(3, dtype=np.uint64))),
+        MaskedVector(vector=Array.of(np.arange(3, dtype=np.uint64)), signature=bytes(64)),
         Confirm(round=0, alive=("a",), dropped=("b",)),
-        Unmask(round=0, alive=("a",), dropped=("b",), signatures={"a": bytes(64)}),
+        Unmask(round=0, alive=("a",), dropped=("b",), signatures={"a": bytes(64)}, masked={"a": bytes(64)}),
         UnmaskShares(self_shares={"a": bytes(33)}, mask_shares={}),
         SumQuestion(ticket=Ticket(round=1, modulus="7", members=("a", "b"), participants=("a",))),
-        Witness(round=0, question_hash=RUN, members=("a",), participants=("b",), alive=("b",), dropped=()),
+        Witness(
+            round=0, question_hash=RUN, content=RUN, members=("a",), participants=("b",), alive=("b",), dropped=()
+        ),
+        DrawRing(cohort={"a": keys(), "b": keys()}, draw=3),
+        RingNumber(number=RUN),
         Confirmation(signature=bytes(64)),
         SealNames(participants=("a", "b"), letters={"b": b"123"}),
         SealedNames(names=b"123"),

@@ -9,12 +9,21 @@ import msgspec
 import numpy as np
 
 from fedgeom.crypto.masks import expand
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.crypto.rings import Ring
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import Hello, Letters, PublicKeys, Share
+from fedgeom.protocols.joining.messages import (
+    DrawRing,
+    Hello,
+    Letters,
+    PublicKeys,
+    RingNumber,
+    Share,
+    cohort_seed,
+)
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -50,6 +59,9 @@ class Lying:
         self.run = os.urandom(32)
         self.memories: dict[str, bytes] = {}
         self.keys: dict[str, PublicKeys] = {}
+        self.numbers: dict[str, bytes] = {}
+        self.masked: dict[str, bytes] = {}
+        """The signatures that came with masked vectors of round 0."""
         self.mail: dict[str, dict[str, bytes]] = {name: {} for name in self.names}
 
     def ask(self, name: str, question: Question, *, run: bytes | None = None) -> Any:
@@ -83,9 +95,26 @@ class Lying:
         self.keys = {name: self.get(name, self.invitation(), PublicKeys) for name in self.names}
         return self
 
+    def draw(self, draw: int = 0) -> dict[str, bytes]:
+        """Have the ring drawn, where there are so many sites that it is."""
+        if len(self.names) <= COMPLETE_UP_TO:
+            return {}
+        question = DrawRing(cohort=self.keys, draw=draw)
+        return {name: self.get(name, question, RingNumber).number for name in self.names}
+
+    def cohort(self) -> Share:
+        """Return what all are told of the cohort."""
+        return Share(cohort=self.keys, numbers=self.numbers)
+
+    @property
+    def seed(self) -> bytes:
+        """What the neighbourhoods follow from."""
+        return cohort_seed(self.run, self.keys, self.numbers)
+
     def share(self) -> Lying:
+        self.numbers = self.draw()
         for name in self.names:
-            for to, letter in self.get(name, Share(cohort=self.keys), Letters).letters.items():
+            for to, letter in self.get(name, self.cohort(), Letters).letters.items():
                 self.mail[to][name] = letter
         return self
 
@@ -98,14 +127,17 @@ class Lying:
         return stamped(SumColumn(ticket=self.ticket(name, **changes), times=times))
 
     def sum(self) -> dict[str, MaskedVector]:
-        return {name: self.get(name, self.column(name), MaskedVector) for name in self.names}
+        sent = {name: self.get(name, self.column(name), MaskedVector) for name in self.names}
+        self.masked = {name: answer.signature for name, answer in sent.items()}
+        return sent
 
     def confirm(self, **lists: Any) -> dict[str, bytes]:
         question = Confirm(**({"round": 0, "alive": self.names, "dropped": ()} | lists))
         return {name: self.get(name, question, Confirmation).signature for name in question.alive}
 
     def unmask(self, signatures: dict[str, bytes], **lists: Any) -> Unmask:
-        return Unmask(**({"round": 0, "alive": self.names, "dropped": (), "signatures": signatures} | lists))
+        said = {"round": 0, "alive": self.names, "dropped": (), "signatures": signatures, "masked": self.masked}
+        return Unmask(**(said | lists))
 
     def memory(self, name: str) -> SecureMemory:
         return msgspec.msgpack.decode(self.memories[name], type=SecureMemory)

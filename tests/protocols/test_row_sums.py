@@ -20,7 +20,7 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array, Message, Name, Question, Refusal, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.settings import Between
-from fedgeom.federation.site import Memory, Part, Site, answers
+from fedgeom.federation.site import LEAVES, Memory, Part, Site, answers
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.row_sums import Hidden, RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Ticket, Unmask, Witness
@@ -176,7 +176,7 @@ def test_a_site_that_sends_no_fitting_matrix_is_left_out(vector: np.ndarray) -> 
         for name, reply in deliver(requests):
             frame = unpack(reply)
             if name == ME and frame.kind == MaskedVector.kind and next(count) == 0:
-                body = msgspec.msgpack.encode(MaskedVector(vector=Array.of(vector)))
+                body = msgspec.msgpack.encode(MaskedVector(vector=Array.of(vector), signature=bytes(64)))
                 reply = msgspec.msgpack.encode(msgspec.structs.replace(frame, body=body))
             yield name, reply
 
@@ -213,7 +213,7 @@ def test_no_list_of_the_living_is_signed_in_a_row_sum(kind: type[Question]) -> N
     lie = row_run(5)
     summed_rows(lie)
     lists: dict[str, Any] = {"round": 0, "alive": lie.names[:4], "dropped": lie.names[4:]}
-    extra = {"signatures": {}} if kind is Unmask else {}
+    extra = {"signatures": {}, "masked": {}} if kind is Unmask else {}
     for name in lie.names[:4]:
         lie.refused(name, kind(**lists, **extra), "round 0 is a row sum, of which nothing is unmasked")
 
@@ -231,6 +231,7 @@ def test_nor_by_witnesses(asked_before: bool) -> None:
         ask = Witness(
             round=0,
             question_hash=question.ticket.question_hash,
+            content=bytes(32),
             members=lie.names,
             participants=few,
             alive=few[:3],
@@ -270,7 +271,9 @@ def test_a_second_matrix_in_a_round_is_refused_and_the_first_may_be_repeated() -
     changed = matrices(4)[0]
     changed = SiteData(changed.name, changed.X + 1, changed.y)
     lie.engine.runners[ME]._data = lambda: changed
-    lie.refused(ME, matrix(lie, ME), "has changed since it was first sent")
+    said = lie.ask(ME, matrix(lie, ME))
+    assert said == Refusal(reason=LEAVES)  # it depends on the data, so the site leaves
+    lie.refused(ME, matrix(lie, ME), "has left this run")
 
 
 def test_a_site_without_peers_sends_nothing() -> None:

@@ -53,7 +53,9 @@ def raw(site: Any) -> np.ndarray:
 
 
 RETURNED: dict[str, Any] = {
-    "a masked vector that is not masked": lambda site: MaskedVector(vector=Array.of(raw(site))),
+    "a masked vector that is not masked": lambda site: MaskedVector(
+        vector=Array.of(raw(site)), signature=bytes(64)
+    ),
     "another message": lambda site: Told(vector=Array.of(raw(site))),
     "an array": raw,
     "nothing": lambda site: None,
@@ -84,7 +86,9 @@ def test_what_belongs_in_a_sum_does_not_leave_by_another_question(returned: str)
         @answers(Tell)
         def tell(self, ask: Tell) -> Any:
             return (
-                Contribution(raw(self)) if returned == "contribution" else MaskedVector(vector=Array.of(raw(self)))
+                Contribution(raw(self))
+                if returned == "contribution"
+                else MaskedVector(vector=Array.of(raw(self)), signature=bytes(64))
             )
 
     lie = run_with(Careless)

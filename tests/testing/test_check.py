@@ -129,7 +129,7 @@ def test_a_method_that_is_not_deterministic_is_found() -> None:
 
 
 def test_a_refusal_that_depends_on_rows_is_found() -> None:
-    with pytest.raises(AssertionError, match="depends on the rows"):
+    with pytest.raises(AssertionError, match="depends on the data"):
         check_method(broken(TalkativeSite, "test talkative"))
 
 

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, is_name
 
 
-def check_table(site: SiteData, *, min_rows: int) -> list[str]:
+def check_table(site: SiteData, *, min_rows: int, min_rows_per_class: int = 0) -> list[str]:
     """Refuse empty tables, numbers that are not finite, missing labels and classes too small to hide a patient in.
 
-    Returns the site's label names, sorted.
+    ``min_rows`` is the method's floor, ``min_rows_per_class`` that of the site's own policy. Returns the site's label
+    names, sorted.
     """
     check_finite(site)
     without = len(site) - int(site.has_label.sum())
@@ -23,14 +25,24 @@ def check_table(site: SiteData, *, min_rows: int) -> list[str]:
             f"site {site.name!r}: {without} of {len(site)} rows have no label, which this method cannot use: label "
             "them, leave them out with drop_unlabelled, or let XCLP find their labels"
         )
-    names, counts = np.unique(site.y.astype(str), return_counts=True)
-    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < min_rows]
+    labels = site.y.astype(str)
+    check_class_sizes(site.name, labels, min_rows, key="min_rows")
+    check_class_sizes(site.name, labels, min_rows_per_class, key="min_rows_per_class")
+    return list(np.unique(labels).tolist())
+
+
+def check_class_sizes(site: str, labels: npt.ArrayLike, least: int, *, key: str) -> None:
+    """Refuse classes with fewer rows than ``key`` says.
+
+    labels (n,): the names of the rows that have one.
+    """
+    names, counts = np.unique(np.asarray(labels, str), return_counts=True)
+    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least]
     if few:
         raise InputError(
-            f"site {site.name!r} has classes with fewer than {min_rows} rows: {', '.join(few)}; what so few "
-            "rows send is the patients themselves: merge or drop these classes (or lower min_rows knowingly)"
+            f"site {site!r} has classes with fewer than {least} rows: {', '.join(few)}; what so few "
+            f"rows send is the patients themselves: merge or drop these classes (or lower {key} knowingly)"
         )
-    return list(names.tolist())
 
 
 def check_finite(site: SiteData) -> None:

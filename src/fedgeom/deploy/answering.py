@@ -23,12 +23,11 @@ from fedgeom.deploy.admission import FolderApprovals
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
-from fedgeom.errors import DecodeError, InputError, ProtocolError, printable
+from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError, printable
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
-from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult, write_site_result
-from fedgeom.federation.site import SiteIdentity, SiteRunner
+from fedgeom.federation.site import SiteIdentity, SiteRunner, describe_failure
 from fedgeom.methods.catalogue import method_class
 from fedgeom.storage import make_private_folder, write_file, write_text
 
@@ -86,8 +85,12 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
+        except ContractError as error:  # the method's fault, but whether it shows may depend on the data
+            log.exception("the method %r breaks the contract: %s", frame.method, error)
+            assert runner is not None
+            reply, memory = runner.leave(frame.run)
         except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
-            journal.enter(enter("none", len(request), 0, note=_failed(error, policy)))
+            journal.enter(enter("none", len(request), 0, note=describe_failure(error, policy)))
             raise
     said = unpack(reply)
     if said.kind == Waiting.kind:  # asked again every few seconds: it is written down when it is news
@@ -143,18 +146,6 @@ def _entry(
         counts=counts,
         begun=begun,
     )
-
-
-def _failed(error: Exception, policy: Policy) -> str:
-    """Say, for the site's own ledger and log, why there is no answer."""
-    if not isinstance(error, MemoryError):
-        return f"failed: {type(error).__name__}: {error}"
-    allowed = (
-        f"max_memory_mb = {policy.max_memory_mb} in site.toml" if policy.max_memory_mb else "this machine has"
-    )
-    words = f"failed: the answer takes more memory than {allowed} ({error})"
-    log.error("%s", printable(words))
-    return words
 
 
 @contextmanager

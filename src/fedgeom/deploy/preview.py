@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
@@ -25,6 +24,8 @@ from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.method import Method
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy_checks import reasons_against
 from fedgeom.federation.session import Session
 from fedgeom.federation.shown_rows import ShownRows
 
@@ -76,7 +77,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     """Rehearse a federation file at a site; ``sites`` is how many sites are assumed in all."""
     config, plan = folder.config(), read_federation(federation)
     method, policy = build_method(federation, plan), config.policy
-    refusals = _refusals(folder, plan)
+    refusals = _refusals(folder, plan) + [f"its policy says {why}" for why in reasons_against(policy, method)]
     count = sites if sites is not None else _usual_number(folder, plan)
     if count < max(policy.min_cohort, 2):
         raise InputError(
@@ -88,7 +89,9 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     own = read_data(folder)
     rng = np.random.default_rng(seed)
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
-    policy = msgspec.structs.replace(policy, methods=())  # show also what it would refuse
+    refusals += _data_refusals(method, own, policy)
+    usual = {name: getattr(policy, name) for name in ("min_cohort", "threshold", "max_message_bytes")}
+    policy = Policy(**usual)  # show also what it would refuse
     engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=policy), own.name)
     run = b"preview " * 4
     engine.inner.check(run)
@@ -97,12 +100,19 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         Session(method, run, plan.seed, engine.inner.roster).hold(engine)
     except FedgeomError as error:
         broke_off = str(error)
+    shown = rows_shown(method, own, engine.heard)
+    refusals += [
+        f"{one.extreme} of {one.rows} rows of {one.label!r} would become corners, and its policy says "
+        f"max_corner_share = {config.policy.max_corner_share:g}"
+        for one in shown
+        if one.extreme > config.policy.max_corner_share * one.rows
+    ]
     return Preview(
         site=own.name,
         method=method.name,
         phantoms=len(phantoms),
         messages=[_outgoing(*pair) for pair in engine.heard],
-        corners=rows_shown(method, own, engine.heard),
+        corners=shown,
         refusals=refusals,
         broke_off=broke_off,
         terms=terms,
@@ -121,6 +131,16 @@ def _refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
     if named and config.name not in named:
         reasons.append(f"the federation file does not name it; it names {', '.join(named)}")
     return reasons
+
+
+def _data_refusals(method: Method, own: SiteData, policy: Policy) -> list[str]:
+    """Return why the site would leave the run when it looks at its data; the coordinator would not be told."""
+    here = EmbeddedEngine(method, [own], policy=policy).runners[own.name].restore(bytes(32), None)
+    try:
+        here.check(method)
+    except InputError as error:
+        return [str(error)]
+    return []
 
 
 def _usual_number(folder: SiteFolder, plan: FederationFile) -> int:

@@ -218,6 +218,18 @@ class Settings:
             found[field.name] = value.plain() if isinstance(value, Choice) else value
         return found
 
+    def shows_one_site(self) -> str:
+        """Say what the coordinator is shown of one site alone under these settings; "" where it sees sums only.
+
+        A site whose policy says ``secure_only`` does not join where anything is said here.
+        """
+        return ""
+
+    @property
+    def rows_per_step(self) -> int | None:
+        """How many rows a gradient step looks at, for the policy's ``min_batch``; None: all of a site's, or no steps."""
+        return None
+
     @classmethod
     def from_terms(cls, terms: Terms) -> Self:
         """Build the settings from plain values: at a site from a run's terms, or from a federation file."""

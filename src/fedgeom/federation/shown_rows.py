@@ -22,6 +22,13 @@ class ShownRows:
     """(rows, 2): all rows of the class, in the plane."""
     sent: npt.NDArray[np.float64] = field(repr=False)
     """(corners, 2): what the coordinator learns of them."""
+    before_rounding: int = 0
+    """How many rows are corners before they are rounded, by which some may fall together; 0: as many as ``corners``."""
+
+    @property
+    def extreme(self) -> int:
+        """How many rows are corners: what a policy's ``max_corner_share`` is about."""
+        return max(self.corners, self.before_rounding)
 
     @property
     def share(self) -> float:

@@ -18,7 +18,7 @@ import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import DecodeError, FedgeomError, InputError, ProtocolError
+from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
 from fedgeom.federation.approval import (
     Approvals,
     ApproveAny,
@@ -32,6 +32,9 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Settings
 
 log = logging.getLogger(__name__)
+
+LEAVES = "the site's data do not fit this question; its own log says why"
+"""All that a coordinator hears of a site that leaves a run, whatever the reason."""
 
 
 class Memory(msgspec.Struct, kw_only=True):
@@ -173,6 +176,14 @@ class Site(ABC, Generic[Mem]):
         return reply
 
 
+def describe_failure(error: Exception, policy: Policy) -> str:
+    """Say, for the site's own ledger and log, why there is no answer."""
+    if not isinstance(error, MemoryError):
+        return f"failed: {type(error).__name__}: {error}"
+    limit = f"max_memory_mb = {policy.max_memory_mb} in site.toml" if policy.max_memory_mb else "this machine has"
+    return f"failed: the answer takes more memory than {limit} ({error})"
+
+
 class SiteRunner:
     """Answers an engine's bytes with bytes, using one method's site class and the site's stored memory."""
 
@@ -193,12 +204,12 @@ class SiteRunner:
         Before anything about the data is looked at, the steward must have approved the job. A refusal leaves the memory
         as it was, with two exceptions. When the *data* do not fit a question (`InputError`), the reason may quote them:
         it goes to the site's own log, not to the coordinator, and the site leaves the run, or else a coordinator could
-        ask on until the refusals told the data. When the steward has revoked the approval, it leaves, too.
+        ask on until the refusals told the data. What nobody expected (any other exception) may depend on the data as
+        well, so it ends the same way. When the steward has revoked the approval, it leaves, too.
 
         ``begin`` is called when the question is admitted and the work begins.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
-        reply: Message
         try:
             remembered = self._remembered(frame.run, memory)
             if remembered.left:
@@ -210,19 +221,32 @@ class SiteRunner:
             begin()
             site = self._site(remembered)
             reply = site.answer(question)
-            kept = msgspec.msgpack.encode(site.memory)
+            return pack(frame.run, self.method.name, reply), msgspec.msgpack.encode(site.memory)
         except NotApprovedError:
-            reply, kept = Waiting(), memory or b""
+            return pack(frame.run, self.method.name, Waiting()), memory or b""
         except RevokedError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
-            reply, kept = Refusal(reason=str(error)), self._left(frame.run, remembered.approved)
+            return self.leave(frame.run, str(error), remembered.approved)
         except InputError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
-            reply = Refusal(reason="the site's data do not fit this question; its own log says why")
-            kept = self._left(frame.run)
         except FedgeomError as error:
-            reply, kept = Refusal(reason=str(error)[:2000]), memory or b""
-        return pack(frame.run, self.method.name, reply), kept
+            return pack(frame.run, self.method.name, Refusal(reason=str(error)[:2000])), memory or b""
+        except ContractError:
+            raise
+        except Exception as error:
+            return self.stumble(frame.run, error)
+        return self.leave(frame.run)
+
+    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+        """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
+        why = describe_failure(error, self.identity.policy)
+        log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], why, exc_info=error)
+        return self.leave(run)
+
+    def leave(self, run: bytes, reason: str = "", approved: bytes = b"") -> tuple[bytes, bytes]:
+        """Return the refusal, which tells nothing of the data, and the memory of a site that left a run for good."""
+        kept = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
+        return pack(run, self.method.name, Refusal(reason=reason or LEAVES)), msgspec.msgpack.encode(kept)
 
     def restore(self, run: bytes, memory: bytes | None) -> Site[Any]:
         """Build the site as it was after its last answer."""
@@ -240,10 +264,6 @@ class SiteRunner:
                 memory.approved = hash_terms(job)
                 return
         approvals.check(run, self.method.name, memory.approved)
-
-    def _left(self, run: bytes, approved: bytes = b"") -> bytes:
-        memory = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
-        return msgspec.msgpack.encode(memory)
 
     def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
         kind, method = self.site.memory_type, self.method.name

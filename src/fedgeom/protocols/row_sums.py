@@ -129,7 +129,8 @@ class RowSums(Part[RowSumsMemory]):
         memory = self.memory
         memory.ticket, memory.own_rows, memory.height = _without_mail(ticket), own, len(matrix)
         memory.own = Array.of(matrix[own[0] : own[1]])
-        return MaskedVector(vector=Array.of(np.concatenate([hidden[: own[0]], hidden[own[1] :]]).ravel()))
+        sent = np.concatenate([hidden[: own[0]], hidden[own[1] :]]).ravel()
+        return MaskedVector(vector=Array.of(sent), signature=self.sums.sign_masked(ticket.round))
 
     def unmask(self, ticket: Ticket, block: Words) -> npt.NDArray[np.uint64]:
         """Take this site's masks off its block of the sum, and add its own part of it."""

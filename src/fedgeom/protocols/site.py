@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -13,27 +13,36 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import ProtocolError
-from fedgeom.federation.messages import Message, Question
+from fedgeom.errors import ContractError, ProtocolError
+from fedgeom.federation.messages import Message, Question, encode
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.handing_out import HandedMemory, HandedModel
-from fedgeom.protocols.joining.messages import Hello, Share
+from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
+from fedgeom.protocols.joining.ring import RingDraw, RingMemory
 from fedgeom.protocols.joining.site import Joining, JoiningMemory
-from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion
-from fedgeom.protocols.secure_sum.site import Sums, SumsMemory
+from fedgeom.protocols.secure_sum.hiding import SumsMemory
+from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness
+from fedgeom.protocols.secure_sum.site import Sums
 
 
 class SecureMemory(Memory, kw_only=True):
     """What a site remembers of joining, of secure sums and of the model; sites with more parts add their memories."""
 
+    asked: dict[str, bytes] = {}
+    """For each kind of question that is no sum, and each of its rounds, a hash of the one that was answered."""
     joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
+    ring: RingMemory = msgspec.field(default_factory=RingMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
     handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
 
 
 Mem = TypeVar("Mem", bound=SecureMemory)
+
+OWN_RULES = (Hello, Share, Confirm, Witness, Unmask)
+"""Questions that see themselves to being answered once: their parts say how."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +63,12 @@ class SummingSite(Site[Mem]):
     """
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, Sums, HandedModel)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, RingDraw, Sums, HandedModel)
     takes_models: ClassVar[bool] = True
     """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
     of their own, or have sites make it from a sum, say False."""
     joining: Joining
+    ring: RingDraw
     sums: Sums
     handed: HandedModel[Any]
 
@@ -76,6 +86,14 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
+
+    def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
+        """Return the sites that may be in a sum, where they follow from the terms, the seed and what was agreed on.
+
+        None, as here: all that are left, so that participants of a sum are among the living of the sums before. A
+        method that sums over some of the sites says over whom. Lost sites may always be missing.
+        """
+        return None
 
     @property
     def settings(self) -> Any:
@@ -114,19 +132,29 @@ class SummingSite(Site[Mem]):
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
-        if not isinstance(question, Hello | Share) and not self.joining.memory.cohort:
+        if not isinstance(question, Hello | DrawRing | Share) and not self.joining.memory.cohort:
             raise ProtocolError("the site was asked before it joined")
         if not isinstance(question, SumQuestion):
+            if not isinstance(question, OWN_RULES):
+                self._take_once(question)
             reply = super().answer(question)
             if isinstance(reply, MaskedVector | Contribution):
-                raise TypeError(f"{question.kind!r} is no question for a sum, but was answered with a part of one")
+                raise ContractError(
+                    f"{question.kind!r} is no question for a sum, but was answered with a part of one"
+                )
+            if (
+                self.policy.secure_only and not reply.harmless
+            ):  # the terms should have been refused (`check_settings`)
+                raise ProtocolError(
+                    f"the policy of {self.name!r} says secure_only = true; {reply.kind!r} shows numbers of this site"
+                )
             return reply
         self.sums.admit(question)
         found: Any = super().answer(question)
         if not isinstance(found, Contribution):
-            raise TypeError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
+            raise ContractError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
         if question.row_sum != (found.own_rows is not None):
-            raise TypeError(
+            raise ContractError(
                 f"{question.kind!r}: own_rows are given where row_sum = True is stated, and only there"
             )
         if found.own_rows is not None:
@@ -135,6 +163,17 @@ class SummingSite(Site[Mem]):
         return self.sums.mask(
             question.ticket, self.sums.tagged(question.ticket, vector) if question.checked else vector
         )
+
+    def _take_once(self, question: Question) -> None:
+        """Refuse a question that differs from the one of its kind, and round, that was answered before.
+
+        Whoever may ask as often as he likes learns more than the terms say, be it from answers or from refusals. The
+        same again is answered, with the same: a coordinator that died did not hear it.
+        """
+        numbers = [str(getattr(question, name)) for name in ("round", "number") if hasattr(question, name)]
+        key, asked = " ".join([question.kind, *numbers]), fingerprint(b"asked", encode(question))[:16]
+        if self.memory.asked.setdefault(key, asked) != asked:
+            raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")
 
 
 PartMem = TypeVar("PartMem", bound=msgspec.Struct)

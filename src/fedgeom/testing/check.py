@@ -7,7 +7,7 @@ from typing import Literal
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.method import Method
-from fedgeom.testing import adversary, agreement, faults
+from fedgeom.testing import adversary, agreement, faults, twins
 from fedgeom.testing.examples import example_sites
 
 
@@ -24,7 +24,8 @@ def check_method(
     - the secure run equals `Method.plain`, to ``tolerance``, and the same seed gives the same bytes on every engine;
     - terms travel, the ledger is complete, each site has a model file that predicts as ``model.for_site`` does;
     - a site killed at any step, and a coordinator that dies at any step and is resumed, do no harm;
-    - spoilt messages and the standard tricks of a lying coordinator are refused, and refusals tell nothing of rows.
+    - spoilt messages and the standard tricks of a lying coordinator are refused;
+    - sites that differ in rows, labels, numbers of rows or sizes of classes refuse alike, or leave for good.
 
     ``sites`` are small tables on which the method can run; four sites of two classes inside the unit disc
     (`example_sites`) if none are given. At least four are needed, or none may be lost. ``level="full"`` kills every
@@ -52,5 +53,5 @@ def check_method(
     times = 200 if full else 20
     counts["spoilt messages"] = adversary.spoilt_messages_are_refused(checked, tables, seed, times=times)
     counts["tricks"] = adversary.tricks_are_refused(checked, tables, seed)
-    counts["refusals"] = adversary.refusals_tell_nothing(checked, tables, seed, times=20 if full else 4)
+    counts["refusals"] = twins.refusals_tell_nothing(checked, tables, seed, times=60 if full else 12)
     return counts

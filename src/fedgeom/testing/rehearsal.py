@@ -79,10 +79,14 @@ class Rehearsal:
         """How many questions there were."""
         return self._step
 
-    def runner(self, site: str, data: SiteData | None = None) -> SiteRunner:
-        """Return what answers for a site, with its own rows or with others."""
+    def runner(self, site: str) -> SiteRunner:
+        """Return what answers for a site."""
+        return self.engine.runners[site]
+
+    def strict_runner(self, site: str) -> SiteRunner:
+        """Return what answers for a site, and raises what nobody expected: there the site would leave the run."""
         own = self.engine.runners[site]
-        return own if data is None else SiteRunner(own.site, own.method, own.identity, lambda: data)
+        return _StrictRunner(own.site, own.method, own.identity, own._data)
 
     def question(self, exchange: Exchange) -> Question:
         """Return a question as the site read it."""
@@ -91,7 +95,16 @@ class Rehearsal:
 
     def request(self, question: Question, body: bytes) -> bytes:
         """Put a question's bytes into the run's frame."""
-        return pack_body(self.run, self.method.name, question.kind, body)
+        return self.request_of(question.kind, body)
+
+    def request_of(self, kind: str, body: bytes) -> bytes:
+        """Put bytes that pass for a question of some kind into the run's frame."""
+        return pack_body(self.run, self.method.name, kind, body)
+
+
+class _StrictRunner(SiteRunner):
+    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+        raise error
 
 
 def refused(reply: bytes) -> str:

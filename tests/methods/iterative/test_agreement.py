@@ -10,6 +10,7 @@ import fedgeom
 from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.agreement import (
     Begin,
     Ready,
@@ -132,7 +133,7 @@ def test_the_scale_is_told_once():
     asking, _, honest = joined()
     for _ in range(2):  # the same again is a coordinator that died
         assert asking.ask(honest, of=["s0"], expect=Ready).came
-    assert refusal(asking, nearly(honest), Ready)
+    assert "another question 'train.begin' was answered" in refusal(asking, nearly(honest), Ready)
 
 
 @pytest.mark.parametrize("scale", ["site", "none"])
@@ -151,10 +152,12 @@ def test_sites_that_scale_by_themselves_are_told_nothing(scale):
 
 def test_checks_name_the_site():
     with pytest.raises(InputError, match="site 's0': labels outside the agreed classes: class 1"):
-        check_site(SITES[0], FedAvg(classes=("class 0", "other")))
+        check_site(SITES[0], FedAvg(classes=("class 0", "other")), Policy())
     with pytest.raises(InputError, match="site 's0' has classes with fewer than 100 rows"):
-        check_site(SITES[0], FedAvg(min_rows=100))
-    check_site(SITES[0], FedAvg())
+        check_site(SITES[0], FedAvg(min_rows=100), Policy())
+    with pytest.raises(InputError, match="lower min_rows_per_class knowingly"):
+        check_site(SITES[0], FedAvg(), Policy(min_rows_per_class=100))
+    check_site(SITES[0], FedAvg(), Policy())
     one = [SiteData(site.name, site.X, ["x"] * len(site)) for site in SITES]
     with pytest.raises(InputError, match="all sites together have one class, x"):
         check_together(one, None)

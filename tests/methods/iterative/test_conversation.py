@@ -10,8 +10,10 @@ import pytest
 import fedgeom
 from fedgeom import FedAvg, Scaffold
 from fedgeom.errors import TooFewSitesError
-from fedgeom.methods.iterative import Decay
+from fedgeom.methods.iterative import Decay, Tree
+from fedgeom.methods.iterative.conversation import Group
 from fedgeom.methods.iterative.site import set_aside
+from tests.methods.iterative.asking import prepared
 from tests.methods.iterative.making import ALGORITHMS, BOWLS, algorithm_class, bowls, losing, own, unlike, whole
 
 SITES = unlike(n_sites=4)
@@ -163,6 +165,59 @@ def test_witnesses_do_not_count_as_sites():
     kind = losing({name: {0} for name in drawn[:2]}, b"train.masked")
     with pytest.raises(TooFewSitesError, match="1 sites answered with their masked vectors, 3 are needed"):
         fedgeom.run(row, sites, interfere=kind)
+
+
+def test_a_coordinator_cannot_choose_who_trains():
+    """The draw follows from the seed and the round; others than those drawn are refused, fewer are not."""
+    row = FedAvg(share=0.5, min_sites=3, **SHORT)
+    talk, _, _ = prepared(row, unlike(n_sites=8, rows=6))
+    drawn = talk.chosen(0)
+    assert drawn == row.drawn(talk.cohort.names, 0, 0)
+    start = Tree(model=Tree(intercept=np.zeros(1), weights=np.zeros((2, 1))))
+    talk.sent = Tree(row.sent_like(start["model"]))
+    outsider = next(name for name in talk.members if name not in drawn)
+    wished = tuple(sorted((*drawn[1:], outsider)))
+    with pytest.raises(TooFewSitesError, match=f"{outsider} cannot be in this sum"):
+        talk._masked(0, Group(wished, start))
+    assert talk._masked(0, Group(drawn[1:], start)).sites == drawn[1:]
+
+
+def test_a_site_that_is_lost_is_not_replaced_in_the_draw():
+    sites = unlike(n_sites=8, rows=6)
+    row = FedAvg(share=0.5, min_sites=3, rounds=6, epochs=1)
+    drawn = list(iter_drawn(row, sites))
+    lost = drawn[0][0]
+
+    def away(name, request):
+        return "gone" if name == lost and b"train.masked" in request else None
+
+    gone = fedgeom.run(row, sites, interfere=away)
+    came = [
+        [entry.site for entry in gone.ledger if entry.step == step]
+        for step in sorted({entry.step for entry in gone.ledger if entry.kind == "sum.masked"})
+    ][1:]  # the first sum is that of the columns
+    assert came == [[name for name in names if name != lost] for names in drawn]
+
+
+def test_a_round_is_left_out_for_which_too_few_of_those_drawn_are_there():
+    """Two of eight stay away, so that in some rounds three were drawn of whom one or two are left: nobody trains."""
+    sites = unlike(n_sites=8, rows=6)
+    row = FedAvg(share=0.3, min_sites=3, rounds=12, epochs=1)
+    drawn = list(iter_drawn(row, sites))
+    lost = [name for name in drawn[0] if name not in drawn[1]][:1]
+    assert lost, "the first two draws are the same: take another seed"
+    short = [names for names in drawn if set(names) & set(lost)]
+    assert len(short) > 1
+    talk, _, _ = prepared(row, sites)
+    talk.strikes = dict.fromkeys(lost, 2)
+    start = Tree(model=Tree(intercept=np.zeros(1), weights=np.zeros((2, 1))))
+    talk.sent, talk.statistics = Tree(row.sent_like(start["model"])), ()
+    state, moved = start, []
+    for number in range(row.rounds):
+        new, _ = talk.round(number, state)
+        moved.append(new is not state)
+        state = new
+    assert moved == [not set(names) & set(lost) for names in drawn]
 
 
 def iter_drawn(row, sites):

@@ -155,3 +155,24 @@ def test_the_joint_model_keeps_its_dtypes():
     new = Doubled().next_state(state, state, Round(0, 1.0, np.random.default_rng(0)), ())["model"]
     assert new["w"].dtype == np.float32
     assert (new["n"], type(new["n"])) == (3, int)
+
+
+def test_the_draw_follows_from_members_seed_and_round_alone():
+    members = [f"s{n}" for n in range(10)]
+    rule = TrainingRule(share=0.35, min_sites=2)
+    first = rule.drawn(members, 7, 0)
+    assert len(first) == 4
+    assert list(first) == sorted(set(first) & set(members))
+    assert rule.drawn(members[::-1], 7, 0) == first
+    assert len({rule.drawn(members, 7, number) for number in range(20)}) > 10
+    assert rule.drawn(members, 8, 0) != first
+    assert rule.drawn(members, 7 - 2**63, 0) == first  # seeds are taken modulo 2^63
+    assert TrainingRule().drawn(members, 7, 0) == tuple(members)
+    assert len(TrainingRule(share=0.1, min_sites=3).drawn(members, 7, 0)) == 3
+    assert TrainingRule(share=0.1, min_sites=30).drawn(members, 7, 0) == tuple(members)
+
+
+def test_without_clusters_nobody_is_grouped_weighed_or_quickened_anew():
+    rule = TrainingRule()
+    assert (rule.weighs_sites, rule.groups) == (False, 1)
+    assert [rule.regroups_in(number) for number in range(3)] == [True, False, False]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -23,6 +25,7 @@ from fedgeom.protocols.joining.messages import Hello, PublicKeys
 from fedgeom.protocols.names.messages import CountNames
 from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
+from tests.unlisted import unlisted
 
 SITES = unlike()
 NAMES = tuple(site.name for site in SITES)
@@ -175,8 +178,18 @@ def test_the_number_of_sums_follows_from_the_terms():
 # Weights under which a sum is nearly one site's own vector.
 
 
-def weighted(factors: dict[str, float], sites=SITES, lost=()) -> Outcome:
-    talk, _, engine = prepared(FedAvg(**SHORT), sites)
+@unlisted
+@dataclass(frozen=True, kw_only=True)
+class Weighed(FedAvg):
+    name: ClassVar[str] = "weighed"
+
+    @property
+    def weighs_sites(self) -> bool:
+        return True
+
+
+def weighted(factors: dict[str, float], sites=SITES, lost=(), algorithm=Weighed) -> Outcome:
+    talk, _, engine = prepared(algorithm(**SHORT), sites)
     engine._interfere = lambda site, request: "gone" if site in lost else None
     return talk._masked(0, Group(talk.members, Tree(model=ZERO), factors))
 
@@ -200,6 +213,13 @@ def test_weights_must_not_single_a_site_out(factors):
         TooFewSitesError, match=r"the weights make this a sum of \d\.\d sites; the policy asks for 3"
     ):
         weighted(factors)
+
+
+def test_weights_must_be_in_the_terms():
+    """Two rounds with other weights of one site would differ by its vector."""
+    assert weighted({}, algorithm=FedAvg).sites == ("s0", "s1", "s2", "s3")
+    with pytest.raises(TooFewSitesError, match="all sites count by their rows alone"):
+        weighted({"s0": 0.9}, algorithm=FedAvg)
 
 
 @pytest.mark.parametrize("factor", [1.5, -0.1, float("nan")])
@@ -250,7 +270,9 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     kept = engine.memories["s0"]
     other = to_wire(Tree(model=ZERO + 1))
     over = "is over, or was trained for another question already"
-    assert f"round 1 {over}" in refusal(asking, question(given=other))
+    assert "another question 'train.open 0' was answered in this run already" in refusal(
+        asking, question(given=other)
+    )
     assert "round 3 was asked for; the site joined on rounds=2" in refusal(asking, question(round=2))
     assert engine.memories["s0"] == kept
     assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first

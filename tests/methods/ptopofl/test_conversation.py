@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
 
 import fedgeom
 from fedgeom import FedAvg, PTopoFL, SiteData
-from fedgeom.federation.messages import Array
-from fedgeom.methods.ptopofl.conversation import merge_small
+from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.errors import TooFewSitesError
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Array, decode, unpack
+from fedgeom.methods.iterative.conversation import Group
+from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.tree import State
+from fedgeom.methods.ptopofl.conversation import TopoConversation, merge_small
 from fedgeom.methods.ptopofl.messages import Describe, Description
 from fedgeom.methods.ptopofl.site import TopoSite
 from tests.methods.ptopofl.making import concepts, hospitals, vector
@@ -124,3 +132,44 @@ def test_a_site_that_sends_no_descriptor_is_left_out_and_stops_nobody(
     run = fedgeom.run(PTopoFL(rounds=1, steps=1, clusters=1), hospitals(n=5, rows=20), seed=0)
     assert "not those asked for" in run.lost["h1"]
     assert run.metrics["sites"] == 4
+
+
+@pytest.mark.parametrize("tracked", [0, 1])
+def test_a_coordinator_regroups_only_where_the_terms_look_at_shapes_again(tracked: int) -> None:
+    """Two clusters of three exchange a site after the first round; each cluster's two sums would differ by it."""
+    method = PTopoFL(rounds=2, epochs=1, points=30, clusters=2, track_every=tracked, drift_limit=1e9)
+    engine = EmbeddedEngine(method, hospitals(n=6, rows=30))
+    talk = TopoConversation(method, Sites(engine, run=b"r" * 32, method=method.name, roster=engine.roster))
+    real = talk.groups
+
+    def groups(number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
+        names = talk.members
+        cut = (names[:3], names[3:]) if not number else (names[1:4], (names[0], *names[4:]))
+        talk.cluster = {name: at for at, part in enumerate(cut) for name in part}
+        return real(number, state, chosen)
+
+    talk.groups = groups  # type: ignore[method-assign]
+    talk.trust = talk.closeness = {}
+    if tracked:
+        assert talk.hold()
+    else:
+        with pytest.raises(TooFewSitesError, match="told another group before"):
+            talk.hold()
+
+
+def test_a_group_names_those_that_do_not_train_as_well() -> None:
+    method = PTopoFL(rounds=3, epochs=1, points=30, clusters=2, share=0.9, min_sites=3)
+    recorded: list[TrainMasked] = []
+    engine = EmbeddedEngine(method, hospitals(n=12, rows=30))
+    deliver = engine.deliver
+
+    def listen(requests: Any) -> Any:
+        frames = [unpack(request) for request in requests.values()]
+        recorded.extend(decode(f.body, TrainMasked) for f in frames if f.kind == TrainMasked.kind)
+        return deliver(requests)
+
+    engine.deliver = listen  # type: ignore[method-assign]
+    TopoConversation(method, Sites(engine, run=b"r" * 32, method=method.name, roster=engine.roster)).hold()
+    assert len({ask.group for ask in recorded}) == 2
+    assert all(set(ask.ticket.participants) <= set(ask.group) for ask in recorded)
+    assert any(set(ask.ticket.participants) < set(ask.group) for ask in recorded)

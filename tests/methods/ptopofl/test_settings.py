@@ -74,3 +74,19 @@ def test_terms_that_would_need_thousands_of_sums_are_refused_before_anything_is_
         PTopoFL(rounds=500, clusters=100)
     with pytest.raises(InputError, match="clusters=1000000000 given"):
         PTopoFL(clusters=10**9)
+
+
+def test_sites_are_clustered_anew_where_shapes_are_looked_at_again() -> None:
+    rounds = range(7)
+    assert [PTopoFL(rounds=7).regroups_in(number) for number in rounds] == [True] + [False] * 6
+    tracked = PTopoFL(rounds=7, track_every=3)
+    assert [number for number in rounds if tracked.regroups_in(number)] == [0, 3, 6]
+    blind = PTopoFL(rounds=7, track_every=3, cluster_by="none", trust="none")
+    assert [number for number in rounds if blind.regroups_in(number)] == [0]
+
+
+def test_weights_come_from_closeness_or_trust() -> None:
+    assert PTopoFL().weighs_sites
+    assert PTopoFL(trust="none").weighs_sites
+    assert PTopoFL(closeness=False).weighs_sites
+    assert not PTopoFL(closeness=False, trust="none").weighs_sites

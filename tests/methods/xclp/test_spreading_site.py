@@ -11,6 +11,7 @@ import pytest
 
 from fedgeom import XCLP
 from fedgeom.federation.messages import Array
+from fedgeom.federation.site import LEAVES
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Spread
 from tests.methods.coordinators import RUN, overhear, refusals, stamped
 from tests.methods.xclp.making import cones
@@ -25,16 +26,27 @@ def columns(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Spread], Sp
     return lambda ask: replace(ask, columns=Array.of(change(ask.columns.numpy().copy())))
 
 
+def moved(ask: Spread, by: int) -> dict[str, tuple[int, int]]:
+    """Lay all rows out elsewhere, as they would lie if sites were to send their own rows too."""
+    return {name: (begin + by, end + by) for name, (begin, end) in ask.layout.items()}
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "words"),
     [
-        (Spread, columns(lambda c: np.zeros((3, 3), np.float32)), "do not fit this site's rows"),
-        (Spread, columns(lambda c: c[:-1]), "do not fit this site's rows"),
-        (Spread, columns(lambda c: c[:, :-1]), "do not fit this site's rows"),
-        (Spread, columns(lambda c: c.ravel()), "do not fit this site's rows"),
+        (Spread, columns(lambda c: np.zeros((3, 3), np.float32)), LEAVES),
+        (Spread, columns(lambda c: c[:-1]), LEAVES),
+        (Spread, columns(lambda c: c[:, :-1]), LEAVES),
+        (Spread, columns(lambda c: c.ravel()), LEAVES),
         (Spread, columns(lambda c: c * np.nan), "not all finite"),
-        (Spread, lambda ask: stamped(ask, layout=ask.layout | {"site-2": (8, 15)}), "do not fit this site's rows"),
-        (Spread, lambda ask: stamped(ask, layout={"site-1": (0, 24)}), "do not fit this site's rows"),
+        (Spread, lambda ask: stamped(ask, layout=ask.layout | {"site-2": (8, 15)}), "one below the other"),
+        (Spread, lambda ask: stamped(ask, layout={"site-1": (0, 24)}), "not that of the sites that are summed"),
+        (Spread, lambda ask: stamped(ask, layout=moved(ask, -8)), "one below the other"),
+        (
+            Spread,
+            lambda ask: stamped(ask, layout=ask.layout | {"site-2": ask.layout["site-1"]}),
+            "below the other",
+        ),
         (Spread, lambda ask: replace(ask, classes=ask.classes[::-1]), "made out for another question"),
         (Collect, lambda ask: replace(ask, block=Array.of(np.zeros(5, np.uint64))), "wrong size"),
         (Collect, lambda ask: replace(ask, of=replace(ask.of, question_hash=bytes(32))), "did not contribute to"),
@@ -57,7 +69,7 @@ def test_hidden_labels_cannot_be_counted_by_trying_columns() -> None:
     for tried in (int((site.y >= 0).sum()), 1):
         change = columns(lambda c, tried=tried: c[:, :tried])
         (reason,) = refusals(method, SITES, Spread, change, to=site.name)
-        assert "do not fit this site's rows" in reason
+        assert LEAVES in reason
 
 
 @pytest.mark.parametrize("hide", [False, True])

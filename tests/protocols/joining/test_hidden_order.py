@@ -98,12 +98,12 @@ def by_hash_with(secret: Callable[[View], bytes]) -> Callable[[View], list[str]]
 
 
 def first_herald(view: View) -> str:
-    return next(iter(holder_numbers(view.run, view.keys)))
+    return next(iter(holder_numbers(view.keys, cohort_seed(view.run, view.keys))))
 
 
 STRATEGIES: dict[str, Callable[[View], list[str]]] = {
     "alphabet": by(lambda view, name: name),
-    "ring order": lambda view: list(holder_numbers(view.run, view.keys)),
+    "ring order": lambda view: list(holder_numbers(view.keys, cohort_seed(view.run, view.keys))),
     "letter keys": by(lambda view, name: view.keys[name].letters),
     "hashed letter keys": by(lambda view, name: sha(view.keys[name].letters)),
     "mask keys": by(lambda view, name: view.keys[name].masks[0]),

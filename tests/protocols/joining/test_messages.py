@@ -25,11 +25,12 @@ from fedgeom.protocols.joining.messages import (
 )
 
 RUN = bytes(range(32))
+POLICY = {"ring_commit": bytes(32), "min_cohort": 3, "min_difference": 0}
 
 
 def keys(n: int = 1, **changes: Any) -> PublicKeys:
     fields: dict[str, Any] = {"letters": bytes([n]) * 32, "masks": (bytes(32),), "seals": (bytes(32),)}
-    return PublicKeys(**(fields | {"columns": 2, "signature": bytes(64)} | changes))
+    return PublicKeys(**(fields | {"columns": 2, "signature": bytes(64)} | POLICY | changes))
 
 
 def test_a_statement_covers_every_field_but_the_signature() -> None:
@@ -40,6 +41,9 @@ def test_a_statement_covers_every_field_but_the_signature() -> None:
         keys(masks=(b"\x01" * 32,)),
         keys(seals=(b"\x01" * 32,)),
         keys(columns=3),
+        keys(ring_commit=b"\x01" * 32),
+        keys(min_cohort=4),
+        keys(min_difference=3),
         keys(masks=(bytes(32), bytes(32)), seals=()),  # as many keys in all, dealt otherwise
     ]
     statements = {other.statement(RUN, "a", b"terms") for other in others}
@@ -99,16 +103,19 @@ def test_a_seal_is_a_hash_and_not_the_seed() -> None:
 
 def test_holders_are_numbered_from_one_and_the_cohort_decides() -> None:
     cohort = {f"s{i}": keys(i) for i in range(9)}
-    numbers = holder_numbers(RUN, cohort)
+    numbers = holder_numbers(cohort, cohort_seed(RUN, cohort))
     assert sorted(numbers.values()) == list(range(1, 10))
-    assert holder_numbers(RUN, dict(reversed(cohort.items()))) == numbers
+    assert holder_numbers(dict(reversed(cohort.items())), cohort_seed(RUN, cohort)) == numbers
     seeds = {
         cohort_seed(RUN, cohort),
         cohort_seed(bytes(32), cohort),
+        cohort_seed(RUN, cohort, {"s0": bytes(32)}),
+        cohort_seed(RUN, cohort, {"s0": b"\x01" * 32}),
+        cohort_seed(RUN, cohort, {"s0": bytes(32)}, 1),
         cohort_seed(RUN, cohort | {"s0": keys(77)}),
         cohort_seed(RUN, {name: cohort[name] for name in list(cohort)[1:]}),
     }
-    assert len(seeds) == 4
+    assert len(seeds) == 7
 
 
 def test_everybody_is_a_herald_while_everybody_writes_to_everybody() -> None:

@@ -334,7 +334,7 @@ def test_a_peers_nonsense_in_a_letter_is_refused_not_stumbled_over(content: byte
 
 def test_a_herald_with_a_short_secret_is_refused() -> None:
     lie = Lying().hello().share()
-    first = next(iter(holder_numbers(lie.run, lie.keys)))
+    first = next(iter(holder_numbers(lie.keys, lie.seed)))
     victim = next(name for name in lie.names if name != first)
     traitor = lie.as_site(first)
     short = Letter((GOOD_SHARE,) * 2, (GOOD_SHARE,) * 2, b"short")

@@ -108,14 +108,14 @@ def test_the_names_of_few_sites_are_not_opened_apart() -> None:
     union = lie.get(ME, OpenNames(sealed=sealed), Vocabulary).names
     assert union == ("common", *(f"only at {name}" for name in lie.names))
     four = {name: sealed[name] for name in lie.names[:4]}
-    lie.refused(ME, OpenNames(sealed=four), "one run has one vocabulary")
+    lie.refused(ME, OpenNames(sealed=four), "'names.open' was answered in this run already")
     assert lie.get(ME, OpenNames(sealed=sealed), Vocabulary).names == union
 
 
 def test_names_are_not_sealed_for_other_members_than_before() -> None:
     lie, _ = sealing()
     fewer = SealNames(participants=lie.names[:4], letters=lie.mail[ME])
-    lie.refused(ME, fewer, "one run has one hidden order")
+    lie.refused(ME, fewer, "'names.seal' was answered in this run already")
 
 
 def test_lists_are_not_opened_before_the_sites_have_a_secret() -> None:

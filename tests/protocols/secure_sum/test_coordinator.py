@@ -16,6 +16,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import pack, unpack
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.site import LEAVES
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
@@ -256,7 +257,7 @@ def test_a_resumed_run_sends_the_same_masked_vectors_again() -> None:
     assert (first.vector == plain_sum(data, first.sites, 2**64)).all()
 
 
-def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector() -> None:
+def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector(caplog: pytest.LogCaptureFixture) -> None:
     data = make_sites(3)
     sites, recorder = record(data)
     column_sum(sites, modulus=2**64)
@@ -265,9 +266,11 @@ def test_a_run_resumed_at_any_point_uses_no_mask_for_another_vector() -> None:
     runner, memory = recorder.engine.runners[name], recorder.engine.memories[name]
     runner._data = lambda: changed
     (request,) = [r for n, r, _ in recorder.seen if n == name and unpack(r).kind == SumColumn.kind]
-    reply, _ = runner.answer(request, memory)
+    reply, memory = runner.answer(request, memory)
     assert unpack(reply).kind == "refusal"
-    assert b"has changed since it was first sent" in reply
+    assert LEAVES.encode() in reply
+    assert "has changed since it was first sent" in caplog.text
+    assert b"has left this run" in runner.answer(request, memory)[0]
 
 
 HELLO = Hello(rounds=2, terms=ColumnSum(rounds=2).terms(), participants=tuple(s.name for s in make_sites(3)))

@@ -165,7 +165,7 @@ def test_a_second_list_of_the_living_is_refused() -> None:
 @pytest.mark.parametrize("kind", [Confirm, Unmask])
 def test_lists_that_contradict_themselves_are_refused(kind: type[Question]) -> None:
     lie = summed()
-    signatures = {"signatures": lie.confirm()} if kind is Unmask else {}
+    signatures = {"signatures": lie.confirm(), "masked": lie.masked} if kind is Unmask else {}
     a, b, c, d, e = lie.names
     cases = {
         "both alive and dropped: s0004": ((a, b, c, d, e), (e,)),
@@ -183,7 +183,7 @@ def test_lists_that_contradict_themselves_are_refused(kind: type[Question]) -> N
 @pytest.mark.parametrize("kind", [Confirm, Unmask])
 def test_rounds_in_which_nothing_was_masked_are_refused(kind: type[Question], round: int) -> None:
     lie = summed()
-    extra = {"signatures": lie.confirm()} if kind is Unmask else {}
+    extra = {"signatures": lie.confirm(), "masked": lie.masked} if kind is Unmask else {}
     lie.refused(ME, kind(round=round, alive=lie.names, dropped=(), **extra), "do not make up the sites")
 
 
@@ -237,7 +237,7 @@ def test_two_different_lists_cannot_both_be_unmasked() -> None:
 def test_shares_go_out_of_one_kind_for_each_site() -> None:
     lie = Lying(5).hello().share()
     for name in lie.names[:4]:
-        lie.get(name, lie.column(name), MaskedVector)
+        lie.masked[name] = lie.get(name, lie.column(name), MaskedVector).signature
     lists = {"alive": lie.names[:4], "dropped": lie.names[4:]}
     signatures = lie.confirm(**lists)
     for name in lie.names[:4]:
@@ -265,7 +265,7 @@ def test_something_else_may_be_summed_over_those_who_are_left() -> None:
 
 def test_weights_under_which_a_sum_is_nearly_one_sites_own_are_refused() -> None:
     """(Σf)²/Σf² sites are mixed: 1 + 1 + 1 are three, 1 + 0.2 + 0.2 are 1.96/1.08."""
-    sums = summed(4).as_site(ME).sums
+    sums = summed(4).as_site(ME).sums.hiding
     sums.check_mixture({"a": 1.0, "b": 1.0, "c": 1.0})
     sums.check_mixture({"a": 0.01, "b": 0.01, "c": 0.01})  # only the proportions matter
     sums.check_mixture({"a": 1.0, "b": 0.5, "c": 0.5})  # 2.67 of 3, more than 0.8 of what is asked for
@@ -281,7 +281,8 @@ def test_a_list_that_leaves_only_light_sites_beside_a_heavy_one_is_not_signed() 
     lie = summed(6)
     site = lie.as_site(ME)
     heavy, light = lie.names[:3], lie.names[3:]
-    site.sums.weigh(0, dict.fromkeys(heavy, 1.0) | dict.fromkeys(light, 0.05))
+    factors = dict.fromkeys(heavy, 1.0) | dict.fromkeys(light, 0.05)
+    site.sums.weigh(site.sums.round(0), factors, lie.names)
     lie.memories[ME] = msgspec.msgpack.encode(site.memory)
     one_heavy = (ME, *light)
     dropped = tuple(name for name in lie.names if name not in one_heavy)
@@ -296,7 +297,8 @@ def test_witnesses_see_the_weights_and_sign_them() -> None:
     summed_sites, witness = lie.names[:5], lie.names[9]
     factors = dict.fromkeys(heavy, 1.0) | dict.fromkeys(light, 0.0)
     lists = {"alive": (ME, *light), "dropped": heavy[1:]}
-    told = {"round": 0, "question_hash": bytes(32), "members": lie.names, "participants": summed_sites}
+    told = {"round": 0, "question_hash": bytes(32), "content": bytes(32)}
+    told |= {"members": lie.names, "participants": summed_sites}
     ask = Witness(**told, **lists, factors=factors, letters=lie.mail[witness])
     lie.refused(witness, ask, "the weights make this a sum of 1.0 sites")
     strange = {"s0009": 1.0, "s0010": 1.0, "s0011": 1.0}
@@ -324,6 +326,7 @@ def test_nobody_signs_for_living_who_share_masks_with_too_few() -> None:
     ask = Witness(
         round=0,
         question_hash=bytes(32),
+        content=bytes(32),
         members=lie.names,
         participants=participants,
         letters=lie.mail[witness],
@@ -334,7 +337,7 @@ def test_nobody_signs_for_living_who_share_masks_with_too_few() -> None:
 
 def test_equal_weights_need_no_remembering() -> None:
     site = summed(4).as_site(ME)
-    site.sums.weigh(0, dict.fromkeys(("a", "b", "c"), 1.0))
+    site.sums.weigh(site.sums.round(0), dict.fromkeys(("a", "b", "c"), 1.0), ("a", "b", "c"))
     assert site.memory.sums.rounds[0].factors == {}
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import msgspec
 import numpy as np
 import pytest
@@ -10,10 +13,27 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import decode, encode, pack, unpack
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.site import Site
+from fedgeom.protocols.cohort import join
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
-from fedgeom.protocols.secure_sum.messages import Confirmation, Unmask, UnmaskShares, Witness
-from tests.protocols.summing import ColumnSum, SumColumn, joined, make_sites, start
+from fedgeom.protocols.secure_sum.messages import Confirmation, SumQuestion, Unmask, UnmaskShares, Witness
+from tests.protocols.summing import ColumnSite, ColumnSum, SumColumn, joined, make_sites, start
+from tests.unlisted import unlisted
+
+
+class PartSite(ColumnSite):
+    """Sums over whomever the coordinator names, as a method with groups does."""
+
+    def expected_participants(self, question: SumQuestion) -> tuple[str, ...]:
+        return question.ticket.members
+
+
+@unlisted
+@dataclass(frozen=True, kw_only=True)
+class PartSum(ColumnSum):
+    name: ClassVar[str] = "part-sum"
+    site: ClassVar[type[Site[Any]]] = PartSite
 
 
 def partial(cohort: Joined, participants: tuple[str, ...], round: int = 0) -> Total:
@@ -32,8 +52,8 @@ def test_a_sum_over_some_sites_is_exact(size: int) -> None:
 
 def test_sums_over_different_parts_follow_each_other() -> None:
     data = make_sites(8)
-    sites, _ = start(data)
-    cohort = joined(sites, rounds=3).joined
+    sites, _ = start(data, method=PartSum(rounds=3))
+    cohort = join(sites, PartSum(rounds=3)).joined
     columns = {site.name: site.X[:, 0].astype(np.uint64) for site in data}
     for round, participants in enumerate([cohort.names[:4], cohort.names[4:], cohort.names[2:6]]):
         assert np.array_equal(
@@ -116,7 +136,7 @@ def test_a_witness_signs_one_list_a_round_and_stays_a_witness() -> None:
     assert "without itself" in coordinator.ask("s0007", lie, Confirmation)
     lie = msgspec.structs.replace(honest, round=2)
     assert "not announced" in coordinator.ask("s0007", lie, Confirmation)
-    unmask = Unmask(round=0, alive=fewer, dropped=honest.alive[-1:], signatures={})
+    unmask = Unmask(round=0, alive=fewer, dropped=honest.alive[-1:], signatures={}, masked={})
     assert "not the list" in coordinator.ask("s0007", unmask, UnmaskShares)
 
 

@@ -61,6 +61,26 @@ def reach_levels(points: Floats, y: NDArray[Any], trim: float | str, *, c: float
     return len(names), min(level_of_count(count), COUNT_LEVELS), radius_level
 
 
+def corner_shares(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[str, float]:
+    """Return which share of each class's rows would be corners of its hull, after trimming and before rounding.
+
+    points (n, 2), f8, y (n,). Rounding can only make them fewer.
+    """
+    labels = y.astype(str)
+    classes = {name: points[labels == name] for name in np.unique(labels).tolist()}
+    return {name: len(trimmed_hull(inside, trim=trim, c=c)) / len(inside) for name, inside in classes.items()}
+
+
+def check_corner_share(shares: dict[str, float], most: float) -> None:
+    """Raise `InputError` when a larger share of a class's rows would become corners than the policy allows."""
+    over = [f"{share:.0%} of {name!r}" for name, share in sorted(shares.items()) if share > most]
+    if over:
+        raise InputError(
+            f"{', '.join(over)} would become corners, which others learn; the policy says max_corner_share = {most:g}: "
+            "a larger trim or larger classes show a smaller share"
+        )
+
+
 def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
     """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer.
 

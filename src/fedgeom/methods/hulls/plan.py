@@ -13,8 +13,16 @@ import msgspec
 from fedgeom.codes.fields import is_prime
 from fedgeom.codes.scma import ScmaCode
 from fedgeom.codes.sidon import CountedLabels, bose_chowla
-from fedgeom.errors import DecodeError, InputError
+from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
+from fedgeom.methods.hulls.core import (
+    MOST_CLASSES,
+    RADIUS_LEVELS,
+    count_of_level,
+    level_of_count,
+    radius_of_level,
+)
+from fedgeom.methods.hulls.settings import HullSettings
 
 FIELD_BITS = 63
 """The agreed bound: a symbol must fit into 63 bits."""
@@ -105,6 +113,29 @@ def largest_order(classes: int, blocks: int, bins: int) -> int:
             continue
         return h
     raise InputError(f"no B_h labels for {classes} classes at {blocks} sites fit into {FIELD_BITS} bits")
+
+
+def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
+    """Raise `ProtocolError` unless a plan follows from the terms, the number of sites and the three secure maxima.
+
+    What the terms leave open is agreed on in levels, and the order of the labels follows from the rest: a coordinator
+    that could choose h would see more of the bins in which hulls meet.
+    """
+    try:
+        size = plan.grid.size
+        follows = plan.h == (settings.h or largest_order(plan.classes, plan.blocks, size)) and plan.code.length > 0
+    except InputError as error:
+        raise ProtocolError(f"the plan cannot be carried out: {error}") from error
+    if plan.blocks != blocks or not follows:
+        raise ProtocolError("the plan does not fit the sites that joined")
+    if settings.radius is None and plan.radius not in {
+        radius_of_level(level, c=plan.curvature) for level in range(1, RADIUS_LEVELS + 1)
+    }:
+        raise ProtocolError(f"the plan's radius {plan.radius} is none of the levels that sites agree on")
+    if settings.capacity is None and plan.capacity != count_of_level(level_of_count(plan.capacity)):
+        raise ProtocolError(f"the plan's capacity {plan.capacity} is none of the levels that sites agree on")
+    if settings.n_classes is None and plan.classes > MOST_CLASSES:
+        raise ProtocolError(f"the plan has {plan.classes} classes; sites agree on {MOST_CLASSES} at most")
 
 
 class Hull(msgspec.Struct, frozen=True):

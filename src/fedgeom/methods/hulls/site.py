@@ -15,9 +15,10 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, local_hulls, reach_levels
+from fedgeom.methods.hulls.core import LEVELS, check_corner_share, corner_shares, local_hulls, reach_levels
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
 from fedgeom.methods.hulls.model import HullModel
+from fedgeom.methods.hulls.plan import check_plan
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.maximum import write_levels
@@ -38,6 +39,8 @@ class HullMemory(SecureMemory, kw_only=True):
     classes: int = 0
     groups: dict[str, int] = {}
     """For each of the site's names the global class, or -1."""
+    joint_map: bytes = b""
+    """A hash of the joint map, of which there is one."""
 
 
 class HullSite(SummingSite[HullMemory]):
@@ -49,7 +52,9 @@ class HullSite(SummingSite[HullMemory]):
 
     def check(self, settings: HullSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        labels = check_table(self.data, min_rows=settings.min_rows)
+        labels = check_table(
+            self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class
+        )
         most = settings.n_classes
         if most is not None and len(labels) > most:
             raise InputError(
@@ -97,6 +102,7 @@ class HullSite(SummingSite[HullMemory]):
         """Say, masked, how many classes and hull points there are here and how far out the points lie."""
         settings: HullSettings = self.settings
         points = self._points(ask.embedding, settings.curvature)
+        self._check_corners(points)
         reached = reach_levels(points, self.data.y, settings.trim, c=settings.curvature)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
         return self.contribute(ask, write_levels(list(zip(reached, LEVELS, strict=True)), key))
@@ -113,8 +119,8 @@ class HullSite(SummingSite[HullMemory]):
             capacity=plan.capacity,
             h=plan.h,
         )
-        order = self.joining.memory.order
-        if plan.blocks != len(order) or int(ask.ticket.modulus) != plan.code.modulus:
+        check_plan(plan, settings, len(self.joining.memory.order))
+        if int(ask.ticket.modulus) != plan.code.modulus:
             raise ProtocolError("the plan does not fit the sites that joined")
         most = self.policy.max_message_bytes
         if 8 * plan.code.length > most:
@@ -122,6 +128,7 @@ class HullSite(SummingSite[HullMemory]):
                 f"the answer would have {8 * plan.code.length:,} bytes; the site's policy allows {most:,}"
             )
         points = self._points(ask.embedding, plan.curvature)
+        self._check_corners(points)
         hulls = local_hulls(points, self.data.y.astype(str), plan.grid, settings.trim)
         self._choose_slots(list(hulls), plan.classes)
         word: dict[int, int] = {}
@@ -138,6 +145,8 @@ class HullSite(SummingSite[HullMemory]):
         """Keep the model, and find out which global class each local name means."""
         memory = self.memory
         wanted = memory.classes * len(self.joining.memory.order)
+        if not wanted:
+            raise ProtocolError("a result came before the site sent its hulls")
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         if len(ask.groups) != wanted or not all(-1 <= group < memory.classes for group in ask.groups):
             raise ProtocolError(f"the result must give each of {wanted} labels a class or none")
@@ -152,9 +161,13 @@ class HullSite(SummingSite[HullMemory]):
             raise ProtocolError("a joint map came where the terms have none, or none where they have one")
         if matrix is None:
             return X
-        P, scales = matrix.numpy(), joint_map.column_scales(X)
+        P, scales, memory = matrix.numpy(), joint_map.column_scales(X), self.memory
         if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not (np.abs(P) < LARGEST_ENTRY).all():
             raise ProtocolError(f"a joint map of shape {P.shape} came; wanted moderate numbers, ({X.shape[1]}, 2)")
+        told = fingerprint(b"map", matrix.data)
+        if memory.joint_map and memory.joint_map != told:
+            raise ProtocolError("another joint map came before; one run has one map")
+        memory.joint_map = told
         length = joint_map.tangent_length(X, P, scales)
         if length > LONGEST * joint_map.SPREAD:
             # With a zoom all rows lie at the rim, where each is a corner. It depends on the rows, so the site leaves.
@@ -162,6 +175,12 @@ class HullSite(SummingSite[HullMemory]):
                 f"the joint map makes the rows {length:.3g} long on average; wanted {LONGEST} at most"
             )
         return joint_map.embed(X, P, scales, c=c)
+
+    def _check_corners(self, points: npt.NDArray[np.float64]) -> None:
+        """Leave the run before anything is sent where the policy allows fewer corners."""
+        most, settings = self.policy.max_corner_share, self.settings
+        if most < 1:
+            check_corner_share(corner_shares(points, self.data.y, settings.trim, c=settings.curvature), most)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""

@@ -19,6 +19,7 @@ from fedgeom.data.checks import check_columns, check_known_labels, check_table, 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.table_settings import TableSettings
@@ -102,9 +103,9 @@ def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> 
         check_two_classes(sites)
 
 
-def check_site(data: SiteData, settings: TableSettings) -> None:
-    """Refuse data that training cannot use, naming the site."""
-    names = check_table(data, min_rows=settings.min_rows)
+def check_site(data: SiteData, settings: TableSettings, policy: Policy) -> None:
+    """Refuse data that training cannot use, or that the site's policy keeps out of it, naming the site."""
+    names = check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
     check_known_labels(data.name, names, settings.classes)
 
 
@@ -148,20 +149,20 @@ class Agreement(SummingPart[AgreementMemory]):
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
         self.names.check_agreed(ask.classes)
-        X, joint, memory, told = self.site.table.X, self.settings.scale == "joint", self.memory, hash_agreed(ask)
-        if memory.told and memory.told != told:
-            raise ProtocolError("the site was told other classes or another scale already")
+        X, joint, memory = self.site.table.X, self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):
             raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
         if not len(X):  # it depends on the labels, so the site leaves
             raise InputError("all classes of this site are too rare; there is nothing to train on")
         centre, spread = self._own_scale() if ask.columns is None else self._joint_scale(ask.columns)
-        with np.errstate(over="ignore"):  # a scale of its own is the site's own business
-            if joint and not within((X - centre) / spread, FARTHEST):
-                # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them.
+        with np.errstate(all="ignore"):
+            # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
+            # long rows are on a scale of its own is the site's own business.
+            far = joint and not within((X - centre) / spread, FARTHEST)
+            if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = ask.classes, Array.of(centre), Array.of(spread)
-        memory.told = told
+        memory.told = hash_agreed(ask)
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:

@@ -31,6 +31,8 @@ class Group:
     given: State
     factors: dict[str, float] = field(default_factory=dict)
     """What a site's weight is multiplied by; 1 where nothing is said."""
+    whole: tuple[str, ...] = ()
+    """The group with those that do not train in this round; empty: all sites are one group."""
 
     def factor(self, name: str) -> float:
         """Return what a site's weight is multiplied by."""
@@ -111,18 +113,28 @@ class Conversation:
         return state, history
 
     def chosen(self, number: int) -> tuple[str, ...]:
-        """Return the sites that train in this round."""
-        there = tuple(name for name in self.members if self.strikes.get(name, 0) < STRIKES)
-        wanted = max(self.rule.min_sites, math.ceil(self.rule.share * len(self.members)))
-        if wanted >= len(there):
-            return there
-        rng = np.random.default_rng([self.sites.seed % 2**63, number, 1])
-        return tuple(sorted(rng.choice(there, wanted, replace=False).tolist()))
+        """Return the sites that train in this round: those drawn for it that are there."""
+        there = self.there()
+        return tuple(n for n in self.rule.drawn(self.cohort.names, self.sites.seed, number) if n in there)
+
+    def there(self) -> set[str]:
+        """Return the sites that are waited for."""
+        return {name for name in self.members if self.strikes.get(name, 0) < STRIKES}
+
+    def _rests(self, group: Group) -> bool:
+        """Whether a group rests for a round: enough of it are there, but losses left too few of those drawn."""
+        keys = self.cohort.joined.keys
+        wanted = [keys[name].min_cohort for name in group.members] if self.rule.masked else []
+        least = max([min(self.rule.min_sites, len(group.whole or self.members)), *wanted])
+        return len(group.members) < least <= len(self.there() & set(group.whole or self.members))
 
     def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round; return the next state and the loss of this one on rows set aside."""
-        asked = self.chosen(number)
-        outcomes = self.exchange(number, self.groups(number, state, asked))
+        groups = [g for g in self.groups(number, state, self.chosen(number)) if not self._rests(g)]
+        if not groups and len(self.there()) >= self.rule.min_sites:
+            return state, math.nan
+        asked = [name for group in groups for name in group.members]
+        outcomes = self.exchange(number, groups)
         answered = {name for outcome in outcomes for name in outcome.sites}
         for name in asked:
             self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1
@@ -156,6 +168,7 @@ class Conversation:
             factors={name: group.factor(name) for name in group.members},
             agreed=self.agreed.hash,
             faster=self.faster(group.members),
+            group=group.whole,
         )
         total = self.cohort.sum_group(question, length=self.sent.size + 3, participants=group.members)
         weight, loss, rows = total.values[-3:]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from fedgeom.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,30 @@ class Effort:
     """"sgd": steps; "exact": until the objective is minimal (learners that can)."""
     only: npt.NDArray[np.int64] | None = None
     """(rows,): the rows that every step looks at, instead of batches."""
+    least: int = 1
+    """The fewest rows of a step that the site's policy allows (``min_batch``). A last batch with fewer is joined to the
+    one before it; with fewer rows in all, the site does not train."""
 
     def batches(self, rows: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the rows of each step: every epoch in a new order, without repetition."""
+        there = rows if self.only is None else len(self.only)
+        if 0 < there < self.least:
+            raise InputError(f"{there} rows are there to train on; the policy says min_batch = {self.least}")
+        size, per_epoch = self.batch_size(rows), self.per_epoch(rows)
         for at in range(self.count(rows)):
             if self.only is not None:
                 yield self.only
                 continue
-            size = self.batch_size(rows)
-            place = at % math.ceil(rows / size)
+            place = at % per_epoch
             if place == 0:
                 order = rng.permutation(rows)
-            yield order[place * size : (place + 1) * size]
+            yield order[place * size : rows if place == per_epoch - 1 else (place + 1) * size]
+
+    def per_epoch(self, rows: int) -> int:
+        """Return how many steps make a pass over the rows; too small a rest is no step of its own."""
+        size = self.batch_size(rows)
+        whole, rest = divmod(rows, size) if size else (0, 0)
+        return max(whole + (rest >= max(self.least, 1)), 1)
 
     def batch_size(self, rows: int) -> int:
         """Return how many rows a step looks at."""
@@ -48,7 +61,7 @@ class Effort:
         """Return the number of gradient steps over this many rows."""
         if rows == 0:
             return 0
-        return self.steps if self.steps is not None else self.epochs * math.ceil(rows / self.batch_size(rows))
+        return self.steps if self.steps is not None else self.epochs * self.per_epoch(rows)
 
 
 USUAL = Effort()

@@ -61,6 +61,13 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
     """As in `TrainOpen`: sites that were told otherwise refuse, so that no sum mixes different scales."""
     faster: Names = ()
     """As in `TrainOpen`; learning rates themselves follow from the terms."""
+    group: Names = ()
+    """All sites that are averaged with this one, also those that do not train in this round; empty: all sites."""
+
+    @property
+    def weights(self) -> Factors:
+        """What each site's weight is multiplied by."""
+        return self.factors
 
 
 class Finished(Message, frozen=True, kw_only=True):

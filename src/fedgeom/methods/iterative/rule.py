@@ -5,14 +5,15 @@ Both halves of training know the rule; neither messages nor the network enter he
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from fedgeom.errors import InputError
+from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation
 from fedgeom.methods.iterative.effort import Effort
@@ -83,7 +84,8 @@ class TrainingRule(TableSettings, Settings):
     solver: Literal["sgd", "exact"] = "sgd"
     """"exact": sites train to the optimum in every round (logistic regression only)."""
     share: Annotated[float, Between(0, 1)] = 1.0
-    """The share of the sites that train in a round, drawn anew each time."""
+    """The share of the sites that train in a round, drawn anew each time. Sites whose policy has no
+    ``sums_after_losses`` refuse a draw that differs by few sites from one before: use 1 there."""
     aggregation: AggregationOrName = "mean"
     """How sites' vectors become one: "mean", "median", TrimmedMean(0.2), Krum(1), "geometric"; all but the mean look at
     each site's vector."""
@@ -164,7 +166,7 @@ class TrainingRule(TableSettings, Settings):
         sent, wanted = Tree(self.local(task, given, own)), Tree(self.sent_like(self.shared(task.first)))
         if not wanted.fits(sent):
             shapes = [{path: np.shape(leaf) for path, leaf in tree.leaves().items()} for tree in (sent, wanted)]
-            raise TypeError(
+            raise ContractError(
                 f"{type(self).__name__}.local returned {shapes[0]}; wanted {shapes[1]}, as `sends` and `sent_like` say"
             )
         return sent
@@ -193,10 +195,41 @@ class TrainingRule(TableSettings, Settings):
         """Whether the coordinator sees sums only."""
         return self.combine_rule.sums_only if self.secure is None else self.secure
 
+    def shows_one_site(self) -> str:
+        """Open training shows every site's own update."""
+        return "" if self.masked else "each site's own trained parameters and number of rows"
+
+    @property
+    def rows_per_step(self) -> int | None:
+        """The batch; a site that trains to the optimum takes no steps."""
+        return self.batch if self.solver == "sgd" else None
+
     @property
     def groups(self) -> int:
         """The most groups that are averaged apart in a round."""
         return 1
+
+    @property
+    def weighs_sites(self) -> bool:
+        """Whether the coordinator may multiply sites' weights by factors; elsewhere all count by their rows alone."""
+        return False
+
+    def regroups_in(self, round: int) -> bool:
+        """Whether sites may be grouped, weighed or quickened anew before this round."""
+        return not round
+
+    def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
+        """Return the sites that train in a round: drawn among all that joined, by the seed and the round alone.
+
+        Both halves draw, so that a coordinator cannot choose. Those who are lost are missing then; nobody takes their
+        place.
+        """
+        everyone = tuple(sorted(members))
+        wanted = max(self.min_sites, math.ceil(self.share * len(everyone)))
+        if wanted >= len(everyone):
+            return everyone
+        rng = np.random.default_rng([seed % 2**63, round, 1])
+        return tuple(sorted(rng.choice(everyone, wanted, replace=False).tolist()))
 
     @property
     def raised_rate(self) -> float | None:
@@ -208,14 +241,15 @@ class TrainingRule(TableSettings, Settings):
         """How many columns sites add to their tables before they train."""
         return 0
 
-    def effort(self, rate: float | None = None) -> Effort:
-        """Return what a site does in one visit."""
+    def effort(self, rate: float | None = None, least: int = 1) -> Effort:
+        """Return what a site does in one visit; ``least`` is the fewest rows per step that its policy allows."""
         return Effort(
             epochs=self.epochs,
             steps=self.steps,
             batch=self.batch,
             rate=self.rate if rate is None else rate,
             solver=self.solver,
+            least=least,
         )
 
     def rate_in(self, round: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
+from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
@@ -43,6 +44,7 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """For each round a hash of its question, of which there is one."""
     model: Array | None = None
     """(numbers,): the site's own model after the last round."""
+    grouping: Grouping = msgspec.field(default_factory=Grouping)
 
 
 def generator(seed: int, round: int, site: str, *, purpose: int = 0) -> np.random.Generator:
@@ -69,7 +71,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        check_site(self.data, settings)
+        check_site(self.data, settings, self.policy)
+        rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
+        if settings.sends and rows < least:
+            raise InputError(
+                f"site {self.name!r} has {rows} rows to train on; its policy says min_batch = {least}"
+            )
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
@@ -77,6 +84,17 @@ class TrainingSite(SummingSite[TrainingMemory]):
         columns = (SumColumns,) if settings.scale == "joint" else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
         return (CountNames, *columns, *[TrainMasked] * training)
+
+    def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
+        """Return the sites that train in a round: those drawn for it, of this site's group where there are several.
+
+        A site that was lost in a round may be back in the next.
+        """
+        if not isinstance(question, TrainMasked):
+            return None
+        drawn = self.rule.drawn(question.ticket.members, self.seed, question.round)
+        group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
+        return set(drawn) & set(group) if group else drawn
 
     @property
     def rule(self) -> TrainingRule:
@@ -95,7 +113,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         learner = rule.build_learner()
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         rng = generator(self.seed, round, self.name)
-        return Task(learner, X, y, rule.effort(rate), rng, len(classes), Tree(first))
+        # What a site makes for itself in the end stays there: the policy has nothing to say on it.
+        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first))
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
         """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
@@ -148,12 +168,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
         """Train and add the result to the secure sum."""
-        ticket, factors = ask.ticket, ask.factors
-        if set(factors) != set(ticket.participants):
-            raise ProtocolError("the weights are not those of the sites that are summed")
-        self.sums.weigh(ticket.round, factors)
-        sent, weight, loss, rows = self.train(ticket.question_hash, ask.round, ask.given, self._rate(ask))
-        weight *= factors[self.name]
+        sent, weight, loss, rows = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
+        weight *= ask.factors[self.name]
         return self.contribute(ask, np.concatenate([weight * sent.flat(), [weight, loss, float(rows)]]))
 
     def _rate(self, ask: TrainOpen | TrainMasked) -> float:

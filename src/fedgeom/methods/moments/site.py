@@ -40,7 +40,9 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     def check(self, settings: MomentsSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        names = check_table(self.data, min_rows=settings.min_rows)
+        names = check_table(
+            self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class
+        )
         check_known_labels(self.name, names, settings.classes)
         if settings.c is not None:
             try:

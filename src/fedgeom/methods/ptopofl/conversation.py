@@ -138,7 +138,8 @@ class TopoConversation(Conversation):
             if members:
                 factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
                 given = Tree(model=state.get(f"cluster {label}", state["model"]))
-                found.append(Group(members, given, factors))
+                whole = tuple(sorted(n for n, cluster in self.cluster.items() if cluster == label))
+                found.append(Group(members, given, factors, whole if self.rule.groups > 1 else ()))
         return found
 
     def combine(self, state: State, outcomes: Sequence[Outcome], round: Round) -> State:

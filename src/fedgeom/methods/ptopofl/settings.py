@@ -86,6 +86,15 @@ class TopoSettings(TrainingRule):
         return not round or bool(self.track_every and round < self.rounds and round % self.track_every == 0)
 
     @property
+    def weighs_sites(self) -> bool:
+        """Whether sites near their cluster's centre, or trusted more, count more."""
+        return self.closeness or self.trust != "none"
+
+    def regroups_in(self, round: int) -> bool:
+        """Whether sites may be clustered anew before this round: where their shapes are looked at again."""
+        return not round or (self.describes and self.describes_in(round))
+
+    @property
     def describes(self) -> bool:
         """Whether sites describe the shape of their rows at all."""
         return self.cluster_by in TOPOLOGICAL or self.trust in ("topology", "classes", "merges")
@@ -94,6 +103,14 @@ class TopoSettings(TrainingRule):
     def masked(self) -> bool:
         """Whether the coordinator sees sums only: of each cluster."""
         return super().masked and "updates" not in (self.cluster_by, self.trust)
+
+    def shows_one_site(self) -> str:
+        """Descriptors show the shape of one site's rows; private ones too, as the coordinator chooses ε."""
+        shown = [
+            super().shows_one_site(),
+            "a descriptor of the shape of each site's rows" if self.describes else "",
+        ]
+        return " and ".join(one for one in shown if one)
 
     @property
     def groups(self) -> int:

@@ -56,7 +56,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     def check(self, settings: ShrunkSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        check_site(self.data, settings)
+        check_site(self.data, settings, self.policy)
 
     @classmethod
     def planned_sums(cls, settings: ShrunkSettings) -> Sequence[type[SumQuestion]]:

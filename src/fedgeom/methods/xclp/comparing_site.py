@@ -9,9 +9,10 @@ import numpy as np
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import answers
+from fedgeom.methods.xclp.core import shared_seed
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
 from fedgeom.methods.xclp.scores import is_labelled
 from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
@@ -49,8 +50,6 @@ class ComparingMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the comparisons with its partners."""
 
     pairs: dict[str, Pair] = {}
-    partners: bytes = b""
-    """A hash of the partners and their numbers of rows: they are announced once."""
     hashing: bytes = b""
     """A hash of how rows are hashed: it is said once."""
 
@@ -94,10 +93,6 @@ class Comparing(SummingPart[ComparingMemory]):
             raise ProtocolError("the announced partners are not other members of the cohort")
         self.joining.check_many_enough({*ask.partners, me})
         self._check_hashing(ask.hashing)
-        among = fingerprint(msgspec.msgpack.encode(sorted(ask.partners.items())))
-        if memory.partners and memory.partners != among:
-            raise ProtocolError("distances among others were asked for before")
-        memory.partners = among
         mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.comparison), {}
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
@@ -116,6 +111,8 @@ class Comparing(SummingPart[ComparingMemory]):
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,
         )
+        if hashing.seed and hashing.seed != shared_seed(self.site.seed):
+            raise ProtocolError("the projection does not follow from the run's seed")
         asked = fingerprint(msgspec.msgpack.encode(hashing))
         if self.memory.hashing and self.memory.hashing != asked:
             raise ProtocolError("distances of another kind were asked for before")
@@ -169,12 +166,14 @@ class Comparing(SummingPart[ComparingMemory]):
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")
         text = open_from(self.joining, partner, PURPOSE, ask.number, sealed)
-        if asks_first(self.site.name, partner):
-            if pair.state is None:
-                raise ProtocolError(f"no letter from {partner!r} is expected any more")
-            step = how.step_a(mine, pair.theirs, pair.state, text)
-        else:
-            step = how.step_b(mine, pair.theirs, pair.state, text)
+        first = asks_first(self.site.name, partner)
+        if first and pair.state is None:
+            raise ProtocolError(f"no letter from {partner!r} is expected any more")
+        try:
+            take = how.step_a if first else how.step_b
+            step = take(mine, pair.theirs, pair.state, text)  # type: ignore[arg-type]
+        except ProtocolError as error:  # how large a letter must be depends on how many rows there are here
+            raise InputError(f"the letter from {partner!r} cannot be used: {error}") from error
         letter = (
             None if step.letter is None else seal_for(self.joining, partner, PURPOSE, ask.number + 1, step.letter)
         )

@@ -10,7 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array, encode
+from fedgeom.federation.messages import Array
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import at_site, label_numbers, setting_for
 from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
@@ -36,8 +36,6 @@ class LabelsMemory(msgspec.Struct, kw_only=True):
     """A hash of all that the site was told to read its labels with."""
     counted: bool = False
     """Whether the site's labels were counted in the joint sum."""
-    weighed: bytes = b""
-    """A hash of the joint numbers, which come once."""
 
 
 class LabelReader(SummingPart[LabelsMemory]):
@@ -84,12 +82,8 @@ class LabelReader(SummingPart[LabelsMemory]):
         (level, own), sizes = self._own_labels(memory.scores), ask.sizes.numpy()
         if sizes.shape != own.shape or not np.isfinite(sizes).all():
             raise ProtocolError(f"the joint numbers of labels are not {len(own)} finite numbers")
-        asked = fingerprint(encode(ask))
-        if memory.weighed and memory.weighed != asked:  # many would tell this site's own, between yes and no
-            raise ProtocolError("other joint numbers of labels came before")
         if not (sizes >= own).all() or ask.level < level:
             raise InputError("the joint numbers of labels are smaller than this site's own")
-        memory.weighed = asked
         memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes))
         return Kept()
 

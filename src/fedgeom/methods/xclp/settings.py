@@ -61,6 +61,10 @@ class XclpSettings(Settings):
         if self.bits % 8:
             raise InputError(f"bits={self.bits} given; wanted a multiple of 8 up to 65,528, such as 4096")
 
+    def shows_one_site(self) -> str:
+        """Over pairs the coordinator sees distances between rows; through anchors, sums only."""
+        return "the distances between rows, and each site's number of rows" if self.graph == "pairs" else ""
+
     @property
     def setting(self) -> Setting:
         """How labels spread: the variant's setting, with what was given instead."""

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.checks import check_finite, check_known_labels
+from fedgeom.data.checks import check_class_sizes, check_finite, check_known_labels
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.site import Memory, Part
 from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
@@ -62,7 +62,10 @@ class XclpSite(SummingSite[XclpMemory]):
     def check(self, settings: XclpSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
         check_finite(self.data)
-        check_known_labels(self.name, sorted(self.label_counts()), settings.classes)
+        counts = self.label_counts()
+        check_known_labels(self.name, sorted(counts), settings.classes)
+        labelled = [name for name, rows in counts.items() for _ in range(rows)]
+        check_class_sizes(self.name, labelled, self.policy.min_rows_per_class, key="min_rows_per_class")
 
     @classmethod
     def planned_sums(cls, settings: XclpSettings) -> Sequence[type[SumQuestion]]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.comparing_site import Comparing
 from fedgeom.methods.xclp.core import label_numbers
@@ -51,15 +51,16 @@ class Spreading(SummingPart[SpreadingMemory]):
         """Spread this site's labels over all rows, and hide what comes of it."""
         self._names.check_agreed(ask.classes)
         data, columns = self.site.table, ask.columns.numpy()
+        if not np.isfinite(columns).all():
+            raise ProtocolError("the influence columns are not all finite")
+        height = check_layout(ask)
         labelled = is_labelled(data.y)
-        height = max(end for _, end in ask.layout.values())
-        begin, end = ask.layout.get(self.site.name, (0, 0))
+        begin, end = ask.layout[self.site.name]
         # By the terms, not by what came: or a coordinator could try how many of hidden labels there are.
         chosen = np.arange(len(data)) if self.settings.hide_labelled else np.flatnonzero(labelled)
         if end - begin != len(data) or columns.shape != (height, len(chosen)):
-            raise ProtocolError("the influence columns do not fit this site's rows")
-        if not np.isfinite(columns).all():
-            raise ProtocolError("the influence columns are not all finite")
+            # How many rows there are, and how many labels, are the site's own: it leaves.
+            raise InputError("the influence columns do not fit this site's rows")
         Y = one_hot(label_numbers(data.y, ask.classes), len(ask.classes))[chosen]
         self.memory.classes = ask.classes
         comparing: Comparing = self.site.comparing  # type: ignore[attr-defined]
@@ -75,3 +76,19 @@ class Spreading(SummingPart[SpreadingMemory]):
         scores = from_fixed(block, fraction_bits=Spread.fraction_bits)
         reader.read(np.maximum(scores, 0.0), self.memory.classes, ask.reading)
         return Kept()
+
+
+def check_layout(ask: Spread) -> int:
+    """Return how many rows all sites have; refuse a layout that is not one block after the other, one for each site.
+
+    A site leaves out the rows that are its own. Told that these lie elsewhere, it would send them too, and the
+    coordinator could take the masks off the sum of that block.
+    """
+    if set(ask.layout) != set(ask.ticket.participants):
+        raise ProtocolError("the layout is not that of the sites that are summed")
+    at = 0
+    for begin, end in sorted(ask.layout.values()):
+        if begin != at or end < begin:
+            raise ProtocolError("the layout does not put the sites' rows one below the other")
+        at = end
+    return at

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedgeom.crypto.keys import verify
-from fedgeom.crypto.neighbours import neighbours
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.data.checks import check_columns
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Answers, Sites
 from fedgeom.protocols.joining.messages import (
+    DRAWS,
+    DrawRing,
     Hello,
     Letters,
     PublicKeys,
+    RingNumber,
     Share,
     cohort_seed,
+    follow_chain,
     holder_numbers,
 )
 
@@ -33,6 +37,8 @@ class Joined:
     """For each recipient, the sealed letters by sender."""
     needed: dict[str, int]
     """For each site, how many shares give a secret of it back."""
+    seed: bytes
+    """What the neighbourhoods follow from (`cohort_seed`)."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,7 +47,7 @@ class Joined:
 
     def numbers(self) -> dict[str, int]:
         """Return each site's number as a holder of shares: its place on the ring, from 1."""
-        return holder_numbers(self.sites.run, self.keys)
+        return holder_numbers(self.keys, self.seed)
 
 
 def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: int) -> Joined:
@@ -52,8 +58,10 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
         _leave_out_strangers(shown, sites, hello)
     shown.need(min_sites, "the invitation")
     check_columns({name: keys.columns for name, keys in shown.items()})
-    peers = neighbours(sorted(shown), cohort_seed(sites.run, shown))
-    sent = sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
+    numbers, draw = _draw_ring(shown, sites, min_sites)
+    seed = cohort_seed(sites.run, shown, numbers, draw)
+    peers = neighbours(sorted(shown), seed)
+    sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=draw), of=shown, expect=Letters)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
@@ -62,7 +70,36 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
             if recipient in mail:
                 mail[recipient][sender] = letter
     needed = {name: answer.needed for name, answer in sent.items()}
-    return Joined(sites, dict(shown), peers, mail, needed)
+    return Joined(sites, dict(shown), peers, mail, needed, seed)
+
+
+def _draw_ring(shown: Answers[PublicKeys], sites: Sites, min_sites: int) -> tuple[dict[str, bytes], int]:
+    """Return the numbers that the ring of many sites follows from, and of which draw they are; few sites need none.
+
+    Sites that are lost in a draw stay outside, and the ring is drawn anew.
+    """
+    draw = 0
+    while len(shown) > COMPLETE_UP_TO:
+        if draw == DRAWS:
+            raise TooFewSitesError(
+                f"sites were lost in each of {DRAWS} draws of the ring: "
+                f"{'; '.join(f'{name}: {why}' for name, why in sorted(sites.lost.items()))}. "
+                "Nothing was revealed; run again with those that are left"
+            )
+        came = sites.ask(DrawRing(cohort=dict(shown), draw=draw), of=shown, expect=RingNumber)
+        numbers = {name: answer.number for name, answer in came.items()}
+        for name in [n for n in numbers if follow_chain(numbers[n], draw + 1) != shown[n].ring_commit]:
+            came.missing[name] = "showed another number for the ring than it had committed to"
+            sites.leave_out(name, came.missing[name])
+            del numbers[name]
+        if len(numbers) == len(shown):
+            return numbers, draw
+        for name in set(shown) - set(numbers):
+            shown.missing[name] = came.missing[name]
+            del shown.came[name]
+        shown.need(min_sites, "with their numbers for the ring")
+        draw += 1
+    return {}, 0
 
 
 def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello) -> None:

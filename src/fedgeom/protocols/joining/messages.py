@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -25,6 +25,8 @@ Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
 
 HERALDS = 8
 """How many sites write to all others when not everyone does."""
+DRAWS = 8
+"""How often the ring of many sites can be drawn, each time over fewer sites."""
 MOST_ROUNDS = 2048
 """The most secure sums in a run: each has keys and shares of its own, made when joining."""
 
@@ -42,13 +44,20 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     columns: Annotated[int, msgspec.Meta(ge=0)]
     floors: tuple[Floor, Floor] = (1, 1)
     """How many sites and how many rows in all a class must have to be summed, by this site's policy."""
+    ring_commit: Key
+    """The end of a chain of hashes: the site is bound to the numbers by which a ring is drawn (`DrawRing`)."""
+    min_cohort: Annotated[int, msgspec.Meta(ge=2)]
+    """The site's policy: the others help with no sum with this site in it over fewer sites."""
+    min_difference: Annotated[int, msgspec.Meta(ge=0)]
+    """The site's policy: the others help with no two sums that differ by fewer sites, this one among them."""
     signature: Signature
 
     def statement(self, run: bytes, name: str, terms: bytes) -> tuple[bytes, ...]:
         """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
-        numbers = len(self.masks), len(self.seals), self.columns, *self.floors
-        counts = " ".join(map(str, numbers)).encode()
-        return (run, name.encode(), terms, counts, self.letters, *self.masks, *self.seals)
+        policy = self.min_cohort, self.min_difference, *self.floors
+        counts = " ".join(map(str, (len(self.masks), len(self.seals), self.columns, *policy)))
+        own = (counts.encode(), self.letters, self.ring_commit, *self.masks, *self.seals)
+        return (run, name.encode(), terms, *own)
 
 
 class Hello(Invitation, frozen=True, kw_only=True):
@@ -71,6 +80,25 @@ class Hello(Invitation, frozen=True, kw_only=True):
         return job_terms(method, self.terms, self.seed, self.participants, self.release)
 
 
+class RingNumber(Message, frozen=True, kw_only=True):
+    """The number that a site had committed to for a draw of the ring."""
+
+    kind: ClassVar[str] = "join.number"
+    reveals: ClassVar[str] = "nothing: a random number, from which with all others' the neighbourhoods follow"
+    harmless: ClassVar[bool] = True
+    number: Key
+
+
+class DrawRing(Question, frozen=True, kw_only=True):
+    """Show a site the whole cohort, where it is too large for masks between all, and ask for its number in a draw."""
+
+    kind: ClassVar[str] = "join.draw"
+    answer: ClassVar[type[Message]] = RingNumber
+    cohort: dict[Name, PublicKeys]
+    draw: Annotated[int, msgspec.Meta(ge=0)]
+    """From 0; another one when a site was lost in the last."""
+
+
 class Letters(Message, frozen=True, kw_only=True):
     """Sealed letters to other sites."""
 
@@ -88,6 +116,9 @@ class Share(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "join.share"
     answer: ClassVar[type[Message]] = Letters
     cohort: dict[Name, PublicKeys]
+    numbers: dict[Name, Key] = {}
+    """What the sites showed in the last draw of the ring; empty where everybody masks with everybody."""
+    draw: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,14 +134,27 @@ def seal_of(seed: bytes) -> bytes:
     return fingerprint(b"self mask", seed)
 
 
-def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:
-    """Hash everybody's keys: it fixes the neighbourhoods, and stands for the cohort in every letter."""
-    return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"))
+def follow_chain(number: bytes, links: int) -> bytes:
+    """Return what a chain of hashes that begins with a number comes to after so many links."""
+    for _ in range(links):
+        number = fingerprint(b"ring number", number)
+    return number
 
 
-def holder_numbers(run: bytes, cohort: Mapping[str, PublicKeys]) -> dict[str, int]:
-    """Number the sites from 1 in ring order."""
-    return {name: at + 1 for at, name in enumerate(ring_order(sorted(cohort), cohort_seed(run, cohort)))}
+def cohort_seed(
+    run: bytes, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes] | None = None, draw: int = 0
+) -> bytes:
+    """Hash everybody's keys, and the numbers of the draw where there was one.
+
+    It fixes the neighbourhoods, and stands for the cohort in every letter.
+    """
+    drawn = msgspec.msgpack.encode([dict(numbers or {}), draw], order="sorted")
+    return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"), drawn)
+
+
+def holder_numbers(names: Iterable[str], seed: bytes) -> dict[str, int]:
+    """Number the sites from 1 in ring order, which follows from a seed (`cohort_seed`)."""
+    return {name: at + 1 for at, name in enumerate(ring_order(sorted(names), seed))}
 
 
 def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:

@@ -12,10 +12,11 @@ import msgspec
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.crypto.letters import seal, unseal
-from fedgeom.crypto.neighbours import neighbours
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
+from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.messages import (
@@ -87,12 +88,15 @@ class Joining(Part[JoiningMemory]):
         if self.site.name not in ask.participants:
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
         settings = self._read(ask.terms)
-        self.site.check(settings)
+        check_settings(self.site.policy, settings, site=self.site.name)
         planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
+        if memory.letter_secret and memory.terms_hash != terms:
+            raise ProtocolError("the run was announced on other terms before")
+        self.site.check(settings)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -101,8 +105,6 @@ class Joining(Part[JoiningMemory]):
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.herald_secret = secrets.token_bytes(32)
             memory.private = secrets.token_bytes(32)
-        if memory.terms_hash != terms:
-            raise ProtocolError("the run was announced on other terms before")
         return self._own_keys()
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
@@ -144,6 +146,9 @@ class Joining(Part[JoiningMemory]):
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
             columns=site.data.X.shape[1],
             floors=site.policy.class_floors,
+            ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
+            min_cohort=site.policy.min_cohort,
+            min_difference=0 if site.policy.sums_after_losses else site.policy.min_cohort,
             signature=bytes(64),
         )
         statement = unsigned.statement(site.run, site.name, memory.terms_hash)
@@ -153,17 +158,18 @@ class Joining(Part[JoiningMemory]):
     def share_secrets(self, ask: Share) -> Letters:
         """Check the announced cohort and send each peer its shares."""
         memory, me, run = self.memory, self.site.name, self.site.run
-        if memory.cohort and memory.cohort != ask.cohort:
+        seed = cohort_seed(run, ask.cohort, ask.numbers, ask.draw)
+        if memory.cohort and memory.cohort_seed != seed:
             raise ProtocolError("another cohort was announced before; one run has one cohort")
         if memory.letters:  # new shares would not fit those that the others hold already
             return decode(memory.letters, Letters)
-        self._check_cohort(ask.cohort)
-        memory.cohort = ask.cohort
-        numbers = holder_numbers(run, ask.cohort)
+        self.check_cohort(ask.cohort)
+        self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
+        memory.cohort, memory.cohort_seed = ask.cohort, seed
+        numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
-        memory.cohort_seed = cohort_seed(run, ask.cohort)
-        memory.peers = neighbours(list(numbers), memory.cohort_seed)[me]
-        needed = self.site.policy.holders_needed(1 + len(memory.peers))
+        memory.peers = neighbours(list(numbers), seed)[me]
+        needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
         sealed = {name: self._seal(memory.cohort_seed, name, letter) for name, letter in letters.items()}
@@ -171,7 +177,21 @@ class Joining(Part[JoiningMemory]):
         memory.letters = encode(answer)
         return answer
 
-    def _check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
+    def holders_needed(self) -> int:
+        """Return how many of the holders of this site's shares must come together.
+
+        On a ring sites have different holders, and lists of the living are signed by neighbourhood. With 5/8 of the
+        holders or fewer, two neighbourhoods could sign two lists between which a site is caught: one list has its far
+        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood of k
+        that sign different lists are k/3 apart, and with them they are longer than two neighbourhoods that overlap.
+        """
+        holders = 1 + len(self.memory.peers)
+        needed = self.site.policy.holders_needed(holders)
+        on_ring = len(self.memory.cohort) > COMPLETE_UP_TO
+        return max(needed, -(-2 * holders // 3)) if on_ring else needed
+
+    def check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
+        """Refuse a cohort that is too small, or not of known sites with keys for the same run and terms."""
         site, memory, me = self.site, self.memory, self.site.name
         if len(cohort) < site.policy.min_cohort:
             raise ProtocolError(
@@ -249,7 +269,7 @@ class Joining(Part[JoiningMemory]):
         for sender in sorted(set(letters) & set(members) - {me}):
             memory.opened[sender] = self._unseal(memory.cohort_seed, sender, letters[sender])
         memory.opened[me] = memory.own_letter or Letter()
-        heralds = heralds_of(list(holder_numbers(self.site.run, memory.cohort)))
+        heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(memory.opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")

@@ -11,10 +11,11 @@ import numpy as np
 
 from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public
+from fedgeom.crypto.keys import exchange_public, verify
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.conversation import Answers
 from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import seal_of
@@ -27,7 +28,9 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
+    hash_content,
     hash_question,
+    masking_statement,
     own_key,
     pair_key,
     uneven,
@@ -36,11 +39,16 @@ from fedgeom.protocols.secure_sum.messages import (
 Q = TypeVar("Q", bound=SumQuestion)
 
 
-def make_out(question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...]) -> Q:
-    """Return the question with a ticket for one round over these sites, still without anybody's mail."""
+def make_out(
+    question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...], content: bytes = b""
+) -> Q:
+    """Return the question with a ticket for one round over these sites, still without anybody's mail.
+
+    ``content`` is `hash_content` where that is known.
+    """
     ticket = Ticket(round=round, modulus=str(modulus), members=joined.names, participants=participants)
     blank = msgspec.structs.replace(question, ticket=ticket)
-    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank))
+    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank, content))
     return msgspec.structs.replace(blank, ticket=stamped)
 
 
@@ -77,15 +85,14 @@ def secure_sum(
     """
     sites, ring = joined.sites, Ring(modulus)
     summed = tuple(sorted(participants))
-    asked = make_out(question, joined, round, modulus, summed)
+    content, factors = hash_content(question), uneven(question.weights)
+    asked = make_out(question, joined, round, modulus, summed, content)
     ticket = asked.ticket
-    questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
-    masked = sites.ask(questions, expect=MaskedVector)
-    vectors = {name: _vector(answer, ring, length) for name, answer in masked.items()}
-    for name, problem in [(n, v) for n, v in vectors.items() if isinstance(v, str)]:
-        masked.missing[name] = problem
-        del masked.came[name]
-        sites.leave_out(name, problem)
+    masked = sites.ask({name: with_mail(asked, joined.mail[name]) for name in summed}, expect=MaskedVector)
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
+    vectors = _usable(joined, masked, ring, length, signed_for)
+    masked.need(min_sites, "with their masked vectors")
+    _keep_to_policies(joined, masked)
     masked.need(min_sites, "with their masked vectors")
     alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
@@ -99,24 +106,20 @@ def secure_sum(
         requests[name] = Witness(
             round=round,
             question_hash=ticket.question_hash,
+            content=content,
             members=ticket.members,
             participants=summed,
-            factors=uneven(getattr(question, "factors", {})),
+            factors=factors,
             letters=joined.mail[name],
             **lists,
         )
     signed = sites.ask(requests, expect=Confirmation)
     signed.need(min_sites, "with a signature")
-    signatures = {name: answer.signature for name, answer in signed.items()}
-    requests = {}
-    for name in signed:
-        seen = {peer: signatures[peer] for peer in (name, *joined.peers[name]) if peer in signatures}
-        requests[name] = Unmask(round=round, alive=alive, dropped=dropped, signatures=seen)
-    shares = sites.ask(requests, expect=UnmaskShares)
+    shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
     total = np.zeros(length, np.uint64)
     for name in alive:
-        total = ring.add(total, vectors[name])  # type: ignore[arg-type]
+        total = ring.add(total, vectors[name])
     plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
     return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
 
@@ -130,11 +133,81 @@ def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[
     return tuple(sorted((holders & set(joined.names)) - set(participants)))
 
 
-def _vector(answer: MaskedVector, ring: Ring, length: int) -> Words | str:
-    values = answer.vector.numpy()
-    if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
-        return f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
-    return values
+def _unmasking(
+    joined: Joined,
+    round: int,
+    lists: Mapping[str, tuple[str, ...]],
+    masked: Mapping[str, MaskedVector],
+    signed: Mapping[str, Confirmation],
+) -> dict[str, Unmask]:
+    """Return for each site that signed the question for its shares, with the signatures of those around it.
+
+    Sites with the same holders, as all are while everybody masks with everybody, get the same question: it is encoded
+    once.
+    """
+    made: dict[frozenset[str], Unmask] = {}
+    found = {}
+    for name in signed:
+        around = frozenset((name, *joined.peers[name]))
+        if around not in made:
+            made[around] = Unmask(
+                round=round,
+                alive=lists["alive"],
+                dropped=lists["dropped"],
+                signatures={peer: signed[peer].signature for peer in sorted(around) if peer in signed},
+                masked={peer: masked[peer].signature for peer in sorted(around) if peer in masked},
+            )
+        found[name] = made[around]
+    return found
+
+
+def _usable(
+    joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int, signed_for: bytes
+) -> dict[str, Words]:
+    """Return the vectors that can be summed; sites whose vectors cannot are left out in words.
+
+    The other sites would refuse to unmask a list with a site on it whose signature is wrong: one such site would stop
+    everybody.
+    """
+    sites = joined.sites
+    vectors: dict[str, Words] = {}
+    problems: dict[str, str] = {}
+    for name, answer in masked.items():
+        values = answer.vector.numpy()
+        if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
+            problems[name] = (
+                f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
+            )
+        elif sites.roster is not None and not _signed(sites.roster.get(name, b""), answer, signed_for):
+            problems[name] = "signed its masked vector for another sum, or with another key than the roster's"
+        else:
+            vectors[name] = values
+    _leave_out(joined, masked, problems)
+    return vectors
+
+
+def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> None:
+    """Leave out sites whose policy asks for more sites than are left: the others would refuse to sum with them."""
+    wanted = {name: joined.keys[name].min_cohort for name in masked}
+    while few := [name for name in masked if wanted[name] > len(masked)]:
+        left = len(masked)
+        problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
+        _leave_out(joined, masked, problems)
+
+
+def _leave_out(joined: Joined, masked: Answers[MaskedVector], problems: Mapping[str, str]) -> None:
+    for name, problem in problems.items():
+        masked.missing[name] = problem
+        del masked.came[name]
+        joined.sites.leave_out(name, problem)
+
+
+def _signed(public: bytes, answer: MaskedVector, statement: bytes) -> bool:
+    try:
+        verify(public, answer.signature, "masked", statement)
+    except ProtocolError:
+        return False
+    return True
 
 
 def _keys_to_remove(

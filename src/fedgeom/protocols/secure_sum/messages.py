@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -46,6 +46,8 @@ class MaskedVector(Message, frozen=True, kw_only=True):
     harmless: ClassVar[bool] = True
     vector: Array
     """(length,), u8: ring elements."""
+    signature: Signature
+    """Of the site's identity, for the very sum that it masked for (`masking_statement`)."""
 
 
 class SumQuestion(Question, frozen=True, kw_only=True):
@@ -63,6 +65,11 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
     ticket: Ticket = Ticket()
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """What each participant's numbers are multiplied by; empty where the question has no weights."""
+        return {}
 
 
 class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,6 +147,8 @@ class Witness(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = Confirmation
     round: Annotated[int, msgspec.Meta(ge=0)]
     question_hash: Key
+    content: Key
+    """`hash_content` of the question: a witness helps with no second sum of the same over other sites."""
     members: Names
     participants: Names
     alive: Names
@@ -168,6 +177,26 @@ class Unmask(Question, frozen=True, kw_only=True):
     alive: Names
     dropped: Names
     signatures: dict[Name, Signature]
+    masked: dict[Name, Signature]
+    """For each living site whose shares this site holds, the signature that came with its masked vector."""
+
+
+def masking_statement(
+    run: bytes,
+    round: int,
+    question_hash: bytes,
+    content: bytes,
+    participants: Sequence[str],
+    factors: Mapping[str, float],
+) -> bytes:
+    """Return what a site signs when it masks a vector: for which sum, over whom and with which weights.
+
+    The question's hash covers all of it, but a witness has no question to hash: it sees from these signatures that what
+    it was told about the sum is what the summed sites were asked.
+    """
+    over = fingerprint(*(name.encode() for name in participants))
+    weights = msgspec.msgpack.encode(dict(factors), order="sorted")
+    return fingerprint(run, str(round).encode(), question_hash, content, over, weights)
 
 
 def uneven(factors: Mapping[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -11,12 +12,12 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, verify
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.secure_sum.hiding import Hiding, SumRound, SumsMemory
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -29,34 +30,12 @@ from fedgeom.protocols.secure_sum.messages import (
     Witness,
     hash_content,
     hash_question,
+    masking_statement,
     own_key,
     pair_key,
     tag_key,
     uneven,
 )
-
-
-class SumRound(msgspec.Struct, kw_only=True):
-    """What a site remembers of one round: no mask serves twice."""
-
-    question_hash: bytes = b""
-    """The question that was admitted, or witnessed."""
-    participants: tuple[str, ...] = ()
-    """The sites that it was masked for."""
-    vector_hash: bytes = b""
-    """A keyed hash of the vector that was masked."""
-    confirmed: bytes = b""
-    """The list of the living that was signed."""
-    factors: dict[str, float] = {}
-    """The sites' weights in the sum, where they are not all alike."""
-
-
-class SumsMemory(msgspec.Struct, kw_only=True):
-    """What a site remembers of its secure sums, by round."""
-
-    rounds: dict[int, SumRound] = {}
-    contents: dict[bytes, bytes] = {}
-    """For what was asked, by a hash that leaves the ticket out, a hash of the sites that it was summed over."""
 
 
 class Sums(Part[SumsMemory]):
@@ -74,8 +53,16 @@ class Sums(Part[SumsMemory]):
         """Return what is remembered of a round, a blank page at first."""
         return self.memory.rounds.setdefault(number, SumRound())
 
+    @property
+    def hiding(self) -> Hiding:
+        """The rules over whom may be summed."""
+        return Hiding(self.joining, self.memory)
+
     def admit(self, question: SumQuestion) -> None:
-        """Take a question's ticket: read the mail, and refuse a second, different sum in the same round."""
+        """Take a question's ticket: read the mail, and refuse a second, different sum in the same round.
+
+        The same question again is admitted as it was: who is lost in the meantime plays no part in it.
+        """
         ticket, joined, me = question.ticket, self.joining.memory, self.site.name
         content = hash_content(question)
         if ticket.question_hash != hash_question(question, content):
@@ -91,24 +78,19 @@ class Sums(Part[SumsMemory]):
         participants = set(ticket.participants)
         if me not in participants or not participants <= set(ticket.members):
             raise ProtocolError("the announced participants are not a part of the members with this site in it")
-        self.joining.check_many_enough(participants)
-        near = {me, *joined.peers} & participants
-        if len(near) < min(self.site.policy.min_cohort, 1 + len(joined.peers)):
-            raise ProtocolError(
-                f"only {len(near) - 1} of this site's peers are summed with it; they hide it too little"
-            )
         page = self.round(ticket.round)
         if page.participants and me not in page.participants:
             raise ProtocolError(f"this site was a witness in round {ticket.round}; it is not summed there")
         if page.question_hash and page.question_hash != ticket.question_hash:
             raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
-        if not question.row_sum:  # of which nobody sees a sum
-            over = fingerprint(*(name.encode() for name in ticket.participants))[:16]
-            if self.memory.contents.setdefault(content[:16], over) != over:
-                raise ProtocolError(
-                    "the same was summed over other sites in this run; the difference would show who is missing"
-                )
-        page.question_hash, page.participants = ticket.question_hash, ticket.participants
+        if page.question_hash:
+            return
+        expected = self.site.expected_participants(question)  # type: ignore[attr-defined]
+        self.hiding.check_participants(question, content, expected)
+        if question.weights:
+            self.weigh(page, question.weights, ticket.participants)
+        page.question_hash, page.content, page.participants = ticket.question_hash, content, ticket.participants
+        page.everybody = expected is None
 
     def mask(self, ticket: Ticket, vector: Words) -> MaskedVector:
         """Hide a vector of ring elements behind this round's masks.
@@ -120,7 +102,18 @@ class Sums(Part[SumsMemory]):
         self.remember_vector(ticket.round, values)
         plus, minus = self.pair_keys(ticket)
         own = own_key(self.joining.memory.self_seeds[ticket.round], ticket.question_hash)
-        return MaskedVector(vector=Array.of(add_masks(values, ticket.ring, plus=[own, *plus], minus=minus)))
+        masked = add_masks(values, ticket.ring, plus=[own, *plus], minus=minus)
+        return MaskedVector(vector=Array.of(masked), signature=self.sign_masked(ticket.round))
+
+    def sign_masked(self, number: int) -> bytes:
+        """Sign for which sum a vector was masked: nobody can then say that it was for another."""
+        return self.site.identity.key.sign("masked", self._masked_for(number))
+
+    def _masked_for(self, number: int) -> bytes:
+        page = self.round(number)
+        return masking_statement(
+            self.site.run, number, page.question_hash, page.content, page.participants, page.factors
+        )
 
     def tagged(self, ticket: Ticket, vector: Words) -> Words:
         """Return a vector with its tag behind it, for a sum that sites can check later."""
@@ -162,7 +155,8 @@ class Sums(Part[SumsMemory]):
         seen = fingerprint(self.joining.memory.self_seeds[number], values.tobytes())
         page = self.round(number)
         if page.vector_hash and page.vector_hash != seen:
-            raise ProtocolError(f"the vector of round {number} has changed since it was first sent")
+            # It depends on the data, which changed in the middle of a run: the site leaves.
+            raise InputError(f"the vector of round {number} has changed since it was first sent")
         page.vector_hash = seen
 
     @answers(Confirm)
@@ -170,21 +164,12 @@ class Sums(Part[SumsMemory]):
         """Sign the list of the living, once a round, if everybody on it hides among enough."""
         return self._sign(ask.round, ask.alive, ask.dropped)
 
-    def weigh(self, number: int, factors: dict[str, float]) -> None:
+    def weigh(self, page: SumRound, factors: Mapping[str, float], participants: Sequence[str]) -> None:
         """Take note of a sum's weights, after a look at whether they mix enough sites."""
-        self.check_mixture(factors)
-        self.round(number).factors = uneven(factors)
-
-    def check_mixture(self, factors: dict[str, float]) -> None:
-        """Refuse weights under which the sum is nearly one site's own vector.
-
-        (Σf)²/Σf² is how many sites a weighted sum really mixes.
-        """
-        values = np.array([value for value in factors.values() if value > 0])
-        mixed = float(values.sum() ** 2 / max(float((values**2).sum()), 1e-300))
-        least = self.site.policy.min_cohort
-        if len(values) < least or mixed < 0.8 * least:
-            raise ProtocolError(f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}")
+        if set(factors) != set(participants):
+            raise ProtocolError("the weights are not those of the sites that are summed")
+        self.hiding.check_mixture(factors)
+        page.factors = uneven(factors)
 
     @answers(Witness)
     def witness(self, ask: Witness) -> Confirmation:
@@ -196,23 +181,23 @@ class Sums(Part[SumsMemory]):
         if self.site.name in ask.participants or not set(ask.participants) <= set(ask.members):
             raise ProtocolError("a witness is asked about a sum of other members, without itself")
         page = self.round(number)
-        known = page.question_hash or ask.question_hash, page.participants or ask.participants
-        if known != (ask.question_hash, ask.participants):
+        told = ask.question_hash, ask.content, ask.participants
+        if page.participants and (page.question_hash, page.content, page.participants) != told:
             raise ProtocolError(f"another sum was asked for in round {number} already")
-        if ask.factors and set(ask.factors) != set(ask.participants):
-            raise ProtocolError("the weights are not those of the sites that are summed")
-        page.question_hash, page.participants = known
-        page.factors = uneven(ask.factors)
+        if ask.factors:
+            self.weigh(page, ask.factors, ask.participants)
+        page.question_hash, page.content, page.participants = told
         return self._sign(number, ask.alive, ask.dropped)
 
     def _sign(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> Confirmation:
         self._check_lists(number, alive, dropped)
-        page = self.round(number)
-        self._check_hiding(page, alive)
-        statement = self._statement(number, alive, dropped)
+        page, statement = self.round(number), self._statement(number, alive, dropped)
         if page.confirmed and page.confirmed != statement:
             raise ProtocolError(f"another list of living sites was confirmed in round {number} already")
-        page.confirmed = statement
+        if not page.confirmed:
+            self.hiding.check_living(number, page, alive)
+            self.hiding.remember(number, page, alive)
+            page.confirmed = statement
         return Confirmation(signature=self.site.identity.key.sign("alive", statement))
 
     @answers(Unmask)
@@ -228,9 +213,10 @@ class Sums(Part[SumsMemory]):
         for name in agreeing:
             key = site.identity.roster.get(name, b"")
             verify(key, ask.signatures[name], "alive", statement, signer=name)
-        needed = site.policy.holders_needed(len(holders))
+        needed = self.joining.holders_needed()
         if len(agreeing) < needed:
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
+        self._check_masked(ask.round, sorted(holders & set(ask.alive)), ask.masked)
         return UnmaskShares(
             self_shares={n: joined.opened[n].self_shares[ask.round] for n in ask.alive if n in holders},
             mask_shares={n: joined.opened[n].mask_shares[ask.round] for n in ask.dropped if n in holders},
@@ -249,21 +235,18 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError("a site announced as dropped does not help to unmask")
         self.joining.check_many_enough(alive)
 
-    def _check_hiding(self, page: SumRound, alive: tuple[str, ...]) -> None:
-        """Refuse to sign a list under which some site would hide among too few.
+    def _check_masked(self, number: int, living: Sequence[str], masked: Mapping[str, bytes]) -> None:
+        """Refuse to unmask a site that did not mask for this very sum.
 
-        That is so where the weights of the living make the sum nearly one site's own, and where the graph of masks over
-        the living falls apart: participants and witnesses each see to it, or one could be asked without the other.
+        A site that was told of another sum, over a few sites, shares masks with these few only. The keys of the few,
+        given away because they are lost in this sum, would take its masks off.
         """
-        if page.factors:
-            self.check_mixture({name: page.factors.get(name, 0.0) for name in alive})
-        joined, least = self.joining.memory, self.site.policy.min_cohort
-        if len(joined.cohort) > COMPLETE_UP_TO:  # with fewer sites, everybody masks with everybody
-            part = smallest_part(tuple(sorted(joined.cohort)), joined.cohort_seed, tuple(sorted(set(alive))))
-            if part < least:
-                raise ProtocolError(
-                    f"of the living sites {part} share masks with each other only; the policy asks for {least}"
-                )
+        statement, roster = self._masked_for(number), self.site.identity.roster
+        missing = sorted(set(living) - set(masked))
+        if missing:
+            raise ProtocolError(f"no signature shows that {', '.join(missing[:8])} masked for this sum")
+        for name in living:
+            verify(roster.get(name, b""), masked[name], "masked", statement, signer=name)
 
     def _is_row_sum(self, number: int) -> bool:
         planned = self.joining.memory.sums

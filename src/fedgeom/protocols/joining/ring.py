@@ -1,0 +1,91 @@
+"""The draw of the ring: with many sites, who masks with whom is settled by numbers that were committed to before.
+
+The order on the ring is a hash of everybody's keys and of one number from each site. A site commits to its numbers when
+it shows its keys (the end of a chain of hashes), and shows the next one only after it has seen the whole cohort: whoever
+shows keys last cannot try keys until the ring suits. A site that is lost in a draw means another draw over those that
+are left, with the next numbers; there are `DRAWS` of them, so that losing sites on purpose buys as many rings and no
+more.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import encode
+from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.messages import DRAWS, DrawRing, PublicKeys, RingNumber, follow_chain
+
+
+class RingMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the draws."""
+
+    secret: bytes = b""
+    """Where the chain of numbers begins."""
+    draws: dict[int, bytes] = {}
+    """For each draw a hash of the cohort for which the number was shown."""
+    cohort: dict[str, bytes] = {}
+    """The cohort of the last draw: a hash of each site's keys."""
+
+
+class RingDraw(Part[RingMemory]):
+    """Commits to numbers, shows each for one cohort, and checks those of the others."""
+
+    name: ClassVar[str] = "ring"
+
+    def commit(self) -> bytes:
+        """Return the end of this site's chain, which is made once."""
+        memory = self.memory
+        memory.secret = memory.secret or secrets.token_bytes(32)
+        return follow_chain(memory.secret, DRAWS)
+
+    @answers(DrawRing)
+    def show_number(self, ask: DrawRing) -> RingNumber:
+        """Show the number of a draw, for one cohort and no other."""
+        memory, joining = self.memory, self.site.joining  # type: ignore[attr-defined]
+        if not 0 <= ask.draw < DRAWS:
+            raise ProtocolError(f"draw {ask.draw + 1} of the ring is asked for; a run has {DRAWS}")
+        joining.check_cohort(ask.cohort)
+        if len(ask.cohort) <= COMPLETE_UP_TO:
+            raise ProtocolError(
+                f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}"
+            )
+        over = _hash_cohort(ask.cohort)
+        if ask.draw not in memory.draws:
+            shown = {name: fingerprint(encode(keys))[:16] for name, keys in ask.cohort.items()}
+            anew = not memory.draws or (ask.draw > max(memory.draws) and shown.items() < memory.cohort.items())
+            if joining.memory.cohort or not anew:
+                raise ProtocolError(
+                    "the ring was drawn; it is drawn anew, with the next number, when a site was lost"
+                )
+            memory.draws[ask.draw], memory.cohort = over, shown
+        if memory.draws[ask.draw] != over:
+            raise ProtocolError(f"the number of draw {ask.draw + 1} was shown for another cohort")
+        return RingNumber(number=follow_chain(memory.secret, DRAWS - 1 - ask.draw))
+
+    def check(self, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes], draw: int) -> None:
+        """Refuse a ring that does not follow from the numbers to which the sites of this cohort have committed."""
+        if len(cohort) <= COMPLETE_UP_TO:
+            if numbers or draw:
+                raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
+            return
+        draws = self.memory.draws
+        if not draws or draw != max(draws) or draws[draw] != _hash_cohort(cohort):
+            raise ProtocolError(
+                "this is not the cohort, or not the draw, for which this site showed its last number"
+            )
+        if set(numbers) != set(cohort):
+            raise ProtocolError("the ring's numbers are not those of the sites of the cohort, one from each")
+        wrong = sorted(n for n in cohort if follow_chain(numbers[n], draw + 1) != cohort[n].ring_commit)
+        if wrong:
+            raise ProtocolError(f"the ring's numbers of {', '.join(wrong[:8])} are not those committed to")
+
+
+def _hash_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
+    return fingerprint(b"drawn for", msgspec.msgpack.encode(dict(cohort), order="sorted"))

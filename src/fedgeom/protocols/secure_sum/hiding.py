@@ -1,0 +1,180 @@
+"""Over whom a site lets its vector be summed: every site on a list must hide among enough others.
+
+The rules look at what is signed, so participants and witnesses keep to the same ones: a coordinator could otherwise ask
+those that see less. What a site's policy asks for is signed with its keys, and its neighbours hold the coordinator to
+it: whoever is enough to unmask a site need not ask the site itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
+from fedgeom.errors import ProtocolError
+from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+
+class SumRound(msgspec.Struct, kw_only=True):
+    """What a site remembers of one round: no mask serves twice."""
+
+    question_hash: bytes = b""
+    """The question that was admitted, or witnessed."""
+    content: bytes = b""
+    """What it asks for, whichever round and sites it is for (`hash_content`)."""
+    participants: tuple[str, ...] = ()
+    """The sites that it was masked for."""
+    vector_hash: bytes = b""
+    """A keyed hash of the vector that was masked."""
+    confirmed: bytes = b""
+    """The list of the living that was signed."""
+    factors: dict[str, float] = {}
+    """The sites' weights in the sum, where they are not all alike."""
+    everybody: bool = False
+    """Whether it is a sum over all sites still there: who is lost in it stays away from the next."""
+
+
+class SumsMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of its secure sums, by round. Sets of sites are bits, in the order of members' names."""
+
+    rounds: dict[int, SumRound] = {}
+    contents: dict[bytes, bytes] = {}
+    """For what was asked, by a hash that leaves the ticket out, a hash of the sites that it was to be summed over."""
+    signed: dict[bytes, bytes] = {}
+    """For what was asked, the living under whose list the site put its signature."""
+    summed: dict[str, tuple[bytes, ...]] = {}
+    """For each kind of question, all sets of the living that the site signed, each once."""
+    living: bytes = b""
+    """Those who are left of the sums over all sites; empty: nobody was lost so far."""
+
+
+class Hiding:
+    """Checks over whom is summed, by what the site has signed so far."""
+
+    def __init__(self, joining: Joining, memory: SumsMemory):
+        self.joining, self.memory = joining, memory
+
+    def check_participants(self, question: SumQuestion, content: bytes, expected: Collection[str] | None) -> None:
+        """Refuse a sum over other sites than the terms say, or over some that hide this site too little.
+
+        ``expected`` are those that the terms draw for it; None: all that are left of the sums before.
+        """
+        joined, me = self.joining.memory, self.joining.site.name
+        participants = set(question.ticket.participants)
+        self.check_many_enough(participants)
+        near = {me, *joined.peers} & participants
+        if len(near) < min(self.joining.site.policy.min_cohort, 1 + len(joined.peers)):
+            raise ProtocolError(
+                f"only {len(near) - 1} of this site's peers are summed with it; they hide it too little"
+            )
+        if expected is None and self.memory.living:
+            expected = self.names(self.memory.living)
+        strange = sorted(participants - set(expected)) if expected is not None else []
+        if strange:
+            raise ProtocolError(
+                f"{', '.join(strange[:8])} cannot be in this sum, which by the terms, the seed and the sums before is "
+                f"over {len(set(expected or ()))} other sites: lost sites only make a sum smaller"
+            )
+        if question.row_sum:  # of which nobody sees a sum
+            return
+        over = fingerprint(*(name.encode() for name in question.ticket.participants))[:16]
+        if self.memory.contents.setdefault(content[:16], over) != over:
+            raise ProtocolError(
+                "the same was summed over other sites in this run; the difference would show who is missing"
+            )
+        self.check_difference(question.kind, participants)
+
+    def check_living(self, number: int, page: SumRound, alive: Collection[str]) -> None:
+        """Refuse to sign a list under which some site would hide among too few, alone or by the difference of two sums.
+
+        That is so where the weights of the living make the sum nearly one site's own, where the graph of masks over
+        the living falls apart, and where a sum was signed before that differs by few sites.
+        """
+        least = self.check_many_enough(alive)
+        if page.factors:
+            self.check_mixture({name: page.factors.get(name, 0.0) for name in alive}, least)
+        joined = self.joining.memory
+        if len(joined.cohort) > COMPLETE_UP_TO:  # with fewer sites, everybody masks with everybody
+            part = smallest_part(tuple(sorted(joined.cohort)), joined.cohort_seed, tuple(sorted(set(alive))))
+            if part < least:
+                raise ProtocolError(
+                    f"of the living sites {part} share masks with each other only; the policy asks for {least}"
+                )
+        signed = self.memory.signed.get(page.content[:16])
+        if signed is not None and signed != self.bits(alive):
+            raise ProtocolError(
+                "a sum of the same was signed with other living sites; the difference would show who is missing"
+            )
+        self.check_difference(joined.sums[number], alive)
+
+    def remember(self, number: int, page: SumRound, alive: Collection[str]) -> None:
+        """Take note of a list of the living that is signed."""
+        kind, living, memory = self.joining.memory.sums[number], self.bits(alive), self.memory
+        memory.signed[page.content[:16]] = living
+        known = memory.summed.get(kind, ())
+        if living not in known:
+            memory.summed[kind] = (*known, living)
+        if page.everybody:
+            memory.living = living
+
+    def check_many_enough(self, alive: Iterable[str]) -> int:
+        """Refuse what would be summed over fewer sites than a policy of theirs asks for; return how many that are."""
+        names, cohort = set(alive), self.joining.memory.cohort
+        self.joining.check_many_enough(names)
+        wanted = {name: cohort[name].min_cohort for name in names if name in cohort}
+        strictest = max(wanted, key=wanted.__getitem__, default="")
+        least = max(wanted.get(strictest, 0), self.joining.site.policy.min_cohort)
+        if len(names) < least:
+            raise ProtocolError(
+                f"{len(names)} sites are left; the policy of {strictest!r} asks for at least {least}"
+            )
+        return least
+
+    def check_mixture(self, factors: Mapping[str, float], least: int = 0) -> None:
+        """Refuse weights under which the sum is nearly one site's own vector.
+
+        (Σf)²/Σf² is how many sites a weighted sum really mixes.
+        """
+        values = np.array([value for value in factors.values() if value > 0])
+        mixed = float(values.sum() ** 2 / max(float((values**2).sum()), 1e-300))
+        least = max(least, self.joining.site.policy.min_cohort)
+        if len(values) < least or mixed < 0.8 * least:
+            raise ProtocolError(f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}")
+
+    def check_difference(self, kind: str, alive: Iterable[str]) -> None:
+        """Refuse a sum that differs by a few sites from one of its kind before: the difference is a sum over these few.
+
+        So says the policy of this site, or of one of the few, unless it has ``sums_after_losses``. Where a share of the
+        sites is drawn in each round, draws that differ by few are refused as well.
+        """
+        new = int.from_bytes(self.bits(alive), "big")
+        cohort, policy = self.joining.memory.cohort, self.joining.site.policy
+        for known in self.memory.summed.get(kind, ()):
+            apart = int.from_bytes(known, "big") ^ new
+            if not apart:
+                continue
+            names = self.names(apart.to_bytes(len(known), "big"))
+            least = 0 if policy.sums_after_losses else policy.min_cohort
+            least = max([least, *(cohort[name].min_difference for name in names if name in cohort)])
+            if len(names) < least:
+                raise ProtocolError(
+                    f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}), so that the "
+                    f"difference of both is a sum over these; a policy asks for {least} (sums_after_losses = false). "
+                    "Run again with the sites that are left; where a share of the sites is drawn, use share=1 or "
+                    "draws that differ more; or set sums_after_losses = true in the site.toml of those sites"
+                )
+
+    def bits(self, names: Iterable[str]) -> bytes:
+        """Return a set of members as bits."""
+        members, wanted = sorted(self.joining.memory.order), set(names)
+        return np.packbits([name in wanted for name in members]).tobytes()
+
+    def names(self, bits: bytes) -> list[str]:
+        """Return the members that bits stand for."""
+        members = sorted(self.joining.memory.order)
+        marked = np.unpackbits(np.frombuffer(bits, np.uint8), count=len(members))
+        return [name for name, mark in zip(members, marked.tolist(), strict=True) if mark]

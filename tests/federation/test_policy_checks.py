@@ -1,0 +1,58 @@
+"""A site's policy against settings: every reason is said, and names the key."""
+
+from __future__ import annotations
+
+import pytest
+
+import fedgeom
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.policy_checks import check_settings, reasons_against
+from fedgeom.federation.settings import Settings
+
+
+def test_a_simulations_policy_refuses_nothing() -> None:
+    for name, method in METHODS.items():
+        if method.__module__.startswith("fedgeom."):
+            assert reasons_against(Policy(), method()) == [], name
+    wild = fedgeom.FedAvg(secure=False, batch=1, steps=1, rounds=500)
+    assert reasons_against(Policy(), wild) == []
+    check_settings(Policy(), wild, site="ulm")
+
+
+def test_every_reason_is_said_at_once() -> None:
+    wild = fedgeom.FedAvg(secure=False, batch=1, steps=1, rounds=500)
+    said = reasons_against(StrictPolicy(), wild)
+    assert [why.split(",")[0] for why in said] == ["secure_only = true", "max_rounds = 200", "min_batch = 8"]
+    with pytest.raises(
+        ProtocolError, match=r"the policy of 'ulm' does not allow.*secure_only.*max_rounds.*min_batch"
+    ):
+        check_settings(StrictPolicy(), wild, site="ulm")
+
+
+def test_settings_say_what_they_show_of_one_site() -> None:
+    assert Settings().shows_one_site() == ""
+    shown = {
+        "trained parameters": fedgeom.FedAvg(secure=False),
+        "parameters and number of rows": fedgeom.FedAvg(aggregation="median"),
+        "descriptor": fedgeom.PTopoFL(epsilon=1.0),
+        "parameters and number of rows and a descriptor": fedgeom.PTopoFL(secure=False),
+        "distances between rows": fedgeom.XCLP(),
+    }
+    for words, method in shown.items():
+        assert words in method.shows_one_site()
+    quiet = (
+        fedgeom.FedAvg(), fedgeom.Hulls(), fedgeom.Moments(), fedgeom.Shrunk(), fedgeom.XCLP(graph="anchors"),
+        fedgeom.PTopoFL(cluster_by="none", trust="none"),
+    )  # fmt: skip
+    assert {method.shows_one_site() for method in quiet} == {""}
+
+
+def test_a_batch_is_looked_at_where_steps_are_taken() -> None:
+    assert (
+        fedgeom.FedAvg(batch=None).rows_per_step is None
+    )  # all rows: whether these are enough is the data's affair
+    assert fedgeom.FedAvg(batch=2, solver="exact").rows_per_step is None
+    assert fedgeom.FedAvg(batch=2).rows_per_step == 2
+    assert reasons_against(Policy(min_batch=2), fedgeom.FedAvg(batch=2)) == []
