@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.agreement import agree
+from fedgeom.geometry.gaussians.class_sums import length
+from fedgeom.methods.iterative.agreement import Begin, SumColumns, agree
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree, to_wire
+from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.shrunk.core import terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names.messages import KeepNames
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from tests.attacks.playing import LOSE, Attack, Floats, Learnt, Liar, patients, rounds_of
 from tests.attacks.singling import VICTIM, judge, own_vector, way
@@ -115,6 +120,42 @@ def adding_losses(method: str, policy: Policy, quick: bool) -> Learnt:
     return judge(asking.liar, found, type(question))
 
 
+def two_kinds(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Count all rows in one kind of sum, and all but the victim's in the next: both have the number of rows in them."""
+    sites = patients(5)
+    if method == "moments":
+        liar = Liar(fedgeom.Moments(space="euclidean", classes=("no", "yes")), sites, policy)
+        kind: type[SumQuestion] = SumMoments
+    else:
+        liar = Liar(way(method), sites, policy)
+        kind = TrainMasked
+    liar.change = lambda name, question: LOSE if name == VICTIM and isinstance(question, kind) else None
+    try:
+        if method == "moments":
+            cohort = liar.join()
+            classes = agree_on_names(cohort, ("no", "yes"))
+            if cohort.class_floors == (1, 1):
+                return Learnt("nothing: no names are counted", False)
+            moments = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(2, 4))
+            asked = next(q for _, q, _ in liar.heard if isinstance(q, KeepNames))
+            everybody = int(asked.result.counts()[len(asked.result.counts()) // 2 :].sum())
+            rest = round(float(moments.reshape(2, -1)[:, 0].sum()))
+        else:
+            talk = Conversation(liar.method, liar.talk)  # type: ignore[arg-type]
+            talk.agree()
+            begin = next(q for _, q, _ in liar.heard if isinstance(q, Begin))
+            everybody = round(float(begin.columns.reals(SumColumns)[0]))
+            given = Tree(model=Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))
+            factors = dict.fromkeys(talk.cohort.names, 1.0)
+            ask = TrainMasked(round=0, given=to_wire(given), factors=factors, agreed=talk.agreed.hash)
+            number = rounds_of(liar.method, TrainMasked)[0]
+            rest = round(float(liar.sum(talk.cohort, ask, number, 8, talk.cohort.names)[-3]))
+    except FedgeomError as error:
+        return liar.refusal(error)
+    truth = len(sites[0].X)
+    return Learnt(f"the victim's number of rows: {everybody - rest}", everybody - rest == truth)
+
+
 ALL = ("fedavg", "fedprox", "shrunk")
 ATTACKS = (
     Attack(
@@ -125,5 +166,6 @@ ATTACKS = (
     ),
     Attack("nearly the same sum over one site fewer", ALL, "not tried", nearly_same_question),
     Attack("a loss that is pretended", ALL, "not tried", pretended_loss),
+    Attack("a loss between two kinds of sums", ("moments", "fedavg"), "not tried", two_kinds),
     Attack("losses that add up", ("fedavg", "fedprox", "shrunk"), "not tried", adding_losses),
 )
