@@ -25,6 +25,9 @@ from fedgeom.federation.settings import Settings
 
 log = logging.getLogger(__name__)
 
+WORK_SHARE = 16
+"""One question may make a site take this part of its memory beside its own table, a sixteenth."""
+
 
 class Memory(msgspec.Struct, kw_only=True):
     """What a site remembers; subclasses add fields with defaults, one for each part."""
@@ -142,6 +145,27 @@ class Site(ABC, Generic[Mem]):
         """Return the closed set of questions this site answers, by kind."""
         return {kind: handler.question for kind, handler in cls._handlers.items()}
 
+    def check_size(self, numbers: int, each: int = 8) -> None:
+        """Refuse, before it is computed, an answer of so many numbers that the site's policy forbids to send it.
+
+        A short question must not cost a site much. So its size has to follow from the question, the terms and what all
+        sites know of each other: a refusal that depended on the rows would tell of them.
+        """
+        size, most = numbers * each, self.policy.max_message_bytes
+        if size > most:
+            raise ProtocolError(
+                f"the answer would have {size:,} bytes; the policy of {self.name!r} has max_message_bytes = {most:,}"
+            )
+
+    def check_work(self, size: int) -> None:
+        """Refuse work on so many bytes beside the site's own table, where the policy limits memory at all."""
+        most = self.policy.max_memory_mb * 2**20 // WORK_SHARE
+        if most and size > most:
+            raise ProtocolError(
+                f"the work would take {size:,} bytes; the policy of {self.name!r} has max_memory_mb = "
+                f"{self.policy.max_memory_mb}, of which one question may take {most:,} bytes beside the table"
+            )
+
     def check(self, settings: Any) -> None:
         """Raise `InputError` when the site's data cannot be used with these settings of the method."""
 
@@ -187,7 +211,9 @@ class SiteRunner:
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
             question = self._read(frame.method, frame.kind, frame.body)
             reply = site.answer(question)
-            kept = msgspec.msgpack.encode(site.memory)
+            packed = pack(frame.run, self.method.name, reply)
+            self._check_sent(packed)
+            return packed, msgspec.msgpack.encode(site.memory)
         except InputError as error:
             log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
             reply = Refusal(reason="the site's data do not fit this question; its own log says why")
@@ -195,6 +221,15 @@ class SiteRunner:
         except FedgeomError as error:
             reply, kept = Refusal(reason=str(error)[:2000]), memory or b""
         return pack(frame.run, self.method.name, reply), kept
+
+    def _check_sent(self, packed: bytes) -> None:
+        """Refuse to send more than the policy allows: the last check, where no handler could tell beforehand.
+
+        How long such an answer is may depend on the data, so the site leaves.
+        """
+        most = self.identity.policy.max_message_bytes
+        if len(packed) > most:
+            raise InputError(f"the answer has {len(packed):,} bytes; the policy has max_message_bytes = {most:,}")
 
     def restore(self, run: bytes, memory: bytes | None) -> Site[Any]:
         """Build the site as it was after its last answer."""

@@ -18,6 +18,7 @@ from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import LEVELS, local_hulls, reach_levels
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
 from fedgeom.methods.hulls.model import HullModel
+from fedgeom.methods.hulls.plan import MOST_MEETING
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.maximum import write_levels
@@ -113,13 +114,12 @@ class HullSite(SummingSite[HullMemory]):
             h=plan.h,
         )
         order = self.joining.memory.order
-        if plan.blocks != len(order) or int(ask.ticket.modulus) != plan.code.modulus:
-            raise ProtocolError("the plan does not fit the sites that joined")
-        most = self.policy.max_message_bytes
-        if 8 * plan.code.length > most:
-            raise ProtocolError(
-                f"the answer would have {8 * plan.code.length:,} bytes; the site's policy allows {most:,}"
-            )
+        # In this order: what the plan says is cheap to look at, labels and words are not cheap to build.
+        if plan.blocks != len(order) or (settings.h is None and plan.h > MOST_MEETING):
+            raise ProtocolError("the plan does not fit the sites that joined, or the terms")
+        self.check_size(plan.length)
+        if int(ask.ticket.modulus) != plan.code.modulus:
+            raise ProtocolError("the plan does not fit the sites that joined, or the terms")
         points = self._points(ask.embedding, plan.curvature)
         hulls = local_hulls(points, self.data.y.astype(str), plan.grid, settings.trim)
         self._choose_slots(list(hulls), plan.classes)

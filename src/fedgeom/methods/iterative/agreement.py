@@ -148,6 +148,9 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes and the scale."""
+        self.site.check_size(
+            len(ask.classes) * (1 + self.site.data.X.shape[1])
+        )  # no smaller model tells them apart
         unknown = sorted(set(self.names.own()) - set(ask.classes))
         if unknown:
             raise InputError(f"the agreed classes lack {', '.join(unknown[:8])}")

@@ -56,6 +56,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.joining.keep_to_terms(classes=ask.classes)
+        columns = self.data.X.shape[1]
+        self.check_size(len(ask.classes) * (2 + 2 * columns + columns * (columns + 1) // 2))
         return self.contribute(ask, class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature))
 
     def result(self) -> dict[str, Any]:

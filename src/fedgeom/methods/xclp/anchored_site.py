@@ -57,6 +57,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Count this site's rows in each cell."""
         from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
 
+        self.site.check_size(ask.cells.count)
         cells = self._deal(ask.cells)
         return self.contribute(ask, cell_counts(cells[cells >= 0], ask.cells.count).astype(float))
 
@@ -67,7 +68,9 @@ class Anchors(SummingPart[AnchorsMemory]):
 
         if ask.cells.kept is None:
             raise ProtocolError("cells are summed only after the small ones were left out")
-        cells, kept = self._deal(ask.cells), len(ask.cells.kept.numpy())
+        kept = len(ask.cells.kept.numpy())
+        self.site.check_size(kept * (1 + self.rows.shape[1]))
+        cells = self._deal(ask.cells)
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
         sums = cell_sums(self.rows[inside], cells[inside], kept)
@@ -82,10 +85,16 @@ class Anchors(SummingPart[AnchorsMemory]):
         anchors = ask.anchors.numpy()
         if anchors.ndim != 2 or anchors.shape[1] != self.rows.shape[1] or not np.isfinite(anchors).all():
             raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted rows of {self.rows.shape[1]}")
+        count, names = len(anchors), len(ask.classes)
+        self.site.check_size(count * (count + 1) // 2 + count * names + names)
         Z = codes(self.rows, anchors, ask.nearest)
-        Y = one_hot(label_numbers(self.site.data.y, ask.classes), len(ask.classes))
-        gram = (Z.T @ Z).toarray()[np.triu_indices(len(anchors))]
-        return self.contribute(ask, np.concatenate([gram, (Z.T @ Y).ravel(), Y.sum(axis=0)]))
+        numbers = label_numbers(self.site.data.y, ask.classes)
+        here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing
+        Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
+        tied, labelled = np.zeros((count, names)), np.zeros(names)
+        tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
+        gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
+        return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
 
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:

@@ -37,14 +37,16 @@ class Spreading(SummingPart[SpreadingMemory]):
     def count_classes(self, ask: CountClasses) -> Contribution:
         """Add this site's number of labelled rows per class to the secure sum."""
         codes = label_numbers(self.site.data.y, ask.classes)
-        return self.contribute(ask, one_hot(codes, len(ask.classes)).sum(axis=0).astype(np.uint64))
+        counts = np.bincount(codes[codes >= 0], minlength=len(ask.classes))
+        return self.contribute(ask, counts.astype(np.uint64))
 
     @answers(Spread)
     def spread(self, ask: Spread) -> Contribution:
         """Spread this site's labels over all rows, and hide what comes of it."""
         data, columns = self.site.data, ask.columns.numpy()
         labelled = is_labelled(data.y)
-        height = max(end for _, end in ask.layout.values())
+        height = max((end for _, end in ask.layout.values()), default=0)
+        self.site.check_size(height * len(ask.classes))
         begin, end = ask.layout.get(self.site.name, (0, 0))
         # By the terms, not by what came: or a coordinator could try how many of hidden labels there are.
         chosen = np.arange(len(data)) if self.settings.hide_labelled else np.flatnonzero(labelled)
