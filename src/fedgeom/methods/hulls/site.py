@@ -90,6 +90,7 @@ class HullSite(SummingSite[HullMemory]):
     @answers(SumScatter)
     def scatter(self, ask: SumScatter) -> Contribution:
         """Add this site's scatter matrices to the secure sum."""
+        self.check_size(joint_map.scatter_length(self.data.X.shape[1]))
         return self.contribute(ask, joint_map.site_scatter(self.data.X, self.data.y.astype(str)))
 
     @answers(Reach)
