@@ -326,7 +326,7 @@ def test_a_plan_that_no_site_could_carry_out_is_refused_at_once(change: dict[str
 def test_an_answer_larger_than_the_policy_allows_is_never_made() -> None:
     """With a fine grid and a large capacity a coordinator could ask for gigabytes."""
     method = fedgeom.Hulls(epsilon=1e-6, capacity=10**7, n_classes=2)
-    with no_longer_than(60), pytest.raises(TooFewSitesError, match="the site's policy allows 67,108,864"):
+    with no_longer_than(60), pytest.raises(TooFewSitesError, match="max_message_bytes = 67,108,864"):
         fedgeom.run(method, small_sites())
 
 
