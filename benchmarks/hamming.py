@@ -98,6 +98,7 @@ def paillier(quick: bool) -> dict[str, Any]:
         "decrypt": cpu_seconds(lambda: [key.decrypt(cipher) for cipher in ciphers]) / count,
     }
     result: dict[str, Any] = {"extrapolated": True, "sample": count, "seconds_each": each}
+    result["key_bits"] = public.n.bit_length()
     for name, groups in (("packed", 1), ("unpacked", POINTS)):
         kind = variant("paillier" if name == "packed" else "paillier-unpacked")
         small = PackedBits.of(drawn(8)[0].unpacked()[:4]), PackedBits.of(drawn(8)[1].unpacked()[:4])

@@ -35,5 +35,8 @@ def test_they_are_at_the_front_door() -> None:
 
 
 def test_control_characters_are_written_out() -> None:
-    assert errors.printable("plain: ä, 細胞\nnext line") == "plain: ä, 細胞\nnext line"
+    assert errors.printable("plain: ä, 細胞\nnext line", lines=True) == "plain: ä, 細胞\nnext line"
+    assert errors.printable("x\n12:00 run 1 answered\r\u2028\x85") == "x\\n12:00 run 1 answered\\r\\u2028\\x85"
+    for turning in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f":
+        assert errors.printable(turning) == f"\\u{ord(turning):x}"
     assert errors.printable("a\x1b[2J\x07\x7f\u202e") == "a\\x1b[2J\\x07\\x7f\\u202e"

@@ -140,6 +140,16 @@ def test_private_files_are_never_wider_whatever_stood_there(tmp_path, monkeypatc
     assert (outside.read_bytes(), mode(outside)) == (b"another's", 0o666)
 
 
+def test_a_link_under_the_name_of_a_draft_is_not_written_through_even_if_it_was_guessed(tmp_path, monkeypatch):
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"another's")
+    monkeypatch.setattr(storage.secrets, "token_hex", lambda size: "guessed")
+    (tmp_path / f"a.guessed{storage.DRAFT}").symlink_to(outside)
+    with pytest.raises(FileExistsError):
+        storage.write_file(tmp_path / "a", b"secret", private=True)
+    assert outside.read_bytes() == b"another's"
+
+
 def test_a_link_that_is_put_there_in_the_last_moment_is_not_written_through(tmp_path, monkeypatch):
     outside, remove = tmp_path / "outside", Path.unlink
     outside.write_bytes(b"another's")
@@ -150,8 +160,68 @@ def test_a_link_that_is_put_there_in_the_last_moment_is_not_written_through(tmp_
 
     monkeypatch.setattr(Path, "unlink", remove_and_lose_the_race)
     with pytest.raises(FileExistsError):
-        storage.write_file(tmp_path / "a", b"secret", private=True)
+        storage.open_new(tmp_path / "a")
     assert outside.read_bytes() == b"another's"
+
+
+def test_links_are_replaced_by_files_and_never_written_through(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"another's")
+    ways = {
+        "appended": lambda file: storage.append_line(file, b"mine", private=True),
+        "begun": lambda file: storage.open_new(file).close(),
+        "went on": lambda file: storage.open_to_append(file).close(),
+        "locked": lambda file: storage.Lock(file).acquire("busy"),
+    }
+    for name, write in ways.items():
+        for target in (outside, tmp_path / "nowhere"):
+            file = tmp_path / name
+            file.unlink(missing_ok=True)
+            file.symlink_to(target)
+            write(file)
+            assert not file.is_symlink(), name
+            assert mode(file) == 0o600, name
+    assert (outside.read_bytes(), mode(outside)) == (b"another's", 0o666)
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o377])
+def test_private_modes_do_not_depend_on_the_umask(tmp_path, umask):
+    os.umask(umask)
+    folder = storage.make_private_folder(tmp_path / "folder")
+    storage.write_file(folder / "written", b"", private=True)
+    storage.append_line(folder / "appended", b"", private=True)
+    storage.open_new(folder / "begun").close()
+    storage.open_to_append(folder / "went on").close()
+    assert mode(folder) == 0o700
+    assert {mode(file) for file in folder.iterdir()} == {0o600}
+
+
+def test_two_writers_of_one_file_do_not_share_a_draft(tmp_path, monkeypatch):
+    """Two processes that answer at the same moment each leave a whole file."""
+    drafts, move = [], Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, target: drafts.append(self.name) or move(self, target))
+
+    def write(letter):
+        for _ in range(50):
+            storage.write_file(tmp_path / "a", letter * 100_000)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(drafts)) == 100
+    assert (tmp_path / "a").read_bytes() in (b"a" * 100_000, b"b" * 100_000)
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_was_open_to_others_is_closed(tmp_path):
+    (tmp_path / "wide").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    (tmp_path / "other").write_bytes(b"")
+    storage.make_private(tmp_path, ["wide", "link", "missing"])
+    assert (mode(tmp_path), mode(tmp_path / "wide"), mode(tmp_path / "other")) == (0o700, 0o600, 0o666)
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -5,14 +5,31 @@ A message says what was given, what is wanted and what to do; the class says who
 
 from __future__ import annotations
 
+import re
 
-def printable(text: str) -> str:
+CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Characters that no name has, as a regular expression has them: they rule terminals, end lines or turn the writing."""
+
+
+def is_name(text: str) -> bool:
+    """Say whether a text can be a name: one line that is not empty, without control characters.
+
+    >>> [is_name(text) for text in ("anna", "T-Zelle β", "anna\\n", "")]
+    [True, True, False, False]
+    """
+    return re.fullmatch(f"[^{CONTROL}]+", text) is not None
+
+
+def printable(text: str, *, lines: bool = False) -> str:
     """Return a text that came from elsewhere with control characters written out, so that it cannot rule a terminal.
+
+    Signs that turn the direction of writing count among them: they make a text look like another. So do line ends,
+    which would let a text pose as several, unless ``lines`` says that several are meant.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+    return "".join(char if char.isprintable() or (lines and char == "\n") else repr(char)[1:-1] for char in text)
 
 
 class FedgeomError(Exception):

@@ -1,18 +1,22 @@
 """Files that survive a crash, files that only their owner may read, and locks: one way to do each.
 
 A file is written beside its place and then moved there, so that whoever reads it, and whoever comes after a crash,
-finds the old content or the new one, never half of either.
+finds the old content or the new one, never half of either. What is written beside has a name that nobody can guess or
+share. Nothing is ever written through a link: one that stands where a file belongs is replaced. Private modes do not
+depend on the umask.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -25,6 +29,7 @@ if sys.platform != "win32":  # there, nothing keeps two processes apart
 PRIVATE_FOLDER, PRIVATE_FILE, USUAL_FILE = 0o700, 0o600, 0o666
 DRAFT = ".part"
 """What the name of a file ends in while it is being written."""
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 def write_file(path: str | Path, data: bytes, *, private: bool = False, durable: bool = False) -> Path:
@@ -34,16 +39,18 @@ def write_file(path: str | Path, data: bytes, *, private: bool = False, durable:
     before. A ``durable`` one is on the disk, not only on its way there, when this returns.
     """
     target = Path(path)
-    draft = target.with_name(target.name + DRAFT)
-    draft.unlink(missing_ok=True)  # left by a crash, or a link that somebody put there
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(draft, flags, PRIVATE_FILE if private else USUAL_FILE)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    draft.replace(target)
+    draft = target.with_name(f"{target.name}.{secrets.token_hex(8)}{DRAFT}")  # two writers never share one
+    handle = _create(draft, private=private)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     if durable and sys.platform != "win32":  # that the name now means the new file has to reach the disk too
         folder = os.open(target.parent, os.O_RDONLY)
         try:
@@ -51,6 +58,52 @@ def write_file(path: str | Path, data: bytes, *, private: bool = False, durable:
         finally:
             os.close(folder)
     return target
+
+
+def _create(path: Path, *, private: bool, flags: int = os.O_WRONLY) -> int:
+    """Create a file that must not be there yet, a link included; return its handle."""
+    mode = PRIVATE_FILE if private else USUAL_FILE
+    handle = os.open(path, flags | os.O_CREAT | os.O_EXCL | NO_LINKS | getattr(os, "O_BINARY", 0), mode)
+    if private:
+        close_to_others(handle)
+    return handle
+
+
+def _open(path: str | Path, flags: int, *, private: bool) -> int:
+    """Open a file, or create it; a link that stands there is replaced by a file."""
+    try:
+        mode = PRIVATE_FILE if private else USUAL_FILE
+        handle = os.open(path, flags | os.O_CREAT | NO_LINKS | getattr(os, "O_BINARY", 0), mode)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK) or not Path(path).is_symlink():
+            raise
+        Path(path).unlink()
+        return _create(Path(path), private=private, flags=flags)
+    if private:
+        close_to_others(handle)
+    return handle
+
+
+def close_to_others(file: int | str | Path) -> None:
+    """Take all rights but the owner's from an open file, or from a path where there is one; links are left alone."""
+    if isinstance(file, int):
+        if sys.platform != "win32" and stat.S_IMODE(os.fstat(file).st_mode) != PRIVATE_FILE:
+            os.fchmod(file, PRIVATE_FILE)
+        return
+    path = Path(file)
+    if path.is_file() and not path.is_symlink() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        path.chmod(PRIVATE_FILE)
+
+
+def open_new(path: str | Path) -> BinaryIO:
+    """Return an empty private file to write to, unbuffered; whatever stood there is gone."""
+    Path(path).unlink(missing_ok=True)
+    return os.fdopen(_create(Path(path), private=True), "wb", buffering=0)
+
+
+def open_to_append(path: str | Path) -> BinaryIO:
+    """Return a private file to append to, unbuffered."""
+    return os.fdopen(_open(path, os.O_WRONLY | os.O_APPEND, private=True), "ab", buffering=0)
 
 
 def write_text(path: str | Path, text: str, *, private: bool = False) -> Path:
@@ -83,11 +136,8 @@ def append_line(path: str | Path, line: bytes, *, private: bool = False) -> None
 
     A ``private`` file is readable by its owner only; one that was open to others is closed before the line is written.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags, PRIVATE_FILE if private else USUAL_FILE)
+    handle = _open(path, os.O_RDWR | os.O_APPEND, private=private)
     with os.fdopen(handle, "ab+") as file:
-        if private and stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
-            Path(path).chmod(PRIVATE_FILE)
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
         cut = end > 0 and file.read(1) != b"\n"
@@ -102,6 +152,14 @@ def make_private_folder(path: str | Path) -> Path:
     return folder
 
 
+def make_private(folder: str | Path, files: Iterable[str] = ()) -> Path:
+    """Make a private folder and close those of the named files to others that are in it."""
+    made = make_private_folder(folder)
+    for name in files:
+        close_to_others(made / name)
+    return made
+
+
 class Lock:
     """A lock file, which the system releases when the process that holds it dies."""
 
@@ -113,7 +171,7 @@ class Lock:
         """Take the lock; with ``busy`` do not wait for it, but raise `InputError` with that text."""
         if self._file is not None:
             return
-        file = self.path.open("ab")
+        file = open_to_append(self.path)
         if sys.platform != "win32":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))

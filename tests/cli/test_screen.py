@@ -6,9 +6,11 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 import fedgeom.methods  # noqa: F401  # registers ours
-from fedgeom.cli.screen import MOST_LINES, WORDS, Questions, complain
+from fedgeom.cli.screen import MOST_LINES, WORDS, Questions, complain, console
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.method import METHODS
 
@@ -20,6 +22,24 @@ def asked_kinds():
 
 def test_every_question_of_ours_has_plain_words_and_no_words_are_left_over():
     assert set(WORDS) == asked_kinds()
+
+
+def test_no_text_rules_the_terminal(capsys):
+    hostile = "anna\x1b[2J\x1b]0;x\x07\u202e"
+    screen = console()
+    table = Table("name")
+    table.add_row(hostile)
+    screen.print(hostile)
+    screen.print(f"[bold]{escape(hostile)}[/bold]")
+    screen.print(hostile, markup=False)
+    screen.print(table)
+    complain(hostile)
+    shown = display([Event(1, hostile, hostile, "asked"), Event(1, hostile, hostile, "lost", hostile)])
+    said = capsys.readouterr()
+    for text in (said.out, said.err, shown):
+        assert "anna\\x1b[2J" in text
+        assert text.replace("\n", "").isprintable()
+    assert said.out.count("anna") == 4
 
 
 def display(events, width=120):

@@ -16,7 +16,7 @@ pytest.importorskip("gmpy2")
 
 @pytest.fixture(scope="module")
 def key() -> SecretKey:
-    return SecretKey.generate()
+    return SecretKey.generate(2048)  # the small one, for speed
 
 
 @pytest.mark.parametrize(("p", "q"), [(11, 17), (7, 11), (101, 103)])

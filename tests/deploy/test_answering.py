@@ -166,6 +166,79 @@ def test_what_is_wrong_with_the_folder_stays_at_the_site(anna, tmp_path):
     assert "roster" in Journal(anna.path).entries()[-1].note
 
 
+# --- the ledger is written before the work ---
+
+
+def test_a_process_that_dies_at_work_leaves_what_it_was_asked(anna, monkeypatch):
+    class Killed(BaseException):
+        """Nothing in the process runs after this."""
+
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as here:
+        here.setattr(SiteRunner, "answer", die)
+        with pytest.raises(Killed):
+            answer(anna, hello(), None)
+    (entry,) = Journal(anna.path).entries()
+    assert (entry.question, entry.received, entry.sent, entry.begun) == ("join.hello", len(hello()), 0, True)
+    assert "asked join.hello" in describe(entry)
+    assert "never ended" in describe(entry)
+    answer(anna, hello(), None)
+    died, answered = Journal(anna.path).entries()
+    assert (died.begun, answered.begun, answered.answer) == (True, False, "join.keys")
+
+
+def test_the_line_is_there_while_the_work_goes_on_and_one_line_afterwards(anna, monkeypatch):
+    seen, work = [], SiteRunner.answer
+
+    def look(self, request, memory):
+        seen.append(([e.begun for e in Journal(anna.path).entries()], Journal(anna.path).since(0)))
+        return work(self, request, memory)
+
+    monkeypatch.setattr(SiteRunner, "answer", look)
+    for _ in range(2):
+        answer(anna, hello(), None)
+    assert [begun for begun, _ in seen] == [[True], [False, True]]
+    assert seen[0][1] == ([], 0)  # who follows the ledger waits for the outcome
+    entries, end = Journal(anna.path).since(seen[1][1][1])
+    assert [entry.answer for entry in entries] == ["join.keys"]
+    assert end == anna.ledger_file.stat().st_size
+    assert [entry.begun for entry in Journal(anna.path).entries()] == [False, False]
+    assert anna.ledger_file.read_bytes().count(b"\n") == 4
+
+
+def test_a_run_that_died_counts_as_one_of_the_day(anna, monkeypatch):
+    edit(anna, "runs_per_day = 20", "runs_per_day = 1")
+    with monkeypatch.context() as here:
+        here.setattr(SiteRunner, "answer", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            answer(anna, hello(), None)
+    assert not reason(answer(anna, hello(), None)[0])
+    assert "its policy allows 1" in reason(answer(anna, hello(b"s" * 32), None)[0])
+
+
+def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
+    def take(*_):
+        raise MemoryError("Unable to allocate 9.3 GiB for an array")
+
+    monkeypatch.setattr(SiteRunner, "answer", take)
+    with pytest.raises(MemoryError):
+        answer(anna, hello(), None)
+    (entry,) = Journal(anna.path).entries()
+    for text in (entry.note, caplog.text):
+        assert "more memory than max_memory_mb = 8192 in site.toml (Unable to allocate 9.3 GiB" in text
+    assert (entry.answer, entry.sent) == ("none", 0)
+
+
+@pytest.mark.parametrize("kind", ["x\n12:00:00 run 7 asked join.hello", "\x1b[2J", "a\u202eb", ""])
+def test_a_question_whose_name_would_rule_the_terminal_is_not_read(anna, kind):
+    with pytest.raises(DecodeError, match="not a fedgeom frame"):
+        answer(anna, messages.pack_body(RUN, "hulls", kind, b""), None)
+    (entry,) = Journal(anna.path).entries()
+    assert describe(entry).isprintable()
+
+
 # --- what the site itself has in the end ---
 
 TRAINING = {

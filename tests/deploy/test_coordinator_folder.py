@@ -30,6 +30,11 @@ def test_a_folder_that_was_there_is_closed_too(tmp_path):
         folder.chmod(0o755)
     made = make_coordinator(tmp_path / "c")
     assert mode(made.path) == mode(made.path / "runs") == 0o700
+    assert {mode(file) for file in made.path.rglob("*") if file.is_file()} == {0o600}
+    (made.path / "coordinator.log").touch(0o644)
+    made.path.chmod(0o755)
+    made.close_to_others()
+    assert (mode(made.path), mode(made.path / "coordinator.log")) == (0o700, 0o600)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.7:80", "localhost.example:80", "example.org", "0:80"])

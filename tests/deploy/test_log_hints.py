@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from fedgeom.deploy.journal import LocalEntry
@@ -16,6 +17,23 @@ from tests.deploy.making import make_coordinator, make_sites
 @pytest.fixture
 def anna(tmp_path):
     return make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+
+
+def test_a_line_of_the_ledger_is_one_line_whatever_is_in_it():
+    hostile = "a\x1b[2K\r\n12:00:00 run 7\u202e"
+    entry = LocalEntry(
+        time=0,
+        run=hostile,
+        method="m",
+        question=hostile,
+        answer=hostile,
+        received=1,
+        sent=2,
+        reveals="",
+        note=hostile,
+    )
+    for begun in (False, True):
+        assert describe(msgspec.structs.replace(entry, begun=begun)).isprintable()
 
 
 def test_signs_of_a_connection(tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import stat
 import tomllib
 
+import msgspec
 import pytest
 
-from fedgeom.deploy.site_folder import SiteFolder, policy_lines
+from fedgeom.deploy.site_folder import PublicLines, SiteFolder, policy_lines
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.policy import Policy, StrictPolicy
@@ -36,6 +39,35 @@ def test_a_folder_that_was_there_is_closed_too(tmp_path):
     (tmp_path / "anna" / "node.key").write_text("an old one, for everybody")
     made = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000")
     assert (mode(made.path), mode(made.node_key)) == (0o700, 0o600)
+
+
+def test_what_an_earlier_release_left_open_is_closed_when_the_site_starts(site):
+    open_files = [site.ledger_file, site.config_file, site.path / "site.log", site.identity_file]
+    for file in open_files:
+        file.touch()
+        file.chmod(0o644)
+    site.path.chmod(0o755)
+    site.close_to_others()
+    assert mode(site.path) == 0o700
+    assert {mode(file) for file in open_files} == {0o600}
+
+
+@pytest.mark.parametrize("umask", [0, 0o022])
+def test_all_files_but_the_public_one_are_private_whatever_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        made = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000")
+    finally:
+        os.umask(before)
+    assert {file.name for file in made.path.iterdir() if mode(file) != 0o600} == {"anna.pub"}
+
+
+@pytest.mark.parametrize("field", ["identity", "node"])
+def test_a_public_line_ends_where_it_should(site, field):
+    lines = json.loads(site.public_file("anna").read_bytes())
+    msgspec.convert(lines, PublicLines)
+    with pytest.raises(msgspec.ValidationError, match="regex"):
+        msgspec.convert(lines | {field: lines[field] + "\n"}, PublicLines)
 
 
 def test_settings_that_were_there_are_left_alone(tmp_path):

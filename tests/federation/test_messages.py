@@ -25,12 +25,13 @@ from fedgeom.federation.messages import (
     decode,
     encode,
     pack,
+    pack_body,
     read_answer,
     unpack,
 )
 from fedgeom.protocols.handing_out import ModelTaken, TakeModel
 from fedgeom.protocols.joining.messages import Hello, Letters, PublicKeys, Share
-from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.names.messages import OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -43,6 +44,26 @@ from fedgeom.protocols.secure_sum.messages import (
 )
 
 RUN = bytes(range(32))
+
+
+@pytest.mark.parametrize(
+    "name", ["anna\n", "\x1b[2J", "a\tb", "a\x7f", "a\u202eb", "\u2066", "a\u2028", "\x85", ""]
+)
+def test_names_have_no_control_characters_and_end_where_they_should(name):
+    with pytest.raises(DecodeError):
+        unpack(pack_body(RUN, name, "kind", b""))
+    with pytest.raises(DecodeError):
+        decode(msgspec.msgpack.encode({"names": [name]}), Vocabulary)
+    with pytest.raises(DecodeError):
+        decode(msgspec.msgpack.encode({"sealed": {name: b""}}), OpenNames)
+    with pytest.raises(DecodeError):
+        decode(encode(SumQuestion(ticket=Ticket(modulus="7\n"))), SumQuestion)
+
+
+@pytest.mark.parametrize("name", ["anna", "St. Mary's", "T-Zelle β", "細胞 1", "a\u00a0b"])
+def test_usual_names_travel(name):
+    assert unpack(pack_body(RUN, name, "kind", b"")).method == name
+    assert decode(encode(Vocabulary(names=(name,))), Vocabulary).names == (name,)
 
 
 class Carry(Message, frozen=True, kw_only=True):

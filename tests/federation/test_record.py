@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -125,10 +126,28 @@ def test_a_sites_own_table_is_not_written_once_more(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "sites" / "a.json").read_bytes()) == {"site": "a", "labels": ["x", ""]}
 
 
-def test_a_private_result_is_its_owners_only(tmp_path: Path) -> None:
-    write_site_result(tmp_path, SiteResult("a", {}, b"model"), private=True)
-    for ending in ("json", "safetensors"):
-        assert stat.S_IMODE((tmp_path / "sites" / f"a.{ending}").stat().st_mode) == 0o600
+def test_a_record_is_its_owners_only_also_in_a_folder_that_was_there(tmp_path: Path) -> None:
+    """What sites themselves learnt may be in it; links that somebody put there are not written through."""
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    before = os.umask(0)
+    try:
+        folder.mkdir()
+        outside.write_bytes(b"another's")
+        for name in ("ledger.jsonl", "artifacts.npz", "model.safetensors", "status.json"):
+            (folder / name).symlink_to(outside)
+        record = RunRecord(folder, {})
+        record.model(b"model")
+        record.keep("rounds/0001", b"model")
+        record.artifacts({"a": np.zeros(3)})
+        record.sites({"a": SiteResult("a", {}, b"model")})
+        record.finish()
+    finally:
+        os.umask(before)
+    found = {file: stat.S_IMODE(file.lstat().st_mode) for file in [folder, *folder.rglob("*")]}
+    assert len(found) == 14
+    assert found == {file: 0o700 if file.is_dir() else 0o600 for file in found}
+    assert outside.read_bytes() == b"another's"
+    assert np.load(folder / "artifacts.npz")["a"].shape == (3,)
 
 
 @pytest.mark.parametrize(

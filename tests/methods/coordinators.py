@@ -61,9 +61,11 @@ class Heard(NamedTuple):
     memory: bytes
 
 
-def overhear(method: Method, sites: Sequence[SiteData], *, seed: int = 0) -> tuple[list[Heard], EmbeddedEngine]:
+def overhear(
+    method: Method, sites: Sequence[SiteData], *, seed: int = 0, policy: Policy | None = None
+) -> tuple[list[Heard], EmbeddedEngine]:
     """Hold an honest conversation; return all that was said, as the coordinator sees it."""
-    engine, heard = EmbeddedEngine(method, sites), list[Heard]()
+    engine, heard = EmbeddedEngine(method, sites, policy=policy), list[Heard]()
     deliver, known = engine.deliver, method.site.understands()
 
     def listening(requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:

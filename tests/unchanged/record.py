@@ -6,7 +6,7 @@
 
 Two checkouts on one machine must agree in every byte of the joint model, of what each site itself has, and in the
 kinds and sizes of all messages. Between machines, arithmetic differs in the last digits: there, `test_unchanged`
-compares numbers with values.json to nine digits.
+compares numbers with values.json to nine digits, and to five where a learner works in single precision.
 """
 
 from __future__ import annotations

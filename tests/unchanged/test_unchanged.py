@@ -17,12 +17,13 @@ KNOWN = json.loads(VALUES.read_text(encoding="utf-8"))
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case.name}, seed {case.seed}")
 def test_the_model_is_the_known_one(case: Any) -> None:
     known, now = KNOWN[f"{case.name}, seed {case.seed}"], observe(case)
+    digits = 1e-5 if "torch" in case.name else 1e-9  # single precision: processors differ in the eighth digit
     assert now["facts"] == known["facts"]
     assert set(now["numbers"]) == set(known["numbers"])
     for name, numbers in now["numbers"].items():
         assert numbers["shape"] == known["numbers"][name]["shape"]
         for part in ("sum", "some"):
-            np.testing.assert_allclose(numbers[part], known["numbers"][name][part], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(numbers[part], known["numbers"][name][part], rtol=digits, atol=digits)
 
 
 def test_no_known_case_was_dropped() -> None:

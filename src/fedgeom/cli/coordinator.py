@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedgeom.errors import printable
+
 app = typer.Typer(no_args_is_help=True, help="The coordinator: admit sites, carry questions, keep records.")
 
 Folder = Annotated[
@@ -16,8 +18,8 @@ Folder = Annotated[
 
 
 def say(text: str) -> None:
-    """Print a line at once, also into a pipe."""
-    typer.echo(text)
+    """Print a line at once, also into a pipe; what others sent in it cannot rule the terminal."""
+    typer.echo(printable(text, lines=True))
 
 
 @app.command()

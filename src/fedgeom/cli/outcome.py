@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.storage import write_json
+from fedgeom.storage import close_to_others, make_private_folder, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,7 @@ def new_folder(base: str | Path) -> Path:
             continue
         except OSError as error:
             raise InputError(f"no folder can be made at {folder}: {error}") from error
-        return folder
+        return make_private_folder(folder)
     raise AssertionError("numbers do not end")
 
 
@@ -77,7 +77,7 @@ def show(
 
         with out.status("training on pooled rows, and at each site alone, to compare"):
             comparison = evaluate(run, train, test, truth=truth, C=C)
-        write_json(folder / page.COMPARISON, comparison)
+        write_json(folder / page.COMPARISON, comparison, private=True)
         out.print(tables.comparison_table(comparison))
         out.print()
     out.print(tables.ledger_table(run.ledger))
@@ -86,7 +86,7 @@ def show(
     out.print()
     if any("names" in result for result in run.local.values()):
         naming = read_naming(run.local, truth)
-        write_json(folder / page.NAMES, naming)
+        write_json(folder / page.NAMES, naming, private=True)
         out.print(tables.naming_table(naming))
         out.print(tables.naming_verdict(naming))
         out.print()
@@ -96,6 +96,7 @@ def show(
         with out.status("drawing"):
             tests = test if any(len(part) for part in test) else None
             picture = draw_disc(run, train, folder / page.PICTURE, test_sites=tests, truth=truth)
+        close_to_others(picture)
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
     out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
     out.print(f"record   {escape(str(folder))}", soft_wrap=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from fedgeom.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+    from rich.text import Text
 
     from fedgeom.federation.conversation import Event
 
@@ -60,8 +63,14 @@ def console() -> Console:
     """Return the console for results."""
     from rich.console import Console
 
+    class Careful(Console):
+        """A console on which no text can do more than be read: rich itself lets escape sequences through."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable(text, lines=True), **options)
+
     # A pipe has no width; 80 columns would fold tables that a file has room for.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 132)
+    return Careful(highlight=False, width=None if sys.stdout.isatty() else 132)
 
 
 def complain(text: str, style: str = "red") -> None:
@@ -69,7 +78,7 @@ def complain(text: str, style: str = "red") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style=style))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
 
 
 class Questions:
@@ -104,7 +113,7 @@ class Questions:
         """Take note of a question or an answer; this is what `fedgeom.run` calls as ``watch``."""
         if event.step != self._step:
             self._step = event.step
-            words = WORDS.get(event.kind, event.kind)
+            words = WORDS.get(event.kind, printable(event.kind))
             self._lines.append(self._progress.add_task(words, total=0, step=event.step, last=""))
             if len(self._lines) > MOST_LINES:
                 self._progress.update(self._lines[-MOST_LINES - 1], visible=False)
@@ -113,10 +122,11 @@ class Questions:
         if event.state == "asked":
             self._progress.update(line, total=(task.total or 0) + 1)
             return
+        site = printable(event.site)
         if event.state == "waiting":
-            self._progress.update(line, last=f"waiting for approval at {event.site}")
+            self._progress.update(line, last=f"waiting for approval at {site}")
             return
-        note = event.site if event.state == "answered" else f"{event.site} is lost"
+        note = site if event.state == "answered" else f"{site} is lost"
         self._progress.update(line, advance=1, last=note)
         if task.completed >= (task.total or 0):
             self._progress.update(line, last="")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgeom.errors import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -19,8 +21,8 @@ Folder = Annotated[
 
 
 def say(text: str) -> None:
-    """Print a line at once, also into a pipe."""
-    typer.echo(text)
+    """Print a line at once, also into a pipe; what others sent in it cannot rule the terminal."""
+    typer.echo(printable(text, lines=True))
 
 
 @app.command()
@@ -147,7 +149,7 @@ def ledger(folder: Folder = Path()) -> None:
     site.config()
     entries = Journal(site.path).entries()
     for entry in entries:
-        typer.echo(describe(entry) + (f"\n    reveals {entry.reveals}" if entry.reveals else ""))
+        typer.echo(describe(entry) + (f"\n    reveals {printable(entry.reveals)}" if entry.reveals else ""))
     typer.echo(f"{len(entries)} questions, {sum(entry.sent for entry in entries):,} bytes left the site")
 
 

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.storage import write_file
 
 KEY_BYTES = 32
 
@@ -95,7 +96,7 @@ class Roster(Mapping[str, bytes]):
     def save(self, path: str | Path) -> None:
         """Write the roster as JSON, name to hexadecimal key."""
         text = msgspec.json.format(msgspec.json.encode({n: k.hex() for n, k in self._identities.items()}))
-        Path(path).write_bytes(text + b"\n")
+        write_file(path, text + b"\n", private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Roster:

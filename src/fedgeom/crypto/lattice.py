@@ -10,14 +10,15 @@ without it could divide the helper's polynomials out of either half of the answe
   the answer, c1, then looks random even to the owner (ring learning with errors, with the helper's
   fresh randomness as the secret).
 - *Flooding.* The first half, c0, is sent only where a coefficient is wanted, plus a mask of 48 random
-  bits (as a plaintext) and noise drawn uniformly from a range of 2^71. What the noise carries from the
-  helper's polynomials is of the size 2^12 (`leak_bits`), so that the owner's view is within 2^12 / 2^71,
-  per coefficient, of one that does not depend on them. SEAL has no call for this: the noise is added
-  to the numbers of the ciphertext.
-- *Modulus switching* of the flooded ciphertext from two primes of 60 bits to one, which anybody could do and
-  which only shortens the answer. 2^70 becomes 2^10, against 2^11 that decryption corrects.
+  bits (as a plaintext) and noise drawn uniformly from a range of 2^71, or of 2^131 where more has to be hidden.
+  What the noise carries from the helper's polynomials is of the size 2^12 (`leak_bits`), so that the owner's
+  view is within 2^12 / 2^71, per coefficient, of one that does not depend on them. All coefficients of a
+  conversation together must stay below 2^-40: `primes_for` chooses the modulus that sees to it. SEAL has no
+  call for flooding: the noise is added to the numbers of the ciphertext.
+- *Modulus switching* of the flooded ciphertext from two or three primes of 60 bits to one, which anybody could do
+  and which only shortens the answer. 2^70 becomes 2^10, against 2^11 that decryption corrects.
 
-With n = 8192, SEAL's ternary secrets and 138 bits of modulus in all, where its table for 128-bit
+With n = 8192, SEAL's ternary secrets and 138 or 198 bits of modulus in all, where its table for 128-bit
 security allows 218, the margin is wide. n = 4096 holds one third of the payload per coefficient once
 flooding is paid for: measured, 2.2 s and 20 MB where this takes 1.4 s and 12 MB. SEAL seeds its
 generators from /dev/urandom; masks and flooding noise come from `secrets`.
@@ -42,8 +43,15 @@ from fedgeom.errors import FedgeomError, InputError, ProtocolError
 
 DEGREE = 8192
 PLAIN_BITS = 48
-FLOOD_BITS = 71
-_PRIME_BITS = (60, 60, 18)  # the last is SEAL's, for keys only
+PRIME_BITS, KEY_PRIME_BITS = 60, 18  # the last prime is SEAL's, for keys only
+FEWEST_PRIMES, MOST_PRIMES = 2, 3
+MARGIN_BITS = 40
+"""The owner's view of a whole conversation is within 2^-40 of one that does not depend on the helper's polynomials."""
+
+
+def flood_bits(primes: int) -> int:
+    """Return how many bits of noise decryption still corrects: 71 with two primes, 131 with three."""
+    return PRIME_BITS * primes - PLAIN_BITS - 1
 
 
 def _seal() -> Any:
@@ -77,13 +85,14 @@ def _refusing(work: Callable[P, R]) -> Callable[P, R]:
 
 
 class Lattice:
-    """The scheme with its parameters; use `lattice()`, which makes it once."""
+    """The scheme with its parameters; use `lattice()`, which makes it once for each number of primes."""
 
-    def __init__(self) -> None:
+    def __init__(self, primes: int) -> None:
+        self.count = primes
         seal = _seal()
         parameters = seal.EncryptionParameters(seal.scheme_type.bfv)
         parameters.set_poly_modulus_degree(DEGREE)
-        parameters.set_coeff_modulus(seal.CoeffModulus.Create(DEGREE, list(_PRIME_BITS)))
+        parameters.set_coeff_modulus(seal.CoeffModulus.Create(DEGREE, [PRIME_BITS] * primes + [KEY_PRIME_BITS]))
         parameters.set_plain_modulus(1 << PLAIN_BITS)
         self.context = seal.SEALContext(parameters)  # refuses what its table calls less than 128-bit security
         if not self.context.parameters_set():
@@ -94,10 +103,14 @@ class Lattice:
         public = maker.create_public_key()
         fresh = seal.Encryptor(self.context, public).encrypt_zero()
         self._headers = {
-            "public": _header(public.to_string(), 2 * 3 * DEGREE),
-            "full": _header(self.raw(fresh), 2 * 2 * DEGREE),
-            "short": _header(self.raw(self.evaluator.mod_switch_to_next(fresh)), 2 * DEGREE),
+            "public": _header(public.to_string(), 2 * (primes + 1) * DEGREE),
+            "full": _header(self.raw(fresh), 2 * primes * DEGREE),
+            "short": _header(self.raw(self.shorten(fresh)), 2 * DEGREE),
         }
+
+    def shorten(self, cipher: Any) -> Any:
+        """Switch a ciphertext to the first prime alone."""
+        return self.evaluator.mod_switch_to(cipher, self.context.last_parms_id())
 
     def raw(self, item: Any) -> bytes:
         """Return a ciphertext's bytes as SEAL writes them, uncompressed: a header, then 64-bit words."""
@@ -111,20 +124,20 @@ class Lattice:
     def cipher(self, numbers: Words) -> Any:
         """Make a ciphertext from numbers, (2, primes, degree), after checking that each is below its prime."""
         primes = numbers.shape[1]
-        header = self._headers["full" if primes == 2 else "short"]
+        header = self._headers["full" if primes == self.count else "short"]
         self._check(numbers)
         item = _seal().Ciphertext()
         item.load_bytes(self.context, header + numbers.astype("<u8").tobytes())
         return item
 
     def public_key(self, numbers: Words) -> Any:
-        """Make a public key from numbers, (2, 3, degree).
+        """Make a public key from numbers, (2, primes + 1, degree).
 
         A zero in its second half would leave a place without re-randomisation; an honest key has none
         modulo the large primes (2^-46).
         """
         self._check(numbers)
-        if not numbers[1, :2].all():
+        if not numbers[1, : self.count].all():
             raise ProtocolError("a lattice public key has a zero where honest keys are random")
         return self.context.from_public_str(self._headers["public"] + numbers.astype("<u8").tobytes())
 
@@ -141,7 +154,7 @@ class Lattice:
         return item
 
 
-def leak_bits(length: int, columns: int, answers: int) -> float:
+def leak_bits(length: int, columns: int, answers: int, primes: int = FEWEST_PRIMES) -> float:
     """Return −log2 of the statistical distance that flooding leaves for ``answers`` coefficients in all.
 
     Each is a sum over ``length`` places of products with one of ``columns`` helper's vectors in a
@@ -150,7 +163,21 @@ def leak_bits(length: int, columns: int, answers: int) -> float:
     W hides a shift by e up to |e| / W.
     """
     noise = 3.3 * math.sqrt(length * columns) + length / 2 + 32
-    return FLOOD_BITS - math.log2(noise * answers)
+    return flood_bits(primes) - math.log2(noise * answers)
+
+
+def primes_for(length: int, columns: int, answers: int) -> int:
+    """Return how many primes hide so many coefficients (`leak_bits`) well enough; more primes cost half as much again.
+
+    Two do for 1,000 times 1,000 points at 4,096 bits, three for any number of points that a computer can compare.
+    """
+    for primes in range(FEWEST_PRIMES, MOST_PRIMES + 1):
+        if leak_bits(length, columns, answers, primes) >= MARGIN_BITS:
+            return primes
+    raise ProtocolError(
+        f"{answers:,} coefficients over {length:,} bits are more than the noise of lattice encryption hides "
+        f"(2^-{MARGIN_BITS}): compare fewer rows at a time, or choose the variant 'ot'"
+    )
 
 
 def _header(data: bytes, count: int) -> bytes:
@@ -165,19 +192,19 @@ def _plain_header(count: int) -> bytes:
     return _header(seal.Plaintext(count).to_bytes(seal.compr_mode_type.none), count)
 
 
-@lru_cache(maxsize=1)
-def lattice() -> Lattice:
-    """Return the scheme."""
-    return Lattice()
+@lru_cache(maxsize=MOST_PRIMES)
+def lattice(primes: int = FEWEST_PRIMES) -> Lattice:
+    """Return the scheme with so many primes of 60 bits."""
+    return Lattice(primes)
 
 
 class Owner:
     """The side that has the secret key."""
 
     @_refusing
-    def __init__(self, secret: bytes | None = None):
+    def __init__(self, secret: bytes | None = None, primes: int = FEWEST_PRIMES):
         """Make a new key, or take up one kept as bytes."""
-        seal, self._scheme = _seal(), lattice()
+        seal, self._scheme = _seal(), lattice(primes)
         context = self._scheme.context
         key = seal.KeyGenerator(context).secret_key() if secret is None else context.from_secret_str(secret)
         self.secret: bytes = key.to_string()
@@ -186,14 +213,15 @@ class Owner:
         self._decryptor = seal.Decryptor(context, key)
 
     def public(self) -> Words:
-        """Return the numbers of a public key, (2, 3, degree)."""
-        data = self._public().to_string()[-8 * 2 * 3 * DEGREE :]
-        return np.frombuffer(data, "<u8").astype(np.uint64).reshape(2, 3, DEGREE)
+        """Return the numbers of a public key, (2, primes + 1, degree)."""
+        shape = 2, self._scheme.count + 1, DEGREE
+        data = self._public().to_string()[-8 * math.prod(shape) :]
+        return np.frombuffer(data, "<u8").astype(np.uint64).reshape(shape)
 
     def encrypt(self, coefficients: Words) -> Words:
-        """Encrypt one polynomial; return the numbers of the ciphertext, (2, 2, degree)."""
+        """Encrypt one polynomial; return the numbers of the ciphertext, (2, primes, degree)."""
         cipher = self._encryptor.encrypt_symmetric(self._scheme.plain(coefficients))
-        return self._scheme.words(cipher, 2, 2, DEGREE)
+        return self._scheme.words(cipher, 2, self._scheme.count, DEGREE)
 
     @_refusing
     def open(self, places: npt.NDArray[np.intp], first: Words, second: Words) -> Words:
@@ -214,8 +242,8 @@ class Helper:
 
     @_refusing
     def __init__(self, public: Words):
-        """Take the numbers of the owner's public key."""
-        self._scheme = lattice()
+        """Take the numbers of the owner's public key, (2, primes + 1, degree)."""
+        self._scheme = lattice(public.shape[1] - 1)
         self._encryptor = _seal().Encryptor(self._scheme.context, self._scheme.public_key(public))
         self._level = self._scheme.context.first_parms_id()
 
@@ -248,15 +276,15 @@ class Helper:
     def close(self, total: Any, places: npt.NDArray[np.intp], masks: Words) -> tuple[Words, Words]:
         """Hide all of a sum but the coefficients at ``places``, each plus its mask; return c0 there and c1."""
         scheme = self._scheme
-        evaluator, primes = scheme.evaluator, scheme.primes[:2]
+        evaluator, primes, bits = scheme.evaluator, scheme.primes[: scheme.count], flood_bits(scheme.count)
         total = evaluator.transform_from_ntt(total)
         evaluator.add_inplace(total, self._encryptor.encrypt_zero())
-        numbers = scheme.words(total, 2, 2, DEGREE)
-        modulus, half = primes[0] * primes[1], 1 << (PLAIN_BITS - 1)
+        numbers = scheme.words(total, 2, scheme.count, DEGREE)
+        modulus, half = math.prod(primes), 1 << (PLAIN_BITS - 1)
         for place, mask in zip(places.tolist(), masks.tolist(), strict=True):
-            noise = secrets.randbits(FLOOD_BITS) - (1 << (FLOOD_BITS - 1))
+            noise = secrets.randbits(bits) - (1 << (bits - 1))
             added = (modulus * mask + half >> PLAIN_BITS) + noise
             for at, prime in enumerate(primes):
                 numbers[0, at, place] = (int(numbers[0, at, place]) + added) % prime
-        short = scheme.words(evaluator.mod_switch_to_next(scheme.cipher(numbers)), 2, 1, DEGREE)
+        short = scheme.words(scheme.shorten(scheme.cipher(numbers)), 2, 1, DEGREE)
         return short[0, 0, places], short[1, 0]

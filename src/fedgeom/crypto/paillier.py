@@ -20,7 +20,7 @@ from typing import Any
 from fedgeom.errors import InputError, ProtocolError
 
 KEY_BITS = (2048, 3072)
-"""Sizes of n on offer: 112-bit and 128-bit security."""
+"""Sizes of n on offer: 112-bit and 128-bit security; the larger is the default."""
 
 
 def _gmp() -> Any:
@@ -102,7 +102,7 @@ class SecretKey:
     q: int
 
     @classmethod
-    def generate(cls, bits: int = 2048) -> SecretKey:
+    def generate(cls, bits: int = KEY_BITS[-1]) -> SecretKey:
         """Draw a new key from the operating system's randomness."""
         if bits not in KEY_BITS:
             raise InputError(f"a Paillier key of {bits} bits was asked for; wanted one of {KEY_BITS}")

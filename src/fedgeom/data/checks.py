@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, is_name
 
 
 def check_table(site: SiteData, *, min_rows: int) -> list[str]:
@@ -47,7 +47,13 @@ def check_finite(site: SiteData) -> None:
 
 
 def check_known_labels(site: str, names: Iterable[str], classes: Sequence[str] | None) -> None:
-    """Refuse labels that are not among the agreed classes, where classes were agreed on."""
+    """Refuse labels that cannot travel, or are not among the agreed classes, where classes were agreed on."""
+    odd = sorted(name for name in set(names) if not is_name(name))
+    if odd:
+        raise InputError(
+            f"site {site!r}: {odd[0]!r} cannot be a label that others learn; wanted one line without control "
+            "characters: rename it"
+        )
     unknown = sorted(set(names) - set(classes)) if classes else []
     if unknown:
         raise InputError(f"site {site!r}: labels outside the agreed classes: {', '.join(unknown[:8])}")

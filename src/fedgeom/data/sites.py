@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, is_name
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class SiteData:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InputError(f"a site needs a name; {self.name!r} was given")
+        if not is_name(self.name):
+            raise InputError(f"a site's name is one line without control characters; {self.name!r} was given")
         X, y = _rows(self.X, self.name), np.asarray(self.y)
         if y.ndim != 1 or len(y) != len(X):
             raise InputError(

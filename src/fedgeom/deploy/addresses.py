@@ -7,7 +7,7 @@ import re
 
 from fedgeom.errors import InputError
 
-NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 DEFAULT_PORT = 8000
 
 

@@ -11,6 +11,7 @@ import functools
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,9 +23,10 @@ from fedgeom.deploy.admission import FolderApprovals
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
-from fedgeom.errors import DecodeError, InputError, ProtocolError
+from fedgeom.errors import DecodeError, InputError, ProtocolError, printable
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.site import SiteIdentity, SiteRunner
 from fedgeom.methods.catalogue import method_class
@@ -69,18 +71,23 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
         return reply, away
     runner: SiteRunner | None = None
+
+    def begin() -> None:
+        """Write down what was asked before the work: whatever becomes of this process, the steward can see it."""
+        journal.enter(enter("", len(request), 0, begun=True))
+
     with _notes() as notes:
         try:
             approvals = FolderApprovals.of(folder)
             identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy, approvals)
             load, method = functools.cache(lambda: read_data(folder)), method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
-            reply, memory = runner.answer(request, kept.memory or None)
+            reply, memory = runner.answer(request, kept.memory or None, begin)
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
             reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
         except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
-            journal.enter(enter("none", len(request), 0, note=f"failed: {type(error).__name__}: {error}"))
+            journal.enter(enter("none", len(request), 0, note=_failed(error, policy)))
             raise
     said = unpack(reply)
     if said.kind == Waiting.kind:  # asked again every few seconds: it is written down when it is news
@@ -121,6 +128,7 @@ def _entry(
     *,
     note: str = "",
     counts: bool = True,
+    begun: bool = False,
 ) -> LocalEntry:
     return LocalEntry(
         time=round(time.time(), 3),
@@ -130,10 +138,23 @@ def _entry(
         answer=answered,
         received=received,
         sent=sent,
-        reveals=reveals(method, question, answered),
+        reveals="" if begun else reveals(method, question, answered),
         note=note,
         counts=counts,
+        begun=begun,
     )
+
+
+def _failed(error: Exception, policy: Policy) -> str:
+    """Say, for the site's own ledger and log, why there is no answer."""
+    if not isinstance(error, MemoryError):
+        return f"failed: {type(error).__name__}: {error}"
+    allowed = (
+        f"max_memory_mb = {policy.max_memory_mb} in site.toml" if policy.max_memory_mb else "this machine has"
+    )
+    words = f"failed: the answer takes more memory than {allowed} ({error})"
+    log.error("%s", printable(words))
+    return words
 
 
 @contextmanager
@@ -143,8 +164,8 @@ def _notes() -> Iterator[list[str]]:
 
     class Collect(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            notes.append(record.getMessage())
-            print(record.getMessage(), file=sys.stderr)  # into site.log
+            notes.append(printable(record.getMessage(), lines=True))
+            print(notes[-1], file=sys.stderr)  # into site.log
 
     handler, ours = Collect(logging.WARNING), logging.getLogger("fedgeom")
     ours.addHandler(handler)
@@ -168,13 +189,14 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
             return ""
         for inner in (folder.path / "results", target, target / "sites"):
             make_private_folder(inner)
-        write_site_result(target, result, private=True)
+        write_site_result(target, result)
         if result.model:
             write_file(target / "model.safetensors", result.model, private=True)
         (target / "error.txt").unlink(missing_ok=True)
         return ""
     except Exception as error:
-        log.exception("the result of run %s could not be written", run.hex()[:8])
+        why = printable(traceback.format_exc(), lines=True)
+        log.error("the result of run %s could not be written\n%s", run.hex()[:8], why)
         words = f"the site's own result could not be written: {type(error).__name__}: {error}"
         with contextlib.suppress(OSError):  # a full disk: the log has it
             write_text(make_private_folder(target) / "error.txt", words + "\n", private=True)

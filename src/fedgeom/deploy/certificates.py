@@ -47,7 +47,7 @@ def make_authority(folder: Path) -> None:
         .sign(key, hashes.SHA384())
     )
     write_file(folder / "ca.key", _private_pem(key), private=True)
-    write_file(folder / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    write_file(folder / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM), private=True)
 
 
 def make_server_certificate(folder: Path, hosts: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ def make_server_certificate(folder: Path, hosts: Sequence[str]) -> None:
         .sign(authority_key, hashes.SHA384())
     )
     write_file(folder / "server.key", _private_pem(key), private=True)
-    write_file(folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    write_file(folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM), private=True)
 
 
 def valid_until(certificate: Path) -> datetime.datetime:

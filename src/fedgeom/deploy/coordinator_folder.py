@@ -14,10 +14,15 @@ from fedgeom.deploy.addresses import DEFAULT_PORT, check_loopback, check_name
 from fedgeom.deploy.site_folder import PublicLines
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
-from fedgeom.storage import make_private_folder, write_json, write_text
+from fedgeom.storage import make_private, make_private_folder, write_json, write_text
 
 FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
 """The environment variable that tells programs where the coordinator's folder is."""
+
+PRIVATE_FILES = (
+    "ca.key", "ca.pem", "server.key", "server.pem", "coordinator.toml", "roster.json", "coordinator.log"
+)  # fmt: skip
+"""The coordinator's own files, which an earlier release may have left open to others."""
 
 
 class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,9 +65,7 @@ class CoordinatorFolder:
             raise InputError(f"{path} is a coordinator's folder already; choose another one")
         if insecure:
             check_loopback(host)
-        make_private_folder(path)
-        for inner in ("flower", "jobs", "runs", "nodes"):
-            make_private_folder(path / inner)
+        folder.close_to_others()
         certificates.make_authority(folder.path)
         Roster({}).save(folder.roster_file)
         flag = str(insecure).lower()
@@ -72,9 +75,15 @@ class CoordinatorFolder:
             f"names = [{', '.join(map(quote, names))}]  # by which sites reach it; in the certificate",
         ]
         text = "\n".join([*lines, f"insecure = {flag}", ""])
-        write_text(path / "coordinator.toml", text)
+        write_text(path / "coordinator.toml", text, private=True)
         folder.renew()
         return folder
+
+    def close_to_others(self) -> None:
+        """Make the folder with what is in it, or take others' rights from one that was there."""
+        make_private(self.path, PRIVATE_FILES)
+        for inner in ("flower", "jobs", "runs", "nodes"):
+            make_private_folder(self.path / inner)
 
     def renew(self) -> None:
         """Make a new TLS certificate under the same authority; sites need nothing new."""
@@ -149,7 +158,7 @@ class CoordinatorFolder:
 
     def save_registered(self, registered: Registered) -> None:
         """Write down which node keys Flower was told of."""
-        write_json(self.path / "flower" / "registered.json", registered)
+        write_json(self.path / "flower" / "registered.json", registered, private=True)
 
     def node_key_file(self, name: str) -> Path:
         """Return where an admitted site's node key is."""

@@ -22,6 +22,7 @@ def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None)
     certificate = None if config.insecure else folder.path / "ca.pem"
     with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
         check_port(address)
+        folder.close_to_others()
         commands.write_connection(folder.path / "flower", address=address, certificate=certificate)
         command = commands.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
         with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:

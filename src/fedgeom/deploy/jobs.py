@@ -14,9 +14,9 @@ from fedgeom.deploy.federation_file import FederationFile, build_method, read_fe
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
-from fedgeom.storage import write_file
+from fedgeom.storage import make_private_folder, write_file
 
-NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,80}$")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
 
 
 class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,8 +72,9 @@ def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
             f"{max(file.min_sites, 2)} are needed; admit more (fedgeom coordinator admit NAME.pub) or lower `min_sites`"
         )
     path = _new_folder(folder, federation.stem)
-    write_file(path / "federation.toml", federation.read_bytes())
-    write_file(path / "job.json", msgspec.json.encode(JobFile(os.urandom(32).hex(), sorted(names))))
+    write_file(path / "federation.toml", federation.read_bytes(), private=True)
+    kept = JobFile(os.urandom(32).hex(), sorted(names))
+    write_file(path / "job.json", msgspec.json.encode(kept), private=True)
     return load_job(folder, path.name)
 
 
@@ -100,8 +101,8 @@ def _new_folder(folder: CoordinatorFolder, stem: str) -> Path:
     while True:
         path = folder.path / "jobs" / f"{plain[:60]}-{number}"
         try:
-            path.mkdir(parents=True)
+            path.mkdir(parents=True)  # refused when it is there
         except FileExistsError:
             number += 1
             continue
-        return path
+        return make_private_folder(path)

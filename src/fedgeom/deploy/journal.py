@@ -42,6 +42,13 @@ class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Why the site refused, in words that may quote its data: they stay here."""
     counts: bool = True
     """Whether the run counts as one of the day's; one that was turned away at the door does not."""
+    begun: bool = False
+    """Whether this was written before the work. It stands for the question until its outcome is written too; a process
+    that dies in between leaves it."""
+
+    def precedes(self, other: LocalEntry) -> bool:
+        """Say whether another entry is the outcome of what this one says was begun."""
+        return self.begun and not other.begun and (self.run, self.question) == (other.run, other.question)
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -88,24 +95,40 @@ class Journal:
         append_line(self._ledger, msgspec.json.encode(msgspec.structs.replace(entry, **texts)), private=True)
 
     def entries(self) -> list[LocalEntry]:
-        """Read the site's ledger; a line cut off by a crash is left out."""
-        return self.since(0)[0]
+        """Read the site's ledger, one entry for each question; a line cut off by a crash is left out."""
+        lines, _ = self._lines(0)
+        return [entry for entry, _ in lines]
 
     def since(self, start: int) -> tuple[list[LocalEntry], int]:
-        """Read the ledger's complete lines from a byte on; also return the byte to go on from."""
+        """Read what is complete in the ledger from a byte on; also return the byte to go on from.
+
+        A question that is being worked on waits for its outcome.
+        """
+        lines, end = self._lines(start)
+        if lines and lines[-1][0].begun:
+            end = lines.pop()[1]
+        return [entry for entry, _ in lines], end
+
+    def _lines(self, start: int) -> tuple[list[tuple[LocalEntry, int]], int]:
+        """Return the entries from a byte on, each with the byte where it begins, and where they end."""
         if not self._ledger.is_file():
             return [], 0
         with self._ledger.open("rb") as file:
             file.seek(start)
             data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        entries = []
-        for line in whole.splitlines():
+        found: list[tuple[LocalEntry, int]] = []
+        at = start
+        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             try:
-                entries.append(msgspec.json.decode(line, type=LocalEntry))
+                entry = msgspec.json.decode(line, type=LocalEntry)
             except ValueError:  # broken JSON, or broken UTF-8
-                continue
-        return entries, start + len(whole)
+                pass
+            else:
+                if found and found[-1][0].precedes(entry):
+                    found.pop()
+                found.append((entry, at))
+            at += len(line)
+        return found, at
 
     def check_rate_limit(self, run: bytes, runs_per_day: int) -> None:
         """Refuse a new run when the site took part in as many as its policy allows in a day."""

@@ -9,6 +9,7 @@ from fedgeom.deploy.journal import LocalEntry
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import log_lines
 from fedgeom.engines.flower.watchdog import DIED
+from fedgeom.errors import printable
 
 HINTS = {
     DIED: "the process that answered a question died (was memory short?); connecting anew, to be asked again",
@@ -59,8 +60,10 @@ def describe(entry: LocalEntry) -> str:
     """Write a line of the site's own ledger for people."""
     clock = time.strftime("%H:%M:%S", time.localtime(entry.time))
     asked = f"asked {entry.question} ({entry.received:,} B)"
+    if entry.begun:
+        return printable(f"{clock} run {entry.run[:8] or '?'} {asked}, not answered: the work on it never ended")
     line = f"{clock} run {entry.run[:8] or '?'} {asked}, answered {entry.answer} ({entry.sent:,} B)"
-    return f"{line}: {entry.note}" if entry.note else line
+    return printable(f"{line}: {entry.note}" if entry.note else line)
 
 
 def explain(folder: SiteFolder, log: Path, start: int) -> str:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder
+from fedgeom.deploy.limits import leave_no_traces, limit_memory
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import programs
 from fedgeom.engines.flower.engine import Grid
 from fedgeom.errors import InputError
-
-if sys.platform != "win32":
-    import resource
 
 BUNDLE = Path(__file__).with_name("flower_app")
 """The app that Flower believes it ships; everybody runs the installed copy."""
@@ -37,13 +35,21 @@ def write_launchers(home: Path) -> Path:
     return programs.write_launchers(home / "guards", __name__)
 
 
-def client_app() -> Any:
-    """Return the ClientApp, which answers for the site in the folder that the node's own settings name."""
+def client_app(limit: Callable[[int], None] = lambda megabytes: None) -> Any:
+    """Return the ClientApp, which answers for the site in the folder that the node's own settings name.
+
+    ``limit`` is told how much memory the site's policy allows before anything of a question is read.
+    """
     from fedgeom.deploy import answering  # slow to import, and Flower starts many programs
     from fedgeom.engines.flower.client_app import make_client_app
 
+    def answer(place: str, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
+        folder = SiteFolder(Path(place))
+        limit(folder.config().policy.max_memory_mb)
+        return answering.answer(folder, request, carried)
+
     return make_client_app(
-        answer=lambda place, request, carried: answering.answer(SiteFolder(Path(place)), request, carried),
+        answer=answer,
         introduce=lambda place, number: answering.introduce(SiteFolder(Path(place)), number),
     )
 
@@ -79,37 +85,33 @@ def import_ahead() -> None:
         method_class(name)
 
 
-def no_core_dumps() -> None:
-    """See to it that a process that dies leaves no image of its memory, with rows and keys in it, on the disk."""
-    if sys.platform != "win32":
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
 def clientapp() -> None:
     """Run Flower's ClientApp process for a site."""
-    no_core_dumps()
-    programs.clientapp(client_app, BUNDLE)
+    leave_no_traces()
+    programs.clientapp(lambda: client_app(limit_memory), BUNDLE)
 
 
 def serverapp() -> None:
     """Run Flower's ServerApp process for a coordinator."""
+    leave_no_traces()
     programs.serverapp(BUNDLE)
 
 
 def supernode() -> None:
     """Run a site's SuperNode."""
-    no_core_dumps()
+    leave_no_traces()
     programs.supernode()
 
 
 def superlink() -> None:
     """Run a coordinator's SuperLink."""
+    leave_no_traces()
     programs.superlink()
 
 
 def superexec() -> None:
     """Run Flower's SuperExec, which starts the processes that answer at a site, and that conduct at a coordinator."""
-    no_core_dumps()
+    leave_no_traces()
     at_coordinator = FOLDER_VARIABLE in os.environ
     programs.superexec(None if at_coordinator else clientapp, import_ahead)
 

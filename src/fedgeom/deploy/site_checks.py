@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.limits import memory_can_be_limited
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.processes import Say
 from fedgeom.errors import InputError
@@ -19,6 +20,8 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     folder.identity()
     data = read_data(folder)
     say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
+    if config.policy.max_memory_mb and not memory_can_be_limited():
+        say("max_memory_mb is not kept to on this system: memory is limited on Linux only")
     say(approval_line(folder))
     roster = folder.roster()
     if roster.get(config.name) != folder.identity().public:

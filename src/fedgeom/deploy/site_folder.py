@@ -14,7 +14,7 @@ from fedgeom.deploy.addresses import check_address, check_loopback, check_name
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.storage import make_private_folder, write_file, write_json, write_text
+from fedgeom.storage import make_private, write_file, write_json, write_text
 
 
 class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,8 +45,8 @@ class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """What a site sends to the coordinator once: its name and public keys, as a small JSON file."""
 
     name: str
-    identity: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    node: Annotated[str, msgspec.Meta(pattern="^ecdsa-sha2-nistp384 [A-Za-z0-9+/=]+$")]
+    identity: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    node: Annotated[str, msgspec.Meta(pattern=r"\Aecdsa-sha2-nistp384 [A-Za-z0-9+/=]+\Z")]
 
 
 SITE_TOML = """\
@@ -82,6 +82,7 @@ POLICY_NOTES = {
     "single_site_classes": "true: also sum classes that few sites or rows have",
     "min_sites": "otherwise: so many sites must have a class",
     "min_rows": "otherwise: so many rows must a class have in all",
+    "max_memory_mb": "MB of memory that answering may take (on Linux); 0: no limit",
 }
 """What site.toml says beside each setting of the policy."""
 
@@ -95,6 +96,12 @@ def policy_lines(policy: Policy) -> str:
         text = f"{name} = {str(shown).lower() if isinstance(value, bool) else shown}"
         lines.append(f"{text:<30} # {POLICY_NOTES[name]}\n")
     return "".join(lines)
+
+
+PRIVATE_FILES = (
+    "identity.key", "node.key", "site.toml", "ledger.jsonl", "site.log", "preview.png", "ca.pem", "roster.json"
+)  # fmt: skip
+"""The site's own files, which an earlier release, or the steward's hand, may have left open to others."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ class SiteFolder:
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
-        make_private_folder(path)
+        folder.close_to_others()
         write_file(folder.identity_file, Identity.generate().secret, private=True)
         if not folder.config_file.exists():
             text = SITE_TOML.format(
@@ -133,9 +140,13 @@ class SiteFolder:
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
                 policy=policy_lines(StrictPolicy()),
             )
-            write_text(folder.config_file, text)
+            write_text(folder.config_file, text, private=True)
         folder.new_node_key(name)
         return folder
+
+    def close_to_others(self) -> None:
+        """Make the folder, or take others' rights from one that was there, and from what is the site's own in it."""
+        make_private(self.path, PRIVATE_FILES)
 
     def new_node_key(self, name: str) -> None:
         """Make a new key for Flower's node; the identity stays. The public file has to be admitted again."""

@@ -14,6 +14,7 @@ from fedgeom.deploy.site_checks import check_site
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.processes import Say, ending_politely, free_port, running
+from fedgeom.errors import printable
 from fedgeom.federation.messages import VERSION
 from fedgeom.storage import locked, make_private_folder
 
@@ -23,6 +24,7 @@ def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience:
     commands.need_flower()
     check_site(folder, say)
     with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
+        folder.close_to_others()
         _run_site(folder, say, port, patience)
 
 
@@ -75,7 +77,7 @@ def follow(
 def main_site(path: str) -> None:
     """Run a site from a bare process, for tests and service managers."""
     with ending_politely():
-        run_site(SiteFolder(Path(path)), lambda text: print(text, flush=True))
+        run_site(SiteFolder(Path(path)), lambda text: print(printable(text, lines=True), flush=True))
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def start(folder: CoordinatorFolder, job: Job) -> str:
     write_status(job.run_folder, "submitted", "")
     (job.run_folder / "events.jsonl").unlink(missing_ok=True)
     number = start_flower_run(folder, job.name)
-    write_file(numbers, msgspec.json.encode([*known, number]))
+    write_file(numbers, msgspec.json.encode([*known, number]), private=True)
     return number
 
 

@@ -15,8 +15,9 @@ T = TypeVar("T")
 
 
 def quote(text: str) -> str:
-    """Return a text as a TOML string, which a JSON string is too."""
-    return json.dumps(text, ensure_ascii=False)
+    """Return a text as a TOML string, which a JSON string is too; control characters are written out."""
+    plain = json.dumps(text, ensure_ascii=False)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in plain)
 
 
 def read_toml(path: Path, kind: type[T], maker: str) -> T:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import DecodeError
+from fedgeom.errors import CONTROL, DecodeError
 
 VERSION = 1
 """The protocol's version; both ends must agree."""
@@ -24,7 +24,8 @@ LARGEST_MESSAGE = 256 * 2**20
 
 DTYPES = {"u2": "<u2", "u8": "<u8", "i8": "<i8", "f8": "<f8", "u4": "<u4", "i4": "<i4", "f4": "<f4", "u1": "|u1"}
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=rf"\A[^{CONTROL}]*\Z")]
+"""A name of a site, a question, a method, a class: it may be printed, and stand in a file's name."""
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100_000)]

@@ -13,6 +13,10 @@ SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""
 
 
+SMALLEST_MEMORY_MB = 512
+"""With less a process cannot even load what it answers with: Python and its libraries take some 300 MB."""
+
+
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A site's own rules; a coordinator cannot loosen them.
 
@@ -63,6 +67,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     min_rows: int = 10
     """Unless ``single_site_classes``: a class with fewer rows at all sites together is left out of every sum."""
 
+    max_memory_mb: int = 0
+    """The most memory, in MB, that the process in which a deployed site answers may take; 0: as much as there is."""
+
     def __post_init__(self) -> None:
         if self.min_cohort < 2:
             raise InputError(
@@ -78,7 +85,14 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 f"max_message_bytes={self.max_message_bytes}, runs_per_day={self.runs_per_day} given; wanted a "
                 "positive number of bytes, and 0 runs or more"
             )
-        least = ("min_rows_per_class", 0), ("min_batch", 1), ("max_rounds", 1), ("min_sites", 1), ("min_rows", 1)
+        least = (
+            ("min_rows_per_class", 0),
+            ("min_batch", 1),
+            ("max_rounds", 1),
+            ("min_sites", 1),
+            ("min_rows", 1),
+            ("max_memory_mb", SMALLEST_MEMORY_MB if self.max_memory_mb else 0),
+        )
         for name, low in least:
             if getattr(self, name) < low:
                 raise InputError(f"{name}={getattr(self, name)} given; wanted {low} or more")
@@ -122,3 +136,4 @@ class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_corner_share: float = 0.5
     sums_after_losses: bool = False
     single_site_classes: bool = False
+    max_memory_mb: int = 8192

@@ -1,6 +1,7 @@
 """A run's folder: configuration, versions, seeds, metrics, ledger, model, pictures.
 
-Everything is written as it happens, so that an interrupted run leaves a folder one can read.
+Everything is written as it happens, so that an interrupted run leaves a folder one can read; one that only its owner
+can read, as it may hold what sites themselves learnt.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import importlib.metadata
+import io
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +20,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, printable
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry, Ledger
-from fedgeom.storage import as_plain, write_file, write_json
+from fedgeom.storage import as_plain, make_private_folder, open_new, write_file, write_json
 
 FORMAT = "fedgeom-run/1"
 LIBRARIES = ("fedgeom", "numpy", "scipy", "scikit-learn", "python-flint", "cryptography", "msgspec")
@@ -45,14 +47,14 @@ class RunRecord:
         self.folder = Path(folder)
         if (self.folder / "config.json").exists() and not resume:
             raise InputError(f"{self.folder} already holds a run; choose another folder or remove it")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         self._write("config.json", {"format": FORMAT, **config})
         self._write("versions.json", versions())
         self.status("running")
         # A resumed run replays its answers from the beginning, so the files are written anew.
-        self._events = (self.folder / "events.jsonl").open("wb", buffering=0)
-        self._ledger = (self.folder / "ledger.jsonl").open("wb", buffering=0)
-        self._metrics = (self.folder / "metrics.jsonl").open("wb", buffering=0)
+        self._events = open_new(self.folder / "events.jsonl")
+        self._ledger = open_new(self.folder / "ledger.jsonl")
+        self._metrics = open_new(self.folder / "metrics.jsonl")
 
     def status(self, state: str, detail: str = "") -> None:
         """Say how the run stands: running, finished, failed or interrupted."""
@@ -72,18 +74,20 @@ class RunRecord:
 
     def model(self, data: bytes) -> None:
         """Keep the model file."""
-        write_file(self.folder / "model.safetensors", data)
+        write_file(self.folder / "model.safetensors", data, private=True)
 
     def keep(self, name: str, data: bytes) -> None:
         """Keep a model on the way to the last one."""
         file = self.folder / f"{name}.safetensors"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, data)
+        make_private_folder(file.parent)
+        write_file(file, data, private=True)
 
     def artifacts(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Keep the coordinator's intermediate arrays, for pictures."""
         if arrays:
-            np.savez_compressed(self.folder / "artifacts.npz", **arrays)  # type: ignore[arg-type]
+            packed = io.BytesIO()
+            np.savez_compressed(packed, **arrays)  # type: ignore[arg-type]
+            write_file(self.folder / "artifacts.npz", packed.getvalue(), private=True)
 
     def sites(self, results: Mapping[str, SiteResult]) -> None:
         """Keep each site's own view (in a deployment it stays at the site)."""
@@ -97,7 +101,7 @@ class RunRecord:
             file.close()
 
     def _write(self, name: str, content: Any) -> None:
-        write_json(self.folder / name, content)
+        write_json(self.folder / name, content, private=True)
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -112,8 +116,8 @@ class Status(msgspec.Struct, frozen=True):
 def write_status(folder: str | Path, state: str, detail: str = "") -> None:
     """Say how a run stands; also on behalf of a process that can no longer do so."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    write_json(Path(folder) / "status.json", Status(state, detail, now))
+    make_private_folder(folder)
+    write_json(Path(folder) / "status.json", Status(state, printable(detail, lines=True), now), private=True)
 
 
 def read_status(folder: str | Path) -> Status:
@@ -140,15 +144,14 @@ BULKY = "rows"
 the site's model file."""
 
 
-def write_site_result(folder: str | Path, result: SiteResult, *, private: bool = False) -> None:
+def write_site_result(folder: str | Path, result: SiteResult) -> None:
     """Write sites/NAME.json and, where there is one, the site's own model, sites/NAME.safetensors."""
-    inner = Path(folder) / "sites"
-    inner.mkdir(parents=True, exist_ok=True)
+    inner = make_private_folder(Path(folder) / "sites")
     stem = file_name(result.site)
     shown = {key: value for key, value in result.found.items() if key != BULKY or np.ndim(value) == 0}
-    write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=private)
+    write_json(inner / f"{stem}.json", {"site": result.site, **shown}, private=True)
     if result.model:
-        write_file(inner / f"{stem}.safetensors", result.model, private=private)
+        write_file(inner / f"{stem}.safetensors", result.model, private=True)
 
 
 def file_name(site: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Engine, Lost
-from fedgeom.storage import write_file
+from fedgeom.storage import open_to_append, write_file
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,7 +41,7 @@ class Transcript:
                 self._known[line.step, line.site] = line
             else:
                 self._over.add(line.step)
-        self._file = self._path.open("ab", buffering=0)
+        self._file = open_to_append(self._path)
         self._step = 0
 
     @property
@@ -127,5 +127,4 @@ def _read(path: Path) -> Iterator[Line]:
             raise InputError(f"{path} is damaged at byte {at}: {error}") from error
         at += 8 + size
     if at < len(data):
-        with path.open("r+b") as file:
-            file.truncate(at)
+        write_file(path, data[:at], private=True, durable=True)

@@ -10,14 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
+from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
+from fedgeom.protocols.joining.messages import class_floors
 from fedgeom.protocols.row_sums import Hidden, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class Cohort:
         return self.joined.keys[self.names[0]].columns
 
     @property
+    def class_floors(self) -> tuple[int, int]:
+        """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
+        return class_floors(self.joined.keys)
+
+    @property
     def mail(self) -> Mapping[str, Mapping[str, bytes]]:
         """For each site, the sealed letters that wait for it."""
         return self.joined.mail
@@ -74,9 +82,22 @@ class Cohort:
 
     def sum_reals(self, question: SumQuestion, *, length: int) -> Floats:
         """Return the sum of the real numbers that all sites still there contribute."""
+        if question.checked:
+            return self.sum_checked(question, length=length).reals(type(question))
         found = self.sum_group(question, length=length, participants=self.left)
         self.left = found.sites
         return found.values
+
+    def sum_checked(self, question: SumQuestion, *, length: int) -> SumResult:
+        """Return the sum over all sites still there in a form that the sites can check (`SumQuestion.checked`)."""
+        total = self._sum(question, RING.modulus, length + WORDS, self.left)
+        self.left = total.sites
+        return SumResult(
+            round=self._next - 1,
+            sites=total.sites,
+            total=Array.of(total.vector[:length]),
+            tag=Array.of(total.vector[length:]),
+        )
 
     def sum_counts(self, question: SumQuestion, *, length: int) -> npt.NDArray[np.int64]:
         """Return the sum of the whole numbers that all sites still there contribute."""

@@ -1,5 +1,7 @@
 """Handing out: the joint model goes back to every site, which keeps it.
 
+Where the model follows from one sum that sites can check, they are given the sum and make the model themselves.
+
 Whether a site takes a model depends on the model alone, never on how it does on the site's rows: a refusal that
 depended on them would tell of them.
 """
@@ -17,6 +19,7 @@ from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.secure_sum.messages import SumResult
 
 
 class ModelTaken(Message, frozen=True, kw_only=True):
@@ -36,6 +39,14 @@ class TakeModel(Question, frozen=True, kw_only=True):
     """The model file."""
 
 
+class TakeResult(Question, frozen=True, kw_only=True):
+    """Give the sites the sum that the joint model follows from; each checks it and makes the model itself."""
+
+    kind: ClassVar[str] = "model.result"
+    answer: ClassVar[type[Message]] = ModelTaken
+    result: SumResult
+
+
 M = TypeVar("M", bound=Model)
 
 UNUSABLE = (FedgeomError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
@@ -44,9 +55,10 @@ ROWS_TRIED = 32
 """Enough for every model; some take the scale of the columns from the rows they see."""
 
 
-def hand_out(cohort: Cohort, model: M) -> M:
-    """Give every site that is left the joint model, and return it."""
-    told = cohort.sites.ask(TakeModel(model=model.to_bytes()), of=cohort.left, expect=ModelTaken)
+def hand_out(cohort: Cohort, model: M, result: SumResult | None = None) -> M:
+    """Give every site that is left the joint model, or the sum from which it follows, and return the model."""
+    given = TakeModel(model=model.to_bytes()) if result is None else TakeResult(result=result)
+    told = cohort.sites.ask(given, of=cohort.left, expect=ModelTaken)
     told.need(1, "that they have the model")
     return model
 
@@ -65,7 +77,24 @@ class HandedModel(Part[HandedMemory], Generic[M]):
     @answers(TakeModel)
     def take(self, ask: TakeModel) -> ModelTaken:
         """Keep the model, if it is one of this method and fits the number of columns."""
+        if not self.site.takes_models or hasattr(self.site, "model_from"):  # type: ignore[attr-defined]
+            raise ProtocolError("sites of this method do not take a model on the coordinator's word")
         self.keep(ask.model)
+        return ModelTaken()
+
+    @answers(TakeResult)
+    def make(self, ask: TakeResult) -> ModelTaken:
+        """Make the model from the sum, if that is the one that the sites added up (``model_from`` of the site)."""
+        build = getattr(self.site, "model_from", None)
+        if build is None:
+            raise ProtocolError("this method's model does not follow from one sum")
+        try:
+            model: M = build(ask.result)
+        except ProtocolError:
+            raise
+        except UNUSABLE as error:  # it depends on the sum alone, which is the same for all sites
+            raise ProtocolError("no model can be made from the sum that came") from error
+        self.keep(model.to_bytes())
         return ModelTaken()
 
     def keep(self, data: bytes) -> M:

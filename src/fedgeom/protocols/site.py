@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.site import Memory, Part, Site
@@ -53,6 +55,9 @@ class SummingSite(Site[Mem]):
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, Sums, HandedModel)
+    takes_models: ClassVar[bool] = True
+    """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
+    of their own, or have sites make it from a sum, say False."""
     joining: Joining
     sums: Sums
     handed: HandedModel[Any]
@@ -81,6 +86,13 @@ class SummingSite(Site[Mem]):
     def seed(self) -> int:
         """The run's seed, from the terms on which the site joined."""
         return self.joining.memory.seed
+
+    @cached_property
+    def table(self) -> SiteData:
+        """The rows that the site adds to sums: all but those of classes that were found too rare."""
+        names = getattr(self.memory, "names", None)
+        rare = names.rare if names is not None else ()
+        return self.data.take(~np.isin(self.data.y.astype(str), rare)) if rare else self.data
 
     def model_file(self) -> bytes:
         """Return the joint model as it was handed out; methods with personal models or own names return those."""
@@ -119,7 +131,10 @@ class SummingSite(Site[Mem]):
             )
         if found.own_rows is not None:
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
-        return self.sums.mask(question.ticket, found.vector.ravel())
+        vector = found.vector.ravel()
+        return self.sums.mask(
+            question.ticket, self.sums.tagged(question.ticket, vector) if question.checked else vector
+        )
 
 
 PartMem = TypeVar("PartMem", bound=msgspec.Struct)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from fedgeom.errors import printable
 from fedgeom.evaluation.comparison import Comparison
 from fedgeom.federation.record import read_folder
 from fedgeom.report.naming import Naming
 from fedgeom.report.tables import comparison_rows, ledger_rows, naming_rows, naming_verdict, site_rows, size
+from fedgeom.storage import write_text
 
 T = TypeVar("T")
 
@@ -37,6 +39,11 @@ td.bad { color: #b42318 }
 """
 
 
+def escape(text: str) -> str:
+    """Return a text for the page: no markup, and no control characters."""
+    return html.escape(printable(text, lines=True))
+
+
 def write_page(folder: str | Path) -> Path:
     """Write ``report.html`` into a run's folder from what lies there, and return its path."""
     path = Path(folder)
@@ -57,9 +64,7 @@ def write_page(folder: str | Path) -> Path:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head>\n<body>\n{''.join(body)}</body></html>\n"
     )
-    target = path / PAGE
-    target.write_text(page, encoding="utf-8")
-    return target
+    return write_text(path / PAGE, page, private=True)
 
 
 def _read(file: Path, kind: type[T]) -> T | None:

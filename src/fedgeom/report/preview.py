@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 
 from fedgeom.deploy.preview import Preview
+from fedgeom.storage import write_file
 
 
 def draw(found: Preview, file: Path) -> Path:
@@ -25,5 +27,6 @@ def draw(found: Preview, file: Path) -> Path:
     axes.set_axis_off()
     axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes.set_title("diamonds would leave (rounded, masked); dots stay", fontsize=9)
-    figure.savefig(file, bbox_inches="tight")
-    return file
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", bbox_inches="tight")
+    return write_file(file, drawn.getvalue(), private=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -9,7 +10,15 @@ import fedgeom
 from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
-from fedgeom.methods.iterative.agreement import Begin, Ready, check_site, check_together, label_indices, within
+from fedgeom.methods.iterative.agreement import (
+    Begin,
+    Ready,
+    SumColumns,
+    check_site,
+    check_together,
+    label_indices,
+    within,
+)
 from fedgeom.protocols.cohort import join
 from tests.methods.iterative.asking import asking_of, prepared, refusal
 from tests.methods.iterative.making import losing, unlike
@@ -17,19 +26,21 @@ from tests.methods.iterative.making import losing, unlike
 SITES = unlike()
 CLASSES = ("class 0", "class 1")
 SHORT = {"rounds": 2, "epochs": 1}
-
-
-def begin(**changes) -> Begin:
-    usual = {"classes": CLASSES, "centre": Array.of(np.zeros(2)), "spread": Array.of(np.ones(2))}
-    return Begin(**(usual | changes))
+replace = msgspec.structs.replace
 
 
 def joined(**settings):
-    """Sites that joined but were not told classes and scale."""
+    """Sites that joined and added up their columns, but were not told classes and scale; and the honest question."""
     algorithm = FedAvg(classes=CLASSES, **(SHORT | settings))
     asking, engine = asking_of(algorithm, SITES)
-    join(asking, algorithm)
-    return asking, engine
+    cohort, joint = join(asking, algorithm), algorithm.scale == "joint"
+    sums = cohort.sum_checked(SumColumns(), length=5) if joint else None
+    return asking, engine, Begin(classes=CLASSES, columns=sums)
+
+
+def with_total(begin: Begin, total) -> Begin:
+    """Return the question with another sum under the same tag."""
+    return replace(begin, columns=replace(begin.columns, total=Array.of(total)))
 
 
 # What is agreed on.
@@ -79,55 +90,60 @@ def test_too_few_are_ready():
 # What a site refuses.
 
 
+def nearly(begin: Begin) -> Begin:
+    """Change the sum by its smallest digit."""
+    total = begin.columns.total.numpy()
+    total[3] += np.uint64(1)
+    return with_total(begin, total)
+
+
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("lie", "reason"),
     [
-        ({"centre": Array.of(np.zeros(5))}, "the scale does not fit a table of 2 columns"),
-        ({"centre": Array.of(np.empty(0)), "spread": Array.of(np.empty(0))}, "the scale does not fit"),
-        ({"spread": Array.of(np.array([1.0, 0.0]))}, "the scale does not fit"),
-        ({"spread": Array.of(np.array([1.0, -1.0]))}, "the scale does not fit"),
-        ({"spread": Array.of(np.array([1.0, np.nan]))}, "the scale does not fit"),
-        ({"spread": Array.of(np.array([1.0, np.inf]))}, "the scale does not fit"),
-        ({"centre": Array.of(np.array([1.0, np.nan]))}, "the scale does not fit"),
-        ({"centre": Array.of(np.array([1, 2]))}, "the scale does not fit"),
-        ({"classes": (*CLASSES, "class 2")}, r"the site joined on classes=('class 0', 'class 1')"),
+        (nearly, "its tag does not fit"),
+        (lambda ask: with_total(ask, np.zeros(5, np.uint64)), "its tag does not fit"),
+        (lambda ask: with_total(ask, np.zeros(3, np.uint64)), "its tag does not fit"),
+        (lambda ask: with_total(ask, np.zeros(5)), "no list of ring elements"),
+        (lambda ask: replace(ask, columns=replace(ask.columns, round=0)), "added nothing of that kind"),
+        (lambda ask: replace(ask, columns=replace(ask.columns, round=2)), "added nothing of that kind"),
+        (lambda ask: replace(ask, columns=replace(ask.columns, sites=("s0", "s1", "s2"))), "its tag does not fit"),
+        (lambda ask: replace(ask, columns=None), "a joint scale came where the terms have none, or none"),
+        (lambda ask: replace(ask, classes=(*CLASSES, "class 2")), "other classes than the sites agreed on"),
+        (lambda ask: replace(ask, classes=("a", "b")), "other classes than the sites agreed on"),
     ],
 )
-def test_scales_and_classes_that_do_not_fit(changes, reason):
-    asking, _ = joined()
-    assert reason in refusal(asking, begin(**changes), Ready)
-    assert asking.ask(begin(), of=["s0"], expect=Ready).came  # a refusal changes nothing
-
-
-def test_data_that_do_not_fit_the_classes_stay_unnamed():
-    _, asking, _ = prepared(FedAvg(**SHORT))
-    said = refusal(asking, begin(classes=("a", "b")), Ready)
-    assert said == "the site's data do not fit this question; its own log says why"
+def test_scales_and_classes_that_are_not_the_agreed_ones(lie, reason):
+    asking, _, honest = joined()
+    assert reason in refusal(asking, lie(honest), Ready)
+    assert asking.ask(honest, of=["s0"], expect=Ready).came  # a refusal changes nothing
 
 
 def test_a_scale_that_would_make_training_overflow(caplog):
-    """Asked with smaller and smaller scales, refusals would tell where the farthest row is: the site leaves."""
-    asking, _ = joined()
-    said = refusal(asking, begin(spread=Array.of(np.full(2, 1e-300))), Ready)
+    """Whether rows are too far out depends on them: the site leaves. Here its table changed since the sum."""
+    asking, engine, honest = joined()
+    engine.runners["s0"]._data = lambda: SiteData("s0", SITES[0].X * 1e10, SITES[0].y)
+    said = refusal(asking, honest, Ready)
     assert said == "the site's data do not fit this question; its own log says why"
     assert "the scale makes rows of this site larger than 1e+06" in caplog.text
-    assert "has left this run" in refusal(asking, begin(), Ready)
+    assert "has left this run" in refusal(asking, honest, Ready)
 
 
 def test_the_scale_is_told_once():
-    asking, _ = joined()
+    asking, _, honest = joined()
     for _ in range(2):  # the same again is a coordinator that died
-        assert asking.ask(begin(), of=["s0"], expect=Ready).came
-    other = begin(centre=Array.of(np.ones(2)))
-    assert "told other classes or another scale already" in refusal(asking, other, Ready)
+        assert asking.ask(honest, of=["s0"], expect=Ready).came
+    assert refusal(asking, nearly(honest), Ready)
 
 
 @pytest.mark.parametrize("scale", ["site", "none"])
 def test_sites_that_scale_by_themselves_are_told_nothing(scale):
-    asking, engine = joined(scale=scale)
-    asking.ask(begin(centre=Array.of(np.full(2, 9.0))), of=["s0"], expect=Ready)
+    asking, engine, honest = joined(scale=scale)
+    assert honest.columns is None
+    told = replace(honest, columns=joined()[2].columns)
+    assert "a joint scale came where the terms have none" in refusal(asking, told, Ready)
+    asking.ask(honest, of=["s0"], expect=Ready)
     here = engine.runners["s0"].restore(asking.run, engine.memories["s0"]).agreement
-    assert (here.scale[0] != 9.0).all()
+    assert here.scale[0] == pytest.approx(SITES[0].X.mean(axis=0) if scale == "site" else [0.0, 0.0])
 
 
 # Checks on tables.

@@ -11,15 +11,19 @@ from fedgeom.federation.messages import Array, decode, encode
 from fedgeom.methods.iterative.agreement import Begin, Ready, SumColumns
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
+from fedgeom.protocols.secure_sum.messages import SumResult
 
 GIVEN = to_wire(Tree(model=Tree(w=np.arange(3.0), b=np.float32([1])), count=3, scale=0.5))
+RESULT = SumResult(
+    round=1, sites=("a",), total=Array.of(np.arange(5, dtype=np.uint64)), tag=Array.of(np.zeros(3, np.uint64))
+)
 USUAL = {
     TrainOpen: {"round": 0, "given": GIVEN, "agreed": bytes(32)},
     TrainMasked: {"round": 0, "given": GIVEN, "agreed": bytes(32), "factors": {"a": 1.0}},
     Update: {"sent": GIVEN, "weight": 2.0},
     Finish: {"given": GIVEN},
     Finished: {},
-    Begin: {"classes": ("a", "b"), "centre": Array.of(np.zeros(2)), "spread": Array.of(np.ones(2))},
+    Begin: {"classes": ("a", "b"), "columns": RESULT},
     Ready: {},
     SumColumns: {},
 }

@@ -20,6 +20,7 @@ from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
 from fedgeom.methods.iterative.tree import from_wire, to_wire
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.names.messages import CountNames
 from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
 
@@ -58,12 +59,10 @@ def test_no_masked_question_in_an_open_run():
     with pytest.raises(ProtocolError, match=r"no further sum of kind 'train\.masked' is planned"):
         talk._masked(0, Group(talk.members, Tree(model=ZERO)))
     talk.cohort._planned.append(TrainMasked.kind)
-    with pytest.raises(TooFewSitesError, match="round 1 was not announced when joining"):
+    with pytest.raises(TooFewSitesError, match="round 2 was not announced when joining"):
         talk._masked(0, Group(talk.members, Tree(model=ZERO)))
     talk.cohort._planned, talk.cohort._next = [TrainMasked.kind], 0
-    with pytest.raises(
-        TooFewSitesError, match=r"round 0 of this run is for 'train\.columns', not 'train\.masked'"
-    ):
+    with pytest.raises(TooFewSitesError, match=r"round 0 of this run is for 'names\.count', not 'train\.masked'"):
         talk._masked(0, Group(talk.members, Tree(model=ZERO)))
 
 
@@ -130,7 +129,7 @@ def test_what_the_algorithm_does_not_give_plays_no_part():
 def test_no_training_before_the_scale_is_known():
     row = FedAvg(secure=False, **SHORT)
     asking, _ = asking_of(row, SITES)
-    asking.ask(Hello(rounds=1, terms=row.terms(), participants=NAMES), expect=PublicKeys).need(4, "keys")
+    asking.ask(Hello(rounds=2, terms=row.terms(), participants=NAMES), expect=PublicKeys).need(4, "keys")
     assert "asked before it joined" in refusal(asking, question())
     join(asking, row)
     assert "before it was told the classes" in refusal(asking, question())
@@ -163,14 +162,14 @@ def test_terms_that_are_none(terms):
 def test_the_number_of_sums_follows_from_the_terms():
     row = FedAvg(**SHORT)
     asking, _ = asking_of(row, SITES)
-    answers = asking.ask(Hello(rounds=4, terms=row.terms(), participants=NAMES), expect=PublicKeys)
-    assert "these terms need 3 sums, not 4" in answers.missing["s0"]
-    columns, training = (SumColumns,), (TrainMasked, TrainMasked)
+    answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
+    assert "these terms need 4 sums, not 5" in answers.missing["s0"]
+    names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
     planned = TrainingSite.planned_sums
     assert planned(row) == columns + training
-    assert planned(FedAvg(scale="none", **SHORT)) == training
+    assert planned(FedAvg(scale="none", **SHORT)) == names + training
     assert planned(FedAvg(secure=False, **SHORT)) == planned(fedgeom.LocalOnly(**SHORT)) == columns
-    assert planned(FedAvg(scale="site", aggregation="krum", **SHORT)) == ()
+    assert planned(FedAvg(scale="site", aggregation="krum", **SHORT)) == names
 
 
 # Weights under which a sum is nearly one site's own vector.
@@ -353,22 +352,22 @@ def test_input_errors_are_inputs():
 
 
 def test_sites_that_were_told_different_scales_are_not_summed():
-    """With a huge spread for the others, the sum of updates would be the victim's alone."""
+    """With a huge spread for the others, the sum of updates would be the victim's alone: they check the sums."""
     asking, _ = asking_of(FedAvg(**SHORT), unlike())
     talk = Conversation(FedAvg(**SHORT), asking)
     honest = asking.ask
 
     def ask(question, **options):
         if isinstance(question, Begin):
-            others = {
-                name: msgspec.structs.replace(question, spread=Array.of(np.full(2, 1e300)))
-                for name in options["of"]
-            }
+            total = question.columns.total.numpy()
+            total[-2:] = 2**60
+            wide = msgspec.structs.replace(question.columns, total=Array.of(total))
+            others = dict.fromkeys(options["of"], msgspec.structs.replace(question, columns=wide))
             return honest(others | {"s0": question}, expect=options["expect"])
         return honest(question, **options)
 
     asking.ask = ask
-    with pytest.raises(TooFewSitesError, match="about other classes or another scale than this site was told"):
+    with pytest.raises(TooFewSitesError, match="its tag does not fit"):
         talk.hold()
 
 

@@ -65,14 +65,14 @@ def test_means_of_four_numbers_by_hand() -> None:
         "moments.sum",
         "sum.confirm",
         "sum.unmask",
-        "model.take",
+        "model.result",
     ],
 )
 def test_a_site_lost_at_any_step_is_left_out(step: str) -> None:
     sites = blobs(5, 2)
     run = fedgeom.run(fedgeom.Moments(), sites, interfere=kill("site-3", step))
     assert set(run.lost) == {"site-3"}
-    counted = step in ("sum.confirm", "sum.unmask", "model.take")  # its moments were in already
+    counted = step in ("sum.confirm", "sum.unmask", "model.result")  # its moments were in already
     left = sites if counted else [s for s in sites if s.name != "site-3"]
     assert run.metrics["sites"] == len(left)
     assert np.allclose(run.model.means, fedgeom.Moments().plain(left).model.means, atol=1e-6)
@@ -102,7 +102,8 @@ def test_one_sum_is_all_that_leaves_a_site() -> None:
     assert told == {"join.keys", "names.vocabulary", "sum.masked", "sum.shares"}
     assert sum(entry.kind == "sum.masked" for entry in run.ledger) == 3
     assert fedgeom.Moments.leaves() == (
-        "masked; with all others: counts, means and covariances of each class, pooled",
+        "masked; with all others: counts, means and covariances of each class, pooled, to the coordinator and the "
+        "sites (of a class that one site alone has, that site's own, unless a policy leaves such classes out)",
     )
 
 

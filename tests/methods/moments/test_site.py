@@ -11,10 +11,12 @@ import pytest
 from fedgeom import Moments
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.handing_out import TakeModel
-from tests.methods.coordinators import fresh, hold, refusals, stamped
+from fedgeom.protocols.handing_out import TakeModel, TakeResult
+from fedgeom.protocols.names.messages import CountNames
+from tests.methods.coordinators import RUN, fresh, hold, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own
 
@@ -55,7 +57,7 @@ def test_in_euclidean_space_rows_may_lie_anywhere() -> None:
         (Moments(), {"curvature": 2.0}, "another space than the one the site joined on"),
         (Moments(), {"curvature": None}, "another space than the one the site joined on"),
         (Moments(space="euclidean"), {"curvature": 1.0}, "another space than the one the site joined on"),
-        (Moments(classes=CLASSES), {"classes": ("1", "0")}, "the site joined on classes="),
+        (Moments(classes=CLASSES), {"classes": ("1", "0")}, "other classes than the sites agreed on"),
     ],
 )
 def test_moments_of_another_kind_than_the_terms_say_are_refused(
@@ -66,15 +68,15 @@ def test_moments_of_another_kind_than_the_terms_say_are_refused(
 
 
 def test_a_second_sum_is_not_planned() -> None:
-    assert tuple(MomentsSite.planned_sums(Moments())) == (SumMoments,)
-    later = {"round": 1}
+    assert tuple(MomentsSite.planned_sums(Moments())) == (CountNames, SumMoments)
+    later = {"round": 2}
     (reason,) = refusals(
         Moments(),
         blobs(3, 2),
         SumMoments,
         lambda ask: stamped(ask, ticket=msgspec.structs.replace(ask.ticket, **later)),
     )
-    assert "round 1 was not announced when joining" in reason
+    assert "round 2 was not announced when joining" in reason
 
 
 @pytest.mark.parametrize("space", ["ball", "euclidean"])
@@ -93,9 +95,27 @@ def test_before_it_has_the_model_a_site_has_nothing() -> None:
     assert (site.result(), site.model_file()) == ({}, b"")
 
 
-def test_a_model_of_another_method_is_not_taken() -> None:
-    from fedgeom import Hulls
+def other_total(ask: Any) -> TakeResult:
+    """Add one row to the first class."""
+    total = ask.result.total.numpy()
+    total[0] += np.uint64(1 << SumMoments.fraction_bits)
+    return TakeResult(result=msgspec.structs.replace(ask.result, total=Array.of(total)))
 
-    other = hold(Hulls(), blobs(3, 2)).model.to_bytes()
-    (reason,) = refusals(Moments(), blobs(3, 2), TakeModel, lambda ask: TakeModel(model=other))
-    assert reason == "the model that came cannot be used"
+
+def of_other_sites(ask: Any) -> TakeResult:
+    """Say that the sum has no part of the last site."""
+    return TakeResult(result=msgspec.structs.replace(ask.result, sites=ask.result.sites[:-1]))
+
+
+@pytest.mark.parametrize("lie", [other_total, of_other_sites])
+def test_a_false_sum_is_not_taken(lie: Any) -> None:
+    reasons = refusals(Moments(), blobs(4, 2), TakeResult, lie)
+    assert reasons == {"the sum that came is not the one that the sites added up: its tag does not fit"}
+
+
+def test_a_model_on_the_coordinators_word_is_not_taken() -> None:
+    sites = blobs(3, 2)
+    held = hold(Moments(), sites)
+    request = pack(RUN, "moments", TakeModel(model=held.model.to_bytes()))
+    reply, _ = held.engine.runners["site-1"].answer(request, held.engine.memories["site-1"])
+    assert "do not take a model on the coordinator's word" in decode(unpack(reply).body, Refusal).reason

@@ -13,6 +13,7 @@ from fedgeom.methods.iterative.agreement import SumColumns
 from fedgeom.methods.shrunk.messages import SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite
+from fedgeom.protocols.names.messages import CountNames
 
 
 @pytest.mark.parametrize(
@@ -55,4 +56,4 @@ def test_two_classes_and_a_hundred_columns_are_the_most() -> None:
 @pytest.mark.parametrize(("scale", "first"), [("joint", (SumColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
     planned = ShrunkSite.planned_sums(Shrunk(rounds=2, scale=scale))
-    assert tuple(planned) == (*first, SumTerms, SumTerms, SumEvidence)
+    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumEvidence)

@@ -7,11 +7,11 @@ import pytest
 
 from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import Policy
 from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors
-from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells
-from fedgeom.methods.xclp.anchored_site import deal
+from fedgeom.methods.xclp.anchor_messages import SumCells
 from fedgeom.methods.xclp.core import shared_seed
-from tests.methods.coordinators import hold, overhear
+from tests.methods.coordinators import RUN, hold, overhear
 from tests.methods.xclp.making import cones
 
 METHOD = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=3)
@@ -45,21 +45,38 @@ def test_the_same_rows_at_other_sites_make_the_same_model() -> None:
     np.testing.assert_allclose(one.anchor_scores, other.anchor_scores, atol=1e-5)
 
 
+def summed_cells(method: XCLP, sites: list[SiteData], policy: Policy | None = None) -> list[np.ndarray]:
+    """Return, for each question that sums cells, how many rows each site has in each of them: (sites, cells)."""
+    heard, engine = overhear(method, sites, policy=policy)
+    found = []
+    for one in heard:
+        if isinstance(one.question, SumCells) and one.name == "site-1":
+            part = engine.runners["site-1"].restore(RUN, one.memory).anchors
+            cells = [part.memory.fit.deal(site.X, part.plan) for site in sites]
+            count = part.memory.fit.sums()
+            found.append(np.array([np.bincount(c[c >= 0], minlength=count) for c in cells]))
+    return found
+
+
 def test_no_cell_with_too_few_rows_is_ever_summed() -> None:
-    method = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=8)
-    heard, _ = overhear(method, SITES)
-    summed = [one.question.cells for one in heard if isinstance(one.question, SumCells) and one.name == "site-1"]
-    counted = [
-        one.question.cells for one in heard if isinstance(one.question, CountCells) and one.name == "site-1"
+    found = summed_cells(XCLP(graph="anchors", anchors=10, rounds=4, min_cell=8), SITES)
+    assert len(found) == 4
+    # Rows of anchors that were left out fall to others, so cells only grow.
+    assert all(rows.sum(axis=0).min() >= 8 for rows in found)
+
+
+def test_where_policies_ask_for_it_no_cell_of_too_few_sites_is_summed() -> None:
+    columns = SITES[0].X.shape[1] + 1
+    alone = np.random.default_rng(3).normal(9.0 * np.eye(columns)[-1], 0.1, (30, columns))
+    sites = [SiteData(site.name, np.column_stack([site.X, np.zeros(len(site))]), site.y) for site in SITES]
+    sites[0] = SiteData(sites[0].name, np.vstack([sites[0].X, alone]), np.append(sites[0].y, np.full(30, -1)))
+    method = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=3)
+    fewest = [
+        min(int((rows > 0).sum(axis=0).min()) for rows in summed_cells(method, sites, policy))
+        for policy in (None, Policy(single_site_classes=False))
     ]
-    assert len(summed) == 4
-    assert len(counted) == 4
-    assert all(cells.kept is not None for cells in summed)
-    for cells in summed:
-        found = np.concatenate([deal(site.X, cells) for site in SITES])
-        sizes = np.bincount(found[found >= 0], minlength=len(cells.kept.numpy()))
-        # Rows of anchors that were left out fall to others, so cells only grow.
-        assert sizes.min() >= 8
+    assert fewest[0] == 1  # one cluster is the first site's own
+    assert fewest[1] == 3
 
 
 def test_nothing_to_spread_is_said() -> None:

@@ -11,10 +11,11 @@ from fedgeom.methods.xclp.core import (
     at_site,
     finish,
     label_numbers,
-    own_label_names,
+    own_label_counts,
     rescale_confidence,
     setting_for,
     shared_seed,
+    without_labels,
 )
 from fedgeom.methods.xclp.scores import code_confidence
 
@@ -29,9 +30,14 @@ def test_labels_are_compared_as_text_and_strangers_are_named() -> None:
         label_numbers(["d", "a", "c"], ("a", "b"))
 
 
-def test_own_names_are_sorted_text_without_gaps() -> None:
-    assert own_label_names(np.array([2.0, np.nan, 1.0, 2.0])) == ["1", "2"]
-    assert own_label_names(np.array(["b", "", "a", "-1"])) == ["a", "b"]
+def test_own_names_are_counted_as_text_without_gaps() -> None:
+    assert own_label_counts(np.array([2.0, np.nan, 1.0, 2.0])) == {"1": 1, "2": 2}
+    assert own_label_counts(np.array(["b", "", "a", "-1"])) == {"a": 1, "b": 1}
+
+
+def test_rare_labels_become_none() -> None:
+    assert without_labels(np.array([2.0, np.nan, 1.0, 2.0]), ("2",)).tolist() == ["", "", "1", ""]
+    assert without_labels(np.array(["b", "", "a", "-1"]), ("a",)).tolist() == ["b", "", "", ""]
 
 
 def test_a_variant_with_other_neighbours_or_another_reach() -> None:

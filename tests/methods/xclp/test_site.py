@@ -14,6 +14,7 @@ from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes,
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.site import XclpSite
 from fedgeom.methods.xclp.spreading_site import ATTEMPTS
+from fedgeom.protocols.names.messages import CountNames
 from tests.methods.coordinators import fresh, hold
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.xclp.making import cones
@@ -23,9 +24,9 @@ ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2)
 
 
 def test_the_sums_of_a_run_follow_from_its_settings() -> None:
-    assert tuple(XclpSite.planned_sums(PAIRS)) == (CountClasses, *[Spread] * ATTEMPTS)
-    middle = (SumCells, CountCells) * 2
-    assert tuple(XclpSite.planned_sums(ANCHORS)) == (SumRows, CountCells, *middle, SumCells, SumCodes)
+    assert tuple(XclpSite.planned_sums(PAIRS)) == (CountNames, CountClasses, *[Spread] * ATTEMPTS)
+    steps = (CountCells, SumCells) * 3
+    assert tuple(XclpSite.planned_sums(ANCHORS)) == (CountNames, SumRows, *steps, SumCodes)
     for method in (PAIRS, ANCHORS):
         scaled = tuple(XclpSite.planned_sums(replace(method, confidence="code")))
         assert scaled == (*XclpSite.planned_sums(method), CountLabels)
@@ -46,8 +47,7 @@ def test_data_that_cannot_be_used_are_refused_naming_the_site() -> None:
 
 def test_unlabelled_rows_have_no_name() -> None:
     site = fresh(PAIRS, SiteData("s", np.zeros((4, 1)), np.array([2.0, np.nan, 1.0, -1.0])))
-    assert site.label_names() == ["1", "2"]
-    assert site.names.own() == ["1", "2"]
+    assert site.label_counts() == site.names.own_counts() == {"1": 1, "2": 1}
 
 
 @pytest.mark.parametrize(

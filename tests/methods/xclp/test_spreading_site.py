@@ -44,10 +44,10 @@ def test_questions_that_do_not_fit_are_refused(kind: type[Any], change: Callable
     assert all(words in reason for reason in refusals(METHOD, SITES, kind, change, to="site-2"))
 
 
-def test_a_class_that_the_site_has_and_the_question_lacks_is_the_sites_own_affair() -> None:
-    """The refusal depends on the labels, so the site leaves and says nothing of them."""
+def test_other_classes_than_those_agreed_on_are_refused() -> None:
+    """The refusal depends on the agreed classes, not on the site's labels."""
     (reason,) = refusals(METHOD, SITES, CountClasses, lambda ask: stamped(ask, classes=("7", "8")), to="site-2")
-    assert reason == "the site's data do not fit this question; its own log says why"
+    assert reason == "the question is about other classes than the sites agreed on"
 
 
 def test_hidden_labels_cannot_be_counted_by_trying_columns() -> None:

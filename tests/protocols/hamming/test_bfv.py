@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgeom.crypto import lattice
+from fedgeom.crypto.lattice import MARGIN_BITS, leak_bits
+from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming import (
     PackedBits,
     converse,
@@ -45,6 +48,42 @@ def test_layouts_fit_and_cover(sizes: tuple[int, int, int]) -> None:
     assert plan.depth * plan.pieces >= sizes[2] > plan.depth * (plan.pieces - 1)
     assert plan.rows * plan.row_groups * 3 >= sizes[0]
     assert plan.columns * plan.column_groups >= sizes[1]
+
+
+@pytest.mark.parametrize("points", [1, 100, 1000, 1500, 3000, 10_000, 30_000])
+def test_every_layout_keeps_the_margin_of_its_noise(points: int) -> None:
+    for other in (1, points):
+        plan = layout(points, other, 4096)
+        answers = plan.row_groups * plan.column_groups * plan.rows * plan.columns
+        assert answers * 3 >= points * other
+        assert leak_bits(4096, plan.columns, answers, plan.primes) >= MARGIN_BITS
+    assert layout(1000, 1000, 4096).primes == 2
+    assert layout(30_000, 30_000, 4096).primes == 3
+
+
+def test_with_three_primes_distances_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("seal")
+    asker, helper = bits(20, 300, 1), bits(9, 300, 2)
+    layout.cache_clear()
+    monkeypatch.setattr(lattice, "MARGIN_BITS", 60)  # more than two primes give
+    try:
+        assert layout(20, 9, 300).primes == 3
+        assert np.array_equal(opened(variant("bfv"), asker, helper), plain_distances(asker, helper))
+    finally:
+        layout.cache_clear()
+
+
+def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("seal")
+    layout.cache_clear()
+    monkeypatch.setattr(lattice, "MARGIN_BITS", 200)
+    for turn in (
+        lambda: variant("bfv").begin(bits(3, 8), 5),
+        lambda: variant("bfv").step_b(bits(3, 8), 5, None, b""),
+    ):
+        with pytest.raises(ProtocolError, match="compare fewer rows at a time"):
+            turn()
+    layout.cache_clear()
 
 
 @pytest.mark.parametrize("value", [0, 1])

@@ -7,13 +7,14 @@ that answers wants it carried. Errors reach Flower without their text, which may
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fedgeom.engines.flower.commands import SITE_SETTING
 from fedgeom.engines.flower.engine import QUESTION, RECORD
 from fedgeom.engines.flower.introduction import INTRODUCE, introduce_message
-from fedgeom.errors import DecodeError
+from fedgeom.errors import DecodeError, printable
 from fedgeom.version import __version__
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def make_client_app(
         except DecodeError as error:
             return refuse_message(message, f"refused: {error} (the site runs fedgeom {__version__})")
         except Exception:  # its text may quote the data, and Flower would send it
-            log.exception("the question could not be answered")
+            log.error("the question could not be answered\n%s", printable(traceback.format_exc(), lines=True))
             return refuse_message(message, FAILED)
 
     @app.query(INTRODUCE.split(".", 1)[1])
@@ -60,7 +61,7 @@ def make_client_app(
         try:
             return introduce_message(message, lambda number: introduce(place, number))
         except Exception:
-            log.exception("the site could not introduce itself")
+            log.error("the site could not introduce itself\n%s", printable(traceback.format_exc(), lines=True))
             return refuse_message(message, FAILED)
 
     return app

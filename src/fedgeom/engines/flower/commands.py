@@ -100,7 +100,7 @@ def write_connection(home: Path, *, address: str, certificate: Path | None) -> N
     text = (
         f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\naddress = "{address}"\n{security}\n'
     )
-    write_text(home / "config.toml", text)
+    write_text(home / "config.toml", text, private=True)
 
 
 def register(public_key: Path, name: str) -> list[str]:

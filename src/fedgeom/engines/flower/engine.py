@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fedgeom.errors import printable
 from fedgeom.federation.conversation import Lost
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class FlowerEngine:
 
 def trouble_of(reply: Message) -> str:
     """Say why a site could not answer."""
-    return f"the site could not answer: {reply.error.reason or f'Flower error {reply.error.code}'}"
+    return f"the site could not answer: {printable(reply.error.reason or f'Flower error {reply.error.code}')}"
 
 
 def read_reply(reply: Message) -> bytes | Lost:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, printable
+from fedgeom.storage import open_to_append
 
 Say = Callable[[str], None]
 """How a program that runs for long tells people what happens."""
@@ -45,7 +46,7 @@ def free_port() -> int:
 @contextmanager
 def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program with its children in a group of its own, and stop them all in the end."""
-    with log.open("ab") as out:
+    with open_to_append(log) as out:
         process = subprocess.Popen(
             command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -66,7 +67,7 @@ def run_and_exit(program: Callable[[], None]) -> NoReturn:
         if isinstance(leaving.code, str):
             print(leaving.code, file=sys.stderr)
     except BaseException:
-        traceback.print_exc()
+        print(printable(traceback.format_exc(), lines=True), file=sys.stderr)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

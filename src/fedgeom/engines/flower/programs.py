@@ -17,7 +17,7 @@ from fedgeom.engines.flower.commands import POLL_VARIABLE, QUICKEST
 from fedgeom.engines.flower.pacing import IDLE_SECONDS, Pace
 from fedgeom.engines.flower.processes import exit_with_parent, run_and_exit
 from fedgeom.engines.flower.watchdog import Watchdog, marker_file
-from fedgeom.storage import locked, write_text
+from fedgeom.storage import locked, make_private_folder, write_text
 
 REPLACED = {
     "flwr-clientapp": "clientapp",
@@ -33,7 +33,7 @@ REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
 
 def write_launchers(folder: Path, module: str) -> Path:
     """Write the replacing programs, which call the functions of a module, to a folder that goes first on the path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     texts = {
         folder / program: f"#!{sys.executable}\nfrom {module} import {function}\n\n{function}()\n"
         for program, function in {**REPLACED, **dict.fromkeys(REFUSED, "refuse")}.items()

@@ -41,7 +41,7 @@ def write_marker(process: int) -> None:
     """Say which process answers now."""
     file = marker_file()
     if file is not None:
-        write_text(file, str(process))
+        write_text(file, str(process), private=True)
 
 
 class Watchdog:

@@ -44,6 +44,7 @@ class HullSite(SummingSite[HullMemory]):
     """Answers the questions of `Hulls`."""
 
     memory_type: ClassVar[type[Memory]] = HullMemory
+    takes_models: ClassVar[bool] = False
     handed: HandedModel[HullModel]
 
     def check(self, settings: HullSettings) -> None:

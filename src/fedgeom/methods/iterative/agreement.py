@@ -23,8 +23,9 @@ from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.table_settings import TableSettings
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.names import LabelNames, agree_on_names
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names.site import LabelNames
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
 
 FARTHEST = 1e6
@@ -37,6 +38,7 @@ class SumColumns(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "train.columns"
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
     fraction_bits: ClassVar[int] = scaling.FRACTION_BITS
+    checked: ClassVar[bool] = True
 
 
 class Ready(Message, frozen=True, kw_only=True):
@@ -48,15 +50,13 @@ class Ready(Message, frozen=True, kw_only=True):
 
 
 class Begin(Question, frozen=True, kw_only=True):
-    """Tell a site the classes and the common scale."""
+    """Tell a site the classes and the columns' sums, from which it works out the common scale itself."""
 
     kind: ClassVar[str] = "train.begin"
     answer: ClassVar[type[Message]] = Ready
     classes: Names
-    centre: Array
-    """(columns,), f8: what is taken off each column; empty: the site scales by itself, or not at all."""
-    spread: Array
-    """(columns,), f8: what each column is then divided by."""
+    columns: SumResult | None = None
+    """What came of `SumColumns`; None where the site scales by itself, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,26 @@ class Agreed:
     """Stands for classes and scale in later questions."""
 
 
-def hash_agreed(classes: Sequence[str], centre: Array, spread: Array) -> bytes:
-    """Hash what all sites are told: the classes, and the scale where it is a joint one."""
-    return fingerprint(b"agreed", *(name.encode() for name in classes), b"scale", centre.data, spread.data)
+def hash_agreed(begin: Begin) -> bytes:
+    """Hash what all sites are told: the classes, and the columns' sums where they are scaled jointly."""
+    sums = b"" if begin.columns is None else begin.columns.total.data
+    return fingerprint(b"agreed", *(name.encode() for name in begin.classes), b"scale", sums)
 
 
 def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     """Agree on the class names and the scale of the columns, and tell all sites."""
-    classes = settings.classes or agree_on_names(cohort)
-    columns = cohort.columns
-    centre = spread = np.empty(0)
-    if settings.scale == "joint":
-        centre, spread = scaling.scale_from(cohort.sum_reals(SumColumns(), length=1 + 2 * columns))
-    begin = Begin(classes=classes, centre=Array.of(centre), spread=Array.of(spread))
+    classes = agree_on_names(cohort, settings.classes)
+    columns, joint = cohort.columns, settings.scale == "joint"
+    sums = cohort.sum_checked(SumColumns(), length=1 + 2 * columns) if joint else None
+    begin = Begin(classes=classes, columns=sums)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(settings.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told = hash_agreed(classes, begin.centre, begin.spread)
+    told = hash_agreed(begin)
     if settings.scale == "none":
         return Agreed(classes, columns, np.zeros(columns), np.ones(columns), told)
-    joint = settings.scale == "joint"
-    return Agreed(classes, columns, centre if joint else None, spread if joint else None, told)
+    centre, spread = (None, None) if sums is None else scaling.scale_from(sums.reals(SumColumns))
+    return Agreed(classes, columns, centre, spread, told)
 
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
@@ -143,31 +142,34 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(SumColumns)
     def sum_columns(self, ask: SumColumns) -> Contribution:
         """Add this site's column sums to the secure sum."""
-        return self.contribute(ask, scaling.column_sums(self.site.data.X))
+        return self.contribute(ask, scaling.column_sums(self.site.table.X))
 
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
-        """Take the classes and the scale."""
-        unknown = sorted(set(self.names.own()) - set(ask.classes))
-        if unknown:
-            raise InputError(f"the agreed classes lack {', '.join(unknown[:8])}")
-        self.joining.keep_to_terms(classes=ask.classes)
-        X, joint = self.site.data.X, self.settings.scale == "joint"
-        columns = X.shape[1]
-        centre, spread = (ask.centre.numpy(), ask.spread.numpy()) if joint else self._own_scale()
-        fit = centre.shape == spread.shape == (columns,) and within(centre, np.inf) and within(spread, np.inf)
-        if not fit or not (spread > 0).all():
-            raise ProtocolError(f"the scale does not fit a table of {columns} columns")
+        """Take the classes, and work out the scale from the sum of all sites' columns."""
+        self.names.check_agreed(ask.classes)
+        X, joint, memory, told = self.site.table.X, self.settings.scale == "joint", self.memory, hash_agreed(ask)
+        if memory.told and memory.told != told:
+            raise ProtocolError("the site was told other classes or another scale already")
+        if joint != (ask.columns is not None):
+            raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
+        if not len(X):  # it depends on the labels, so the site leaves
+            raise InputError("all classes of this site are too rare; there is nothing to train on")
+        centre, spread = self._own_scale() if ask.columns is None else self._joint_scale(ask.columns)
         with np.errstate(over="ignore"):  # a scale of its own is the site's own business
             if joint and not within((X - centre) / spread, FARTHEST):
                 # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them.
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
-        told, memory = (tuple(ask.classes), Array.of(centre), Array.of(spread)), self.memory
-        if memory.classes and told != (memory.classes, memory.centre, memory.spread):
-            raise ProtocolError("the site was told other classes or another scale already")
-        memory.classes, memory.centre, memory.spread = told
-        memory.told = hash_agreed(ask.classes, ask.centre, ask.spread)
+        memory.classes, memory.centre, memory.spread = ask.classes, Array.of(centre), Array.of(spread)
+        memory.told = told
         return Ready()
+
+    def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
+        columns = self.site.data.X.shape[1]
+        self.site.sums.check_result(sums, SumColumns)
+        if sums.total.shape != (1 + 2 * columns,):
+            raise ProtocolError(f"the sums do not fit a table of {columns} columns")
+        return scaling.scale_from(sums.reals(SumColumns))
 
     def check_agreed(self, agreed: bytes) -> None:
         """Refuse a question about classes or a scale that this site was not told.
@@ -181,7 +183,7 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError("the question is about other classes or another scale than this site was told")
 
     def _own_scale(self) -> tuple[Floats, Floats]:
-        X = self.site.data.X
+        X = self.site.table.X
         if self.settings.scale == "none":
             return np.zeros(X.shape[1]), np.ones(X.shape[1])
         return scaling.scale_from(scaling.column_sums(X))
@@ -197,11 +199,11 @@ class Agreement(SummingPart[AgreementMemory]):
     def scaled(self) -> Floats:
         """Return the site's rows on the agreed scale."""
         centre, spread = self.scale
-        return np.asarray((self.site.data.X - centre) / spread)
+        return np.asarray((self.site.table.X - centre) / spread)
 
     def label_indices(self) -> npt.NDArray[np.int64]:
         """Return the index of each row's label among the agreed classes."""
-        return label_indices(self.site.data.y, self.memory.classes)
+        return label_indices(self.site.table.y, self.memory.classes)
 
 
 def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -21,7 +21,8 @@ from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
-from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -61,8 +62,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
     """Answers the questions of every algorithm."""
 
     memory_type: ClassVar[type[Memory]] = TrainingMemory
+    takes_models: ClassVar[bool] = False
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Agreement)
     agreement: Agreement
+    names: LabelNames
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -70,10 +73,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
-        """Return the columns' sum if they are scaled jointly, then one for each group in each round."""
+        """Return the count of names, the columns' sum if they are scaled jointly, and one for each group and round."""
         columns = (SumColumns,) if settings.scale == "joint" else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
-        return (*columns, *[TrainMasked] * training)
+        return (CountNames, *columns, *[TrainMasked] * training)
 
     @property
     def rule(self) -> TrainingRule:
@@ -107,7 +110,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         again = memory.trained.get(round) == asked
         if memory.trained and (round < max(memory.trained) or (round in memory.trained and not again)):
             raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
-        aside = set_aside(len(self.data), rule.validation, self.seed, self.name)
+        aside = set_aside(len(self.table), rule.validation, self.seed, self.name)
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
         state = self._given(given, task)
@@ -180,6 +183,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             "centre": centre,
             "spread": spread,
             "classes": list(self.memory.agreement.classes),
+            **self.names.left_out(),
         }
 
     def model_file(self) -> bytes:

@@ -14,7 +14,11 @@ class SumMoments(SumQuestion, frozen=True, kw_only=True):
     """Ask for a site's masked class moments."""
 
     kind: ClassVar[str] = "moments.sum"
-    answer_reveals: ClassVar[str] = "masked; with all others: counts, means and covariances of each class, pooled"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: counts, means and covariances of each class, pooled, to the coordinator and the "
+        "sites (of a class that one site alone has, that site's own, unless a policy leaves such classes out)"
+    )
     fraction_bits: ClassVar[int] = 24
+    checked: ClassVar[bool] = True
     classes: Names
     curvature: Annotated[float, msgspec.Meta(gt=0)] | None

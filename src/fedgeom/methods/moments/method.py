@@ -23,7 +23,7 @@ from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.handing_out import hand_out
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.names.coordinator import agree_on_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,12 @@ class Moments(MomentsSettings, Method):
     def conduct(self, sites: Sites) -> MomentsModel:
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
-        classes = self.classes or agree_on_names(cohort)
+        classes = agree_on_names(cohort, self.classes)
         size = length(len(classes), cohort.columns)
-        total = cohort.sum_reals(SumMoments(classes=classes, curvature=self.c), length=size)
+        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=size)
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
-        return hand_out(cohort, build_model(self, total, classes, cohort.columns))
+        model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
+        return hand_out(cohort, model, result)
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same on pooled data."""

@@ -13,12 +13,14 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments
 from fedgeom.geometry.hyperbolic.poincare import check_points
+from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.protocols.handing_out import HandedModel
-from fedgeom.protocols.names import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
@@ -34,6 +36,7 @@ class MomentsSite(SummingSite[MomentsMemory]):
     memory_type: ClassVar[type[Memory]] = MomentsMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
     handed: HandedModel[MomentsModel]
+    names: LabelNames
 
     def check(self, settings: MomentsSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -47,16 +50,21 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     @classmethod
     def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
-        """Return the one secure sum of this method."""
-        return (SumMoments,)
+        """Return the one secure sum of this method, after the names where a policy wants them counted."""
+        return (CountNames, SumMoments)
 
     @answers(SumMoments)
     def sum_moments(self, ask: SumMoments) -> Contribution:
         """Add this site's moments to the secure sum."""
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
-        self.joining.keep_to_terms(classes=ask.classes)
+        self.names.check_agreed(ask.classes)
         return self.contribute(ask, class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature))
+
+    def model_from(self, result: SumResult) -> MomentsModel:
+        """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
+        self.sums.check_result(result, SumMoments)
+        return build_model(self.settings, result.reals(SumMoments), self.names.agreed, self.data.X.shape[1])
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows."""
@@ -64,4 +72,4 @@ class MomentsSite(SummingSite[MomentsMemory]):
         if model is None:
             return {}
         right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
-        return {"fits": float(right), "rows": len(self.data)}
+        return {"fits": float(right), "rows": len(self.data), **self.names.left_out()}

@@ -83,13 +83,13 @@ class TopoSite(TrainingSite):
         if method.by_rows:
             whole = Array.of(descriptor(X, rng=self._rng(ask.round), **options))
         if method.by_class:
-            labels, classes = self.data.y.astype(str), self.memory.agreement.classes
+            labels, classes = self.table.y.astype(str), self.memory.agreement.classes
             by_class = Array.of(class_descriptors(X, labels, classes, rng=self._rng(ask.round), **options))
         h0 = h1 = NOTHING
         if method.cluster_by == "diagrams":
             cloud = rips_diagrams(X[subsample(len(X), method.points, self._rng(ask.round))])
             h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
-        merges = mixed_merge_share(X, self.data.y.astype(str)) if method.trust == "merges" else 0.0
+        merges = mixed_merge_share(X, self.table.y.astype(str)) if method.trust == "merges" else 0.0
         return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
 
     @answers(DescribePrivately)

@@ -23,7 +23,8 @@ from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
 from fedgeom.methods.shrunk.core import personal, site_terms
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -48,8 +49,10 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     """Answers the questions of `Shrunk`."""
 
     memory_type: ClassVar[type[Memory]] = ShrunkMemory
+    takes_models: ClassVar[bool] = False
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Agreement)
     agreement: Agreement
+    names: LabelNames
 
     def check(self, settings: ShrunkSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -57,9 +60,9 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     @classmethod
     def planned_sums(cls, settings: ShrunkSettings) -> Sequence[type[SumQuestion]]:
-        """Return the columns' sum if they are scaled jointly, Newton's steps, and the evidence."""
+        """Return the count of names, the columns' sum if they are scaled jointly, Newton's steps, and the evidence."""
         columns = (SumColumns,) if settings.scale == "joint" else ()
-        return (*columns, *[SumTerms] * settings.rounds, SumEvidence)
+        return (CountNames, *columns, *[SumTerms] * settings.rounds, SumEvidence)
 
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
@@ -115,7 +118,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
             return {}
         centre, spread = self.agreement.scale
         classes = list(self.memory.agreement.classes)
-        return {"model": self.memory.model.numpy(), "centre": centre, "spread": spread, "classes": classes}
+        found = {"model": self.memory.model.numpy(), "centre": centre, "spread": spread, "classes": classes}
+        return found | self.names.left_out()
 
     def model_file(self) -> bytes:
         """Return the site's own model."""

@@ -6,22 +6,9 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fedgeom.federation.messages import Array, Message, Names, Question
+from fedgeom.federation.messages import Message, Names, Question
 from fedgeom.methods.xclp.messages import Reading
-from fedgeom.protocols.secure_sum.messages import SumQuestion
-
-
-class Cells(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How rows are dealt to cells: by random directions from a mean at first, by anchors later."""
-
-    count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
-    mean: Array | None = None
-    """(columns,), f8"""
-    seed: bytes = b""
-    anchors: Array | None = None
-    """(count, columns), f8: unit vectors."""
-    kept: Array | None = None
-    """(kept,), i4: which cells are summed; the others are too small. None: all."""
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
 class SumRows(SumQuestion, frozen=True, kw_only=True):
@@ -29,24 +16,31 @@ class SumRows(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "xclp.mean"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the mean direction of all rows, and how many there are"
+        "masked; with all others, to everybody: the mean direction of all rows, and how many there are"
     )
+    checked: ClassVar[bool] = True
 
 
 class CountCells(SumQuestion, frozen=True, kw_only=True):
-    """Ask how many of a site's rows are in each cell, masked."""
+    """Ask, masked, how many of a site's rows are in each cell, and whether there are any."""
 
     kind: ClassVar[str] = "xclp.cell-counts"
-    answer_reveals: ClassVar[str] = "masked; with all others: the sizes of clusters over all sites"
-    cells: Cells
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: the sizes of clusters over all sites, and how many sites have a part"
+    )
+    checked: ClassVar[bool] = True
+    last: SumResult
+    """The sum before this one, from which the cells follow."""
 
 
 class SumCells(SumQuestion, frozen=True, kw_only=True):
     """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
 
     kind: ClassVar[str] = "xclp.cell-sums"
-    answer_reveals: ClassVar[str] = "masked; with all others: the centres of clusters over all sites"
-    cells: Cells
+    answer_reveals: ClassVar[str] = "masked; with all others, to everybody: the centres of clusters over all sites"
+    checked: ClassVar[bool] = True
+    last: SumResult
+    """The sizes of the cells, from which it follows which are large enough."""
 
 
 class SumCodes(SumQuestion, frozen=True, kw_only=True):
@@ -56,8 +50,8 @@ class SumCodes(SumQuestion, frozen=True, kw_only=True):
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how strongly clusters are tied, and how many labels of each class are near each"
     )
-    anchors: Array
-    """(anchors, columns), f8"""
+    last: SumResult
+    """The last sums over cells, from which the anchors follow."""
     nearest: Annotated[int, msgspec.Meta(ge=1, le=100)]
     classes: Names
 

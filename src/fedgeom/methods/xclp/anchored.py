@@ -7,17 +7,15 @@ ZᵀY, decide the anchors' class scores, and these label rows at the sites, now 
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.federation.messages import Array
-from fedgeom.methods.xclp.anchor_messages import Cells, CountCells, SumCells, SumCodes, SumRows
-from fedgeom.methods.xclp.core import shared_seed
+from fedgeom.methods.xclp.anchor_fit import AnchorFit, AnchorPlan
+from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
 class AnchorConversation:
@@ -25,29 +23,22 @@ class AnchorConversation:
 
     def __init__(self, settings: XclpSettings, cohort: Cohort):
         self.settings, self.cohort, self.columns = settings, cohort, cohort.columns
-        self.seed = shared_seed(cohort.sites.seed)
-        """The seed of random directions; it follows from the run's seed and is no secret."""
+        self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, cohort.columns)
+        self.state = AnchorFit()
+        self.last: SumResult
+        """What came of the last sum, which the next question shows to the sites."""
 
     def fit(self) -> Floats:
         """Find the anchors, a secure sum at a time; the plain twin is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
-        from fedgeom.geometry.graphs.anchors import move, next_seed, occupied  # scipy.sparse: slow to import
+        self._sum(SumRows(), 1 + self.columns)
+        for _ in range(self.plan.rounds):
+            self._sum(CountCells(last=self.last), 2 * self.state.cells(self.plan))
+            self._sum(SumCells(last=self.last), self.state.sums() * (1 + self.columns))
+        return self.state.finished(self.plan)
 
-        A, rounds, least = self.settings.anchors, self.settings.rounds, self.settings.min_cell
-        total = self.cohort.sum_reals(SumRows(), length=1 + self.columns)
-        cells = Cells(count=A, mean=Array.of(total[1:] / max(total[0], 1.0)), seed=self.seed)
-        kept = occupied(np.rint(self._counts(cells)), least)
-        for step in range(rounds):
-            found = self._cell_sums(cells, kept)
-            counts, sums = np.rint(found[: len(kept)]), found[len(kept) :].reshape(len(kept), self.columns)
-            last = step == rounds - 1
-            anchors = move(sums, counts, len(kept) if last else A, next_seed(self.seed, step))
-            if last:
-                break
-            whole = Cells(count=len(anchors), anchors=Array.of(anchors))
-            stay = occupied(np.rint(self._counts(whole)), least)
-            anchors = anchors[stay]
-            cells, kept = Cells(count=len(anchors), anchors=Array.of(anchors)), np.arange(len(anchors))
-        return anchors
+    def _sum(self, question: SumQuestion, length: int) -> None:
+        self.last = self.cohort.sum_checked(question, length=length)
+        self.state.take(self.last.reals(type(question)), self.plan)
 
     def scores(self, anchors: Floats, classes: tuple[str, ...]) -> tuple[Floats, Floats]:
         """Return the anchors' class scores, and how many labels each class has."""
@@ -55,7 +46,7 @@ class AnchorConversation:
 
         A, C = len(anchors), len(classes)
         pairs = A * (A + 1) // 2
-        question = SumCodes(anchors=Array.of(anchors), nearest=self.settings.code, classes=classes)
+        question = SumCodes(last=self.last, nearest=self.settings.code, classes=classes)
         found = self.cohort.sum_reals(question, length=pairs + A * C + C)
         gram = np.zeros((A, A))
         gram[np.triu_indices(A)] = found[:pairs]
@@ -65,10 +56,3 @@ class AnchorConversation:
             raise InputError("no site has a labelled row: there is nothing to spread")
         labels = found[pairs : pairs + A * C].reshape(A, C)
         return anchor_scores(gram, labels, self.settings.setting.alpha), counts
-
-    def _cell_sums(self, cells: Cells, kept: npt.NDArray[np.int64]) -> Floats:
-        chosen = msgspec.structs.replace(cells, kept=Array.of(kept.astype(np.int32)))
-        return self.cohort.sum_reals(SumCells(cells=chosen), length=len(kept) * (1 + self.columns))
-
-    def _counts(self, cells: Cells) -> Floats:
-        return self.cohort.sum_reals(CountCells(cells=cells), length=cells.count)

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.errors import ProtocolError
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.site import answers
+from fedgeom.methods.xclp.anchor_fit import AnchorFit, AnchorPlan
 from fedgeom.methods.xclp.anchor_messages import (
-    Cells,
     CountCells,
     ModelRead,
     ReadModel,
@@ -25,18 +25,22 @@ from fedgeom.methods.xclp.label_reader import LabelReader
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.scores import one_hot
 from fedgeom.protocols.handing_out import HandedModel
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.names.site import LabelNames
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
 
 
 def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
     """Return the secure sums of this conversation, in order."""
-    middle = [SumCells, CountCells] * (rounds - 1)
-    return (SumRows, CountCells, *middle, SumCells, SumCodes)
+    return (SumRows, *[CountCells, SumCells] * rounds, SumCodes)
 
 
 class AnchorsMemory(msgspec.Struct, kw_only=True):
-    """Nothing has to be remembered: every question brings the anchors along."""
+    """How far the clustering has come here, and the last sum that was taken."""
+
+    fit: AnchorFit = msgspec.field(default_factory=AnchorFit)
+    last: bytes = b""
+    """A hash of it: asked again, the site takes it once."""
 
 
 class Anchors(SummingPart[AnchorsMemory]):
@@ -57,17 +61,17 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Count this site's rows in each cell."""
         from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
 
-        cells = self._deal(ask.cells)
-        return self.contribute(ask, cell_counts(cells[cells >= 0], ask.cells.count).astype(float))
+        fit = self._take(ask.last)
+        counts = cell_counts(fit.deal(self.rows, self.plan), fit.cells(self.plan))
+        return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
 
     @answers(SumCells)
     def sum_cells(self, ask: SumCells) -> Contribution:
         """Add up this site's unit rows in each cell that was found large enough."""
         from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
 
-        if ask.cells.kept is None:
-            raise ProtocolError("cells are summed only after the small ones were left out")
-        cells, kept = self._deal(ask.cells), len(ask.cells.kept.numpy())
+        fit = self._take(ask.last)
+        cells, kept = fit.deal(self.rows, self.plan), fit.sums()
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
         sums = cell_sums(self.rows[inside], cells[inside], kept)
@@ -79,30 +83,64 @@ class Anchors(SummingPart[AnchorsMemory]):
         from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
 
         self.joining.keep_to_terms(code=ask.nearest)
-        anchors = ask.anchors.numpy()
-        if anchors.ndim != 2 or anchors.shape[1] != self.rows.shape[1] or not np.isfinite(anchors).all():
-            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted rows of {self.rows.shape[1]}")
+        self.names.check_agreed(ask.classes)
+        anchors = self._take(ask.last).finished(self.plan)
         Z = codes(self.rows, anchors, ask.nearest)
-        Y = one_hot(label_numbers(self.site.data.y, ask.classes), len(ask.classes))
+        Y = one_hot(label_numbers(self.site.table.y, ask.classes), len(ask.classes))
         gram = (Z.T @ Z).toarray()[np.triu_indices(len(anchors))]
         return self.contribute(ask, np.concatenate([gram, (Z.T @ Y).ravel(), Y.sum(axis=0)]))
 
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
-        model = self.handed.keep(ask.model)
-        if model.anchors is None or model.anchors.shape[1] != self.rows.shape[1]:
-            raise ProtocolError("the model that came does not fit this site's columns")
+        anchors, model = self.memory.fit.finished(self.plan), self.handed.keep(ask.model)
+        self.names.check_agreed(model.classes)
+        if (
+            model.anchors is None
+            or model.anchors.shape != anchors.shape
+            or not np.allclose(model.anchors, anchors)
+        ):
+            raise ProtocolError("the anchors of the model that came are not those that the sites found")
         scores = model.scores(self.rows)
-        codes = label_numbers(self.site.data.y, model.classes)
+        codes = label_numbers(self.site.table.y, model.classes)
         own = one_hot(codes, len(model.classes))  # a row's own label counts for itself
         self.reader.read(own + scores, model.classes, ask.reading, ask.model)
         return ModelRead()
+
+    def _take(self, last: SumResult) -> AnchorFit:
+        """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
+        memory, stamp = self.memory, fingerprint(b"last", msgspec.msgpack.encode(last))
+        if memory.last == stamp:  # asked the same again
+            return memory.fit
+        planned = self.joining.memory.sums
+        if last.round != planned.index(SumRows.kind) + memory.fit.taken:
+            raise ProtocolError("the sum that came is not the one that was taken last")
+        kind = self.site.understands()[planned[last.round]]
+        assert issubclass(kind, SumQuestion)
+        self.site.sums.check_result(last, kind)
+        try:
+            memory.fit.take(last.reals(kind), self.plan)
+        except (InputError, ValueError) as error:  # it depends on the sum alone, which is the same for all
+            raise ProtocolError(f"no anchors follow from the sum that came: {error}") from error
+        memory.last = stamp
+        return memory.fit
+
+    @property
+    def plan(self) -> AnchorPlan:
+        """What follows from the terms, the seed and the policies."""
+        columns = self.rows.shape[1]
+        return AnchorPlan.of(self.settings, self.site.seed, self.joining.class_floors, columns)
 
     @property
     def rows(self) -> Floats:
         """The rows that are dealt to cells and labelled."""
         found: Floats = self.site.rows  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def names(self) -> LabelNames:
+        """The part that knows the classes."""
+        found: LabelNames = self.site.names  # type: ignore[attr-defined]
         return found
 
     @property
@@ -115,32 +153,3 @@ class Anchors(SummingPart[AnchorsMemory]):
         """The part that reads and keeps labels."""
         found: LabelReader = self.site.labels  # type: ignore[attr-defined]
         return found
-
-    def _deal(self, cells: Cells) -> npt.NDArray[np.int64]:
-        most = self.settings.anchors
-        if cells.count > most:  # the more cells, the fewer rows in each
-            raise ProtocolError(f"{cells.count} cells are asked for; the site joined on anchors={most}")
-        return deal(self.rows, cells)
-
-
-def deal(X: Floats, cells: Cells) -> npt.NDArray[np.int64]:
-    """Return the cell of each row, -1 for rows of cells that are not kept."""
-    from fedgeom.geometry.graphs.anchors import assign, first_cells  # scipy.sparse: slow to import
-
-    if cells.anchors is not None:
-        anchors = cells.anchors.numpy()
-        if anchors.shape != (cells.count, X.shape[1]) or not np.isfinite(anchors).all():
-            raise ProtocolError(f"anchors of shape {anchors.shape} came; wanted ({cells.count}, {X.shape[1]})")
-        found = assign(X, anchors)
-    elif cells.mean is not None and cells.mean.shape == (X.shape[1],) and len(cells.seed) == 32:
-        found = first_cells(X, cells.mean.numpy(), cells.seed, cells.count)
-    else:
-        raise ProtocolError("neither anchors nor a mean came by which rows could be dealt")
-    if cells.kept is None:
-        return found
-    kept = cells.kept.numpy().astype(np.int64)
-    if kept.ndim != 1 or (kept.size and (kept.min() < 0 or kept.max() >= cells.count)):
-        raise ProtocolError("the kept cells are not among the cells")
-    new = np.full(cells.count, -1, np.int64)
-    new[kept] = np.arange(len(kept))
-    return new[found]

@@ -65,7 +65,7 @@ class Comparing(SummingPart[ComparingMemory]):
         """Open the mail and say how many rows there are."""
         self.joining.keep_to_terms(hide_labelled=ask.hide)
         self.joining.open_letters(ask.members, ask.letters)
-        wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.data.y)
+        wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))
 
     def bits(self, hashing: Hashing) -> PackedBits:

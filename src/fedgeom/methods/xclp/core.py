@@ -12,6 +12,7 @@ The paper and its reference code disagree, and neither is the best that was meas
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, Labels
 from fedgeom.errors import InputError
 from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
@@ -94,10 +95,21 @@ def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
     return np.array([place[w] if known else ABSTAIN for w, known in zip(words, there, strict=True)], np.int64)
 
 
-def own_label_names(y: ArrayLike) -> list[str]:
-    """Return the label names in use, sorted, rows without a label aside."""
+def own_label_counts(y: ArrayLike) -> dict[str, int]:
+    """Return how many rows have each of the label names in use, rows without a label aside.
+
+    y (n,).
+    """
     given = np.asarray(y)
-    return sorted({label_text(label) for label in given[is_labelled(given)].tolist()})
+    return dict(Counter(label_text(label) for label in given[is_labelled(given)].tolist()))
+
+
+def without_labels(y: ArrayLike, rare: Sequence[str]) -> Labels:
+    """Return labels as text, "" for those that are rare and for rows without a label; both (n,)."""
+    given = np.asarray(y)
+    words = np.array([label_text(label) for label in given.tolist()], object)
+    kept = is_labelled(given) & ~np.isin(words, list(rare))
+    return np.asarray(np.where(kept, words, "").astype(str))
 
 
 def at_site(Z: Floats, y: Ints, setting: Setting, counts: Floats, prior: Prior) -> Labelled:

@@ -52,7 +52,7 @@ class LabelReader(SummingPart[LabelsMemory]):
         if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
             raise ProtocolError("the class counts do not fit the classes")
         setting = setting_for(reading.variant, None, None)
-        found = at_site(Z, label_numbers(self.site.data.y, classes), setting, counts, reading.prior)
+        found = at_site(Z, label_numbers(self.site.table.y, classes), setting, counts, reading.prior)
         memory, later = self.memory, self.settings.confidence == "code"
         codes = Array.of(found.codes)
         again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays

@@ -38,7 +38,7 @@ from fedgeom.methods.xclp.site import XclpSite
 from fedgeom.methods.xclp.spreading_site import ATTEMPTS
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.names.coordinator import agree_on_names
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -76,7 +76,7 @@ class XCLP(XclpSettings, Method):
     def conduct(self, sites: Sites) -> XclpModel:
         """Hold the conversation: join, compare, build the graph, spread labels, give each site its rows."""
         cohort = join(sites, self)
-        classes = self.classes or agree_on_names(cohort)
+        classes = agree_on_names(cohort, self.classes)
         return self._through_anchors(cohort, classes) if self.graph == "anchors" else self._pairs(cohort, classes)
 
     def _pairs(self, cohort: Cohort, classes: tuple[str, ...]) -> XclpModel:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
@@ -10,18 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.checks import check_finite, check_known_labels
+from fedgeom.data.sites import SiteData
 from fedgeom.federation.site import Memory, Part
 from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
 from fedgeom.methods.xclp.anchored_site import planned_sums as anchor_sums
 from fedgeom.methods.xclp.comparing_site import Comparing, ComparingMemory
-from fedgeom.methods.xclp.core import own_label_names
+from fedgeom.methods.xclp.core import own_label_counts, without_labels
 from fedgeom.methods.xclp.label_reader import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.spreading_site import ATTEMPTS, Spreading, SpreadingMemory
 from fedgeom.protocols.handing_out import HandedModel
-from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import SecureMemory, SummingSite
@@ -42,6 +46,7 @@ class XclpSite(SummingSite[XclpMemory]):
     """Answers all questions of `XCLP`."""
 
     memory_type: ClassVar[type[Memory]] = XclpMemory
+    takes_models: ClassVar[bool] = False
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (
         LabelNames,
         Comparing,
@@ -51,35 +56,42 @@ class XclpSite(SummingSite[XclpMemory]):
         LabelReader,
     )
     labels: LabelReader
+    names: LabelNames
     handed: HandedModel[XclpModel]
 
     def check(self, settings: XclpSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
         check_finite(self.data)
-        check_known_labels(self.name, self.label_names(), settings.classes)
+        check_known_labels(self.name, sorted(self.label_counts()), settings.classes)
 
     @classmethod
     def planned_sums(cls, settings: XclpSettings) -> Sequence[type[SumQuestion]]:
         """Return the sums in order; over pairs the class counts, then the row sums and spare rounds for them."""
         last = (CountLabels,) if settings.confidence == "code" else ()
         if settings.graph == "anchors":
-            return (*anchor_sums(settings.rounds), *last)
-        return (CountClasses, *[Spread] * ATTEMPTS, *last)
+            return (CountNames, *anchor_sums(settings.rounds), *last)
+        return (CountNames, CountClasses, *[Spread] * ATTEMPTS, *last)
 
     @property
     def rows(self) -> npt.NDArray[np.float64]:
         """The rows that are compared; a method that learns features first and then spreads labels overrides this."""
         return self.data.X
 
-    def label_names(self) -> list[str]:
-        """Return the site's own label names, unlabelled rows aside."""
-        return own_label_names(self.data.y)
+    @cached_property
+    def table(self) -> SiteData:
+        """The site's rows; those whose label was found too rare have none."""
+        rare = self.memory.names.rare
+        return replace(self.data, y=without_labels(self.data.y, rare)) if rare else self.data
+
+    def label_counts(self) -> dict[str, int]:
+        """Return how many rows have each of the site's own label names, unlabelled rows aside."""
+        return own_label_counts(self.data.y)
 
     def result(self) -> dict[str, Any]:
         """Return the site's labels, confidences and scores; over pairs also its rows, which later ones are like."""
         found = self.labels.result()
         pairs = found and not self.memory.handed.model
-        return found | ({"rows": self.rows} if pairs else {})
+        return found | ({"rows": self.rows} if pairs else {}) | self.names.left_out()
 
     def model_file(self) -> bytes:
         """Return what labels rows that come later: the joint model, or over pairs the site's own rows and scores."""

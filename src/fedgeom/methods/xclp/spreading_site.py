@@ -15,6 +15,7 @@ from fedgeom.methods.xclp.label_reader import LabelReader
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Kept, Spread
 from fedgeom.methods.xclp.scores import is_labelled, one_hot
 from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.names.site import LabelNames
 from fedgeom.protocols.row_sums import RowSums
 from fedgeom.protocols.site import Contribution, SummingPart
 
@@ -33,16 +34,23 @@ class Spreading(SummingPart[SpreadingMemory]):
 
     name: ClassVar[str] = "spreading"
 
+    @property
+    def _names(self) -> LabelNames:
+        found: LabelNames = self.site.names  # type: ignore[attr-defined]
+        return found
+
     @answers(CountClasses)
     def count_classes(self, ask: CountClasses) -> Contribution:
         """Add this site's number of labelled rows per class to the secure sum."""
-        codes = label_numbers(self.site.data.y, ask.classes)
+        self._names.check_agreed(ask.classes)
+        codes = label_numbers(self.site.table.y, ask.classes)
         return self.contribute(ask, one_hot(codes, len(ask.classes)).sum(axis=0).astype(np.uint64))
 
     @answers(Spread)
     def spread(self, ask: Spread) -> Contribution:
         """Spread this site's labels over all rows, and hide what comes of it."""
-        data, columns = self.site.data, ask.columns.numpy()
+        self._names.check_agreed(ask.classes)
+        data, columns = self.site.table, ask.columns.numpy()
         labelled = is_labelled(data.y)
         height = max(end for _, end in ask.layout.values())
         begin, end = ask.layout.get(self.site.name, (0, 0))

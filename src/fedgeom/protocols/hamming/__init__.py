@@ -10,8 +10,8 @@ uniformly random on their own, and both go to the coordinator, whose `open_share
 |---|---|---|
 | ``bfv`` (default) | packed lattice encryption, SEAL | 1.4 s, 12 MB, 2 letters; needs seal-python |
 | ``ot`` | oblivious transfer with extension | 1.0 s, 89 MB, 4 letters; needs nothing more |
-| ``paillier`` | Paillier, 100 points to the ciphertext | 16 s, 2.2 MB, 2 letters; needs gmpy2 |
-| ``paillier-unpacked`` | Paillier as published | 26 min, 215 MB, 2 letters; for comparison only |
+| ``paillier`` | Paillier, 150 points to the ciphertext | 44 s, 3.2 MB, 2 letters; needs gmpy2 |
+| ``paillier-unpacked`` | Paillier as published | 73 min, 322 MB, 2 letters; for comparison only |
 
 *Departures from the paper.* Distances run from 0 to L inclusive, so modulo L the distances 0 and L are one; shares
 here live modulo 2^16, and L is at most 65535. Masks are uniform where they live (the paper's r in 0 … L − 1
@@ -22,8 +22,9 @@ the number of the other's points and L, which it is told, and nothing else: its 
 own bits. The coordinator learns H and nothing else of a pair, as T is uniformly random and R = T − H. This
 rests, for ``ot``, on Diffie and Hellman's problem modulo a 3072-bit prime with SHA-256 as a random oracle, on
 ChaCha20, and on AES as an ideal permutation; for ``bfv``, on ring learning with errors at 128-bit security, up
-to a statistical distance below 2^-40 for a million pairs of points at L = 4096; for ``paillier``, on decisional
-composite residuosity at 112-bit security (128-bit with keys of 3072 bits).
+to a statistical distance below 2^-40 for all points of two sites together, which the helper sees to
+(`fedgeom.crypto.lattice.primes_for`); for ``paillier``, on decisional composite residuosity at 128-bit security
+(keys of 3072 bits; 112-bit with 2048).
 
 *What is not.* H itself says a lot: up to rotation it is the geometry of the data, and a coordinator that knows
 the points of one site can reconstruct those of another from their distances. A party that deviates is not

@@ -21,16 +21,17 @@ asker learns nothing of the helper's bits from noise either, is told in `fedgeom
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner
+from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
 
@@ -82,12 +83,18 @@ class Layout:
         """How many sets of polynomials hold the helper's points."""
         return -(-self.points // self.columns)
 
+    @cached_property
+    def primes(self) -> int:
+        """How many primes the modulus needs, so that noise hides all answers together; refused where none do."""
+        answers = self.row_groups * self.column_groups * self.rows * self.columns
+        return primes_for(self.length, self.columns, answers)
+
     @property
     def cost(self) -> float:
         """Bytes sent, and 2 kB for each product or transform (a second is as bad as 8 MB)."""
         ciphers, answers = self.row_groups * self.pieces, self.row_groups * self.column_groups
-        sent = 8 * (4 * DEGREE * ciphers + (DEGREE + self.rows * self.columns) * answers)
-        return sent + 2000 * self.column_groups * (ciphers + self.pieces)
+        sent = 8 * (2 * self.primes * DEGREE * ciphers + (DEGREE + self.rows * self.columns) * answers)
+        return sent + 1000 * self.primes * self.column_groups * (ciphers + self.pieces)
 
     def places(self) -> npt.NDArray[np.intp]:
         """Return the coefficients that hold inner products, by row, then column."""
@@ -149,7 +156,8 @@ class PackedLattice:
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Send a public key and all bits, encrypted (asker)."""
-        plan, owner = layout(len(mine), theirs, mine.length), Owner()
+        plan = layout(len(mine), theirs, mine.length)
+        owner = Owner(primes=plan.primes)
         polynomials = _ciphertext_polynomials(plan, mine)
         numbers = b"".join(
             owner.encrypt(polynomial).astype("<u8").tobytes()
@@ -164,9 +172,10 @@ class PackedLattice:
             raise ProtocolError("the helper's only turn is over")
         plan = layout(theirs, len(mine), mine.length)
         ciphers = plan.row_groups * plan.pieces
-        got = read(letter, Ciphertexts, public=8 * 6 * DEGREE, numbers=8 * 4 * DEGREE * ciphers)
-        helper = Helper(_words(got.public).reshape(2, 3, DEGREE))
-        numbers = _words(got.numbers).reshape(plan.row_groups, plan.pieces, 2, 2, DEGREE)
+        key, cipher = (2, plan.primes + 1, DEGREE), (2, plan.primes, DEGREE)
+        got = read(letter, Ciphertexts, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * ciphers)
+        helper = Helper(_words(got.public).reshape(key))
+        numbers = _words(got.numbers).reshape(plan.row_groups, plan.pieces, *cipher)
         factors = [[helper.factor(piece) for piece in group] for group in numbers]
         places = plan.places()
         shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
@@ -188,7 +197,7 @@ class PackedLattice:
         shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
         count = int(np.prod(shape[:2]))
         got = read(letter, Answers, first=8 * int(np.prod(shape)), second=8 * DEGREE * count)
-        owner, places = Owner(state), plan.places()
+        owner, places = Owner(state, plan.primes), plan.places()
         first, second = _words(got.first).reshape(count, -1), _words(got.second).reshape(count, -1)
         found = np.stack([owner.open(places, one, two) for one, two in zip(first, second, strict=True)])
         shaped = found.reshape(*shape[:2], plan.rows, plan.columns)

@@ -47,10 +47,10 @@ class Masked(Letter, frozen=True, tag="paillier.masked"):
 class Paillier:
     """The variant ``paillier``; needs gmpy2."""
 
-    slots: int = 100
+    slots: int = 150
     """How many of the asker's points share a ciphertext; 1 is the published protocol."""
-    bits: int = 2048
-    """Size of the key: 2048 or 3072."""
+    bits: int = KEY_BITS[-1]
+    """Size of the key: 3072, which gives 128-bit security, or 2048, which gives 112."""
     name: ClassVar[str] = "paillier"
     passes: ClassVar[int] = 2
 

@@ -21,6 +21,8 @@ Term = Scalar | Annotated[tuple[Text, ...], msgspec.Meta(max_length=10_000)] | d
 """A setting: a number, a text, nothing, several texts (class names), or a choice with settings of its own."""
 Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
 
+Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
+
 HERALDS = 8
 """How many sites write to all others when not everyone does."""
 MOST_ROUNDS = 2048
@@ -31,18 +33,21 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     """A site's keys for this run, signed by its identity: one for letters, one for each planned sum."""
 
     kind: ClassVar[str] = "join.keys"
-    reveals: ClassVar[str] = "public keys; the number of columns"
+    reveals: ClassVar[str] = "public keys; the number of columns; what the site's policy asks of rare classes"
     harmless: ClassVar[bool] = True
     letters: Key
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     """Hashes of the self-mask seeds: a seed put together from wrong shares is noticed."""
     columns: Annotated[int, msgspec.Meta(ge=0)]
+    floors: tuple[Floor, Floor] = (1, 1)
+    """How many sites and how many rows in all a class must have to be summed, by this site's policy."""
     signature: Signature
 
     def statement(self, run: bytes, name: str, terms: bytes) -> tuple[bytes, ...]:
         """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
-        counts = f"{len(self.masks)} {len(self.seals)} {self.columns}".encode()
+        numbers = len(self.masks), len(self.seals), self.columns, *self.floors
+        counts = " ".join(map(str, numbers)).encode()
         return (run, name.encode(), terms, counts, self.letters, *self.masks, *self.seals)
 
 
@@ -106,6 +111,12 @@ def cohort_seed(run: bytes, cohort: Mapping[str, PublicKeys]) -> bytes:
 def holder_numbers(run: bytes, cohort: Mapping[str, PublicKeys]) -> dict[str, int]:
     """Number the sites from 1 in ring order."""
     return {name: at + 1 for at, name in enumerate(ring_order(sorted(cohort), cohort_seed(run, cohort)))}
+
+
+def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:
+    """Return how many sites and rows a class must have: of all sites' policies the strictest holds."""
+    floors = [keys.floors for keys in cohort.values()]
+    return max(sites for sites, _ in floors), max(rows for _, rows in floors)
 
 
 def heralds_of(order: Sequence[str]) -> Sequence[str]:

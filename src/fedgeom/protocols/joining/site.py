@@ -25,6 +25,7 @@ from fedgeom.protocols.joining.messages import (
     PublicKeys,
     Share,
     Term,
+    class_floors,
     cohort_seed,
     heralds_of,
     holder_numbers,
@@ -142,6 +143,7 @@ class Joining(Part[JoiningMemory]):
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
             columns=site.data.X.shape[1],
+            floors=site.policy.class_floors,
             signature=bytes(64),
         )
         statement = unsigned.statement(site.run, site.name, memory.terms_hash)
@@ -256,6 +258,11 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.secret = said[0]
         memory.order = tuple(sorted(members, key=lambda name: fingerprint(b"order", memory.secret, name.encode())))
+
+    @property
+    def class_floors(self) -> tuple[int, int]:
+        """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
+        return class_floors(self.memory.cohort)
 
     @property
     def block(self) -> int:

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
+import numpy as np
 
+from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint, shared_key
 from fedgeom.crypto.rings import Ring
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
+from fedgeom.protocols.fixed_point import from_fixed
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
 
@@ -19,7 +22,7 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A site's admission to one sum: which round, over whom, and the mail that came for it."""
 
     round: Annotated[int, msgspec.Meta(ge=0)] = 0
-    modulus: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,19}$")] = "2"
+    modulus: Annotated[str, msgspec.Meta(pattern=r"\A[1-9][0-9]{0,19}\Z")] = "2"
     """In decimal: 2^64 does not fit into the wire format's integers."""
     members: Names = ()
     """All sites whose letters went out; the hidden order is theirs."""
@@ -55,9 +58,40 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = MaskedVector
     fraction_bits: ClassVar[int] = 28
     """Binary digits after the point where real numbers are summed: 28 are 4·10⁻⁹, and numbers up to 10¹⁰."""
+    checked: ClassVar[bool] = False
+    """Whether sites add a tag, so that each can check the sum when it is shown to them (`SumResult`)."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
     ticket: Ticket = Ticket()
+
+
+class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A sum that sites can check: what the coordinator got, with the sites' tags added up (`fedgeom.crypto.tags`).
+
+    What follows from it, such as a scale or a model, is then worked out at the sites and not told by the coordinator.
+    """
+
+    round: Annotated[int, msgspec.Meta(ge=0)]
+    sites: Names
+    """Whose vectors it contains."""
+    total: Array
+    """(length,), u8: elements of Z_2^64, which stand for signed numbers."""
+    tag: Array
+    """(3,), u8"""
+
+    def counts(self) -> Ints:
+        """Return the sum of whole numbers."""
+        found: Ints = self.total.numpy().view(np.int64)
+        return found
+
+    def reals(self, question: type[SumQuestion]) -> Floats:
+        """Return the sum of the real numbers that this kind of question asks for."""
+        return from_fixed(self.total.numpy(), fraction_bits=question.fraction_bits)
+
+
+def tag_key(secret: bytes, round: int, question_hash: bytes) -> bytes:
+    """Derive the key of one sum's tags from the secret that sites share."""
+    return fingerprint(b"tag", secret, str(round).encode(), question_hash)
 
 
 def hash_content(question: SumQuestion) -> bytes:

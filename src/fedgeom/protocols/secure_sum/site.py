@@ -12,6 +12,7 @@ from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, verify
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
+from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part, answers
@@ -21,6 +22,7 @@ from fedgeom.protocols.secure_sum.messages import (
     Confirmation,
     MaskedVector,
     SumQuestion,
+    SumResult,
     Ticket,
     Unmask,
     UnmaskShares,
@@ -29,6 +31,7 @@ from fedgeom.protocols.secure_sum.messages import (
     hash_question,
     own_key,
     pair_key,
+    tag_key,
     uneven,
 )
 
@@ -118,6 +121,29 @@ class Sums(Part[SumsMemory]):
         plus, minus = self.pair_keys(ticket)
         own = own_key(self.joining.memory.self_seeds[ticket.round], ticket.question_hash)
         return MaskedVector(vector=Array.of(add_masks(values, ticket.ring, plus=[own, *plus], minus=minus)))
+
+    def tagged(self, ticket: Ticket, vector: Words) -> Words:
+        """Return a vector with its tag behind it, for a sum that sites can check later."""
+        key = tag_key(self.joining.memory.secret, ticket.round, ticket.question_hash)
+        return np.concatenate([vector, site_tag(key, self.site.name, vector.view(np.int64))])
+
+    def check_result(self, result: SumResult, question: type[SumQuestion]) -> None:
+        """Refuse a sum of a kind that is not the one which the sites it names have added up.
+
+        A coordinator that has no site on its side cannot make up another: it would have to guess the tag.
+        """
+        page, planned = self.memory.rounds.get(result.round, SumRound()), self.joining.memory.sums
+        if not page.vector_hash or planned[result.round] != question.kind or not question.checked:
+            raise ProtocolError(f"a sum of round {result.round} came; this site added nothing of that kind to it")
+        self.joining.check_many_enough(result.sites)
+        if not set(result.sites) <= set(page.participants) or len(set(result.sites)) < len(result.sites):
+            raise ProtocolError("the sum that came is not one of the sites that were asked for it")
+        total, tag = result.total, result.tag
+        if total.dtype != "u8" or len(total.shape) != 1 or (tag.dtype, tag.shape) != ("u8", (WORDS,)):
+            raise ProtocolError("the sum that came is no list of ring elements with a tag")
+        key = tag_key(self.joining.memory.secret, result.round, page.question_hash)
+        if not is_sum(key, result.sites, total.numpy().view(np.int64), tag.numpy().tolist()):
+            raise ProtocolError("the sum that came is not the one that the sites added up: its tag does not fit")
 
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""

@@ -18,7 +18,8 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.messages import encode, unpack
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names import PAGE, OpenNames, SealedNames, SealNames, Vocabulary, agree_on_names
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names.messages import PAGE, OpenNames, SealedNames, SealNames, Vocabulary
 from tests.protocols.lying import ME, Lying, replace
 from tests.protocols.naming import Naming, NamingSite, named_sites
 from tests.protocols.summing import Interfere, Recorder, killer
@@ -143,14 +144,14 @@ def test_a_peers_nonsense_for_names_is_refused_not_stumbled_over(content: bytes)
 
 def test_a_site_may_read_its_labels_in_its_own_way() -> None:
     class Loud(NamingSite):
-        def label_names(self) -> list[str]:
-            return sorted({label.upper() for label in self.data.y.tolist()})
+        def label_counts(self) -> dict[str, int]:
+            return {label.upper(): 1 for label in self.data.y.tolist()}
 
     lie = Lying(3, method=Naming())
     data, runner = named_sites(1)[0], lie.engine.runners[ME]
     for kind, wanted in ((NamingSite, ["common", "only at s0000"]), (Loud, ["COMMON", "ONLY AT S0000"])):
         site: Any = kind(data, runner.identity, lie.run, kind.memory_type(run=lie.run), Naming)
-        assert site.names.own() == wanted
+        assert sorted(site.names.own_counts()) == wanted
 
 
 def test_labels_that_are_numbers_are_names_too() -> None:
@@ -158,4 +159,4 @@ def test_labels_that_are_numbers_are_names_too() -> None:
     runner = lie.engine.runners[ME]
     data = SiteData(ME, np.zeros((3, 1)), np.array([2, 10, 2]))
     site: Any = NamingSite(data, runner.identity, lie.run, NamingSite.memory_type(run=lie.run), Naming)
-    assert site.names.own() == ["10", "2"]
+    assert site.names.own_counts() == {"10": 1, "2": 2}

@@ -1,0 +1,90 @@
+"""One-time linear tags: who shares a key can tell whether a sum that comes back is the one that was added up.
+
+A site with vector v adds to it the tag a·v + r in the field F_p, p = 2^89 - 1. The coefficients a and each site's pad r
+follow from a key that all sites share and the coordinator lacks, and serve one sum. Tags add up like the vectors: the
+sum S belongs to the tag a·S + Σr. Whoever does not know a has to guess the tag of any other vector, which succeeds with
+probability below 2^-88. The pads keep tags from telling anything of a: without them twice the sum would have twice the
+tag. The field is larger than any sum, so that no difference is a multiple of p; modulo a power of two, a flipped top
+bit would go unnoticed half of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Words
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.masks import KeyStream
+
+MODULUS = 2**89 - 1
+"""p, a Mersenne prime."""
+
+WORDS = 3
+"""A tag travels as so many words of 32 bits, each in a ring element of its own: there, their sums do not wrap."""
+
+_COEFFICIENT_LIMBS, _COEFFICIENT_BITS = 6, 15
+_VALUE_LIMBS, _VALUE_BITS = 4, 16
+_PIECE = 1 << 14
+"""Products of 15 and 16 bits, added up so often, are whole numbers below 2^45: exact in floating point."""
+
+
+def site_tag(key: bytes, site: str, vector: npt.NDArray[np.int64]) -> Words:
+    """Return the tag of one site's vector as words, to be added up over sites.
+
+    vector (length,), i8: whole numbers whose sum over all sites has less than 64 bits; returns (WORDS,), u8.
+    """
+    tag = (_combine(key, vector) + _pad(key, site)) % MODULUS
+    return np.array([tag >> 32 * at & 0xFFFFFFFF for at in range(WORDS)], np.uint64)
+
+
+def is_sum(key: bytes, sites: Iterable[str], total: npt.NDArray[np.int64], words: Sequence[int]) -> bool:
+    """Say whether the words are the tags, added up, of vectors of just these sites whose sum is ``total``.
+
+    total (length,), i8, words (WORDS,).
+    """
+    given = sum(int(word) << 32 * at for at, word in enumerate(words))
+    wanted = _combined(key, np.ascontiguousarray(total, np.int64).tobytes()) + sum(
+        _pad(key, site) for site in sites
+    )
+    return (given - wanted) % MODULUS == 0
+
+
+def _pad(key: bytes, site: str) -> int:
+    return int.from_bytes(fingerprint(b"pad", key, site.encode()), "little") % MODULUS
+
+
+@lru_cache(maxsize=2)  # all sites of a process check the same sum
+def _combined(key: bytes, total: bytes) -> int:
+    return _combine(key, np.frombuffer(total, np.int64))
+
+
+def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:
+    """Return a·v in the field; a has 90 random bits for each entry of v."""
+    stream, table = (
+        KeyStream(fingerprint(b"coefficients", key)),
+        np.zeros((_COEFFICIENT_LIMBS, _VALUE_LIMBS), object),
+    )
+    for at in range(0, len(vector), _PIECE):
+        piece = np.ascontiguousarray(vector[at : at + _PIECE], np.int64)
+        count = len(piece) * _COEFFICIENT_LIMBS  # of 16-bit words, of which a 64-bit word holds four
+        drawn = stream.words(-(-count // 4)).view(np.uint16)[:count] & np.uint16(2**_COEFFICIENT_BITS - 1)
+        coefficients = drawn.reshape(len(piece), _COEFFICIENT_LIMBS).astype(np.float64)
+        table = table + (coefficients.T @ _limbs(piece)).astype(np.int64).astype(object)
+    whole = sum(
+        int(table[i, j]) << (_COEFFICIENT_BITS * i + _VALUE_BITS * j)
+        for i in range(_COEFFICIENT_LIMBS)
+        for j in range(_VALUE_LIMBS)
+    )
+    return whole % MODULUS
+
+
+def _limbs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Write whole numbers to the base 2^16, lowest digit first, the highest with the sign."""
+    halves = values.astype("<i8", copy=False).view("<u2").reshape(-1, _VALUE_LIMBS)
+    digits = halves.astype(np.float64)
+    digits[:, -1] = halves[:, -1].view("<i2")
+    return digits

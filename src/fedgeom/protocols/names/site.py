@@ -1,0 +1,164 @@
+"""The site's half: seal its own names, open all lists, count, and keep to what was agreed on."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.arrays import Ints
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.letters import seal, unseal
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Name
+from fedgeom.federation.site import answers
+from fedgeom.protocols.names.messages import (
+    PAGE,
+    CountNames,
+    HoldNames,
+    KeepNames,
+    NamesHeld,
+    OpenNames,
+    SealedNames,
+    SealNames,
+    Vocabulary,
+    hash_lists,
+    hash_names,
+    slots_for,
+)
+from fedgeom.protocols.site import Contribution, SummingPart
+
+log = logging.getLogger(__name__)
+
+
+class NamesMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the names: what it sealed, which lists it opened, and what was agreed on."""
+
+    sealed: bytes = b""
+    opened: bytes = b""
+    """A hash of the lists: one run has one vocabulary."""
+    union: tuple[str, ...] = ()
+    """All sites' names, sorted."""
+    agreed: tuple[str, ...] = ()
+    """The names that are used: all, or those that are not rare."""
+    rare: tuple[str, ...] = ()
+    """The site's own names that are left out."""
+
+
+class LabelNames(SummingPart[NamesMemory]):
+    """Agrees on label names; a site that reads labels otherwise says which are its own (``label_counts``)."""
+
+    name: ClassVar[str] = "names"
+
+    def own_counts(self) -> dict[str, int]:
+        """Return how many rows the site has of each of its own label names."""
+        read = getattr(self.site, "label_counts", None)
+        return dict(read()) if read else dict(Counter(self.site.data.y.astype(str).tolist()))
+
+    @property
+    def agreed(self) -> tuple[str, ...]:
+        """The classes of the run, once they are agreed on."""
+        counted = self.joining.class_floors != (1, 1)
+        found = self.memory.agreed or (None if counted else self.joining.memory.terms.get("classes"))
+        if not found:
+            raise ProtocolError("the site was asked about classes before they were agreed on")
+        return tuple(found)  # type: ignore[arg-type]
+
+    def check_agreed(self, classes: Sequence[str]) -> None:
+        """Refuse a question about other classes than those that the sites agreed on."""
+        if tuple(classes) != self.agreed:
+            raise ProtocolError("the question is about other classes than the sites agreed on")
+
+    def left_out(self) -> dict[str, list[str]]:
+        """Return, for the site's own result, which of its labels were too rare to take part."""
+        return {"left out": list(self.memory.rare)} if self.memory.rare else {}
+
+    @answers(SealNames)
+    def seal_names(self, ask: SealNames) -> SealedNames:
+        """Seal the site's names for the other sites."""
+        memory, site = self.memory, self.site
+        self.joining.open_letters(ask.participants, ask.letters)
+        if not memory.sealed:
+            text = msgspec.json.encode(sorted(self.own_counts()))
+            padded = text + b" " * (-len(text) % PAGE)
+            key = self.joining.shared_secret(b"names")
+            memory.sealed = seal(key, padded, fingerprint(site.run, site.name.encode()))
+        return SealedNames(names=memory.sealed)
+
+    @answers(OpenNames)
+    def open_names(self, ask: OpenNames) -> Vocabulary:
+        """Open all lists, once, and tell the union."""
+        if self.joining.class_floors != (1, 1):
+            raise ProtocolError("a policy asks for the names to be counted before they are told")
+        self.memory.agreed = self._open(ask.sealed)
+        return Vocabulary(names=self.memory.agreed)
+
+    @answers(HoldNames)
+    def hold_names(self, ask: HoldNames) -> NamesHeld:
+        """Open all lists, once, and keep the union here."""
+        return NamesHeld(slots=slots_for(self._open(ask.sealed)))
+
+    def _open(self, lists: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Open all lists and merge them, once: the unions of a few would tell whose names are whose."""
+        memory, site, key = self.memory, self.site, self.joining.shared_secret(b"names")
+        if site.name not in lists or not set(lists) <= set(self.joining.memory.order):
+            raise ProtocolError("the lists of names are not those of members with this site among them")
+        self.joining.check_many_enough(lists)
+        stamp = hash_lists(lists)
+        if memory.opened and memory.opened != stamp:
+            raise ProtocolError("other lists of names were opened before; one run has one vocabulary")
+        union: set[str] = set()
+        for name, sealed in sorted(lists.items()):
+            text = unseal(key, sealed, fingerprint(site.run, name.encode()), sender=name)
+            try:
+                union |= set(msgspec.json.decode(text, type=list[Name]))
+            except ValueError as error:
+                raise ProtocolError(f"the label names of {name!r} cannot be read: {error}") from error
+        memory.opened, memory.union = stamp, tuple(sorted(union))
+        return memory.union
+
+    @answers(CountNames)
+    def count_names(self, ask: CountNames) -> Contribution:
+        """Add to the secure sum which names there are here, and how many rows of each."""
+        names, places = self._places(ask.lists, ask.slots)
+        counts, vector = self.own_counts(), np.zeros(2 * ask.slots, np.int64)
+        vector[places] = [name in counts for name in names]
+        vector[ask.slots + places] = [counts.get(name, 0) for name in names]
+        return self.contribute(ask, vector)
+
+    def _places(self, lists: bytes, slots: int) -> tuple[tuple[str, ...], Ints]:
+        """Return the names to count, and the number of each: in an order that only sites know."""
+        if self.joining.class_floors == (1, 1):
+            raise ProtocolError("no policy asks for names to be counted")
+        given = self.joining.memory.terms.get("classes")
+        names = tuple(given) if isinstance(given, tuple) else self.memory.union
+        if lists != (hash_names(names) if given else self.memory.opened) or slots != slots_for(names):
+            raise ProtocolError("the names to be counted are not those that this site knows")
+        key = self.joining.shared_secret(b"slots")
+        order = sorted(range(slots), key=lambda slot: fingerprint(key, str(slot).encode()))
+        return names, np.array(order[: len(names)], np.int64)
+
+    @answers(KeepNames)
+    def keep_names(self, ask: KeepNames) -> Vocabulary:
+        """Check the counts and keep the names that enough sites and rows have; the others stay out of every sum."""
+        self.site.sums.check_result(ask.result, CountNames)
+        memory, counts = self.memory, ask.result.counts()
+        slots = len(counts) // 2
+        given = self.joining.memory.terms.get("classes")
+        names, places = self._places(hash_names(given) if isinstance(given, tuple) else memory.opened, slots)
+        floors = self.joining.class_floors
+        enough = (counts[places] >= floors[0]) & (counts[slots + places] >= floors[1])
+        memory.agreed = tuple(name for name, kept in zip(names, enough.tolist(), strict=True) if kept)
+        own = self.own_counts()
+        memory.rare = tuple(sorted(set(own) - set(memory.agreed)))
+        if memory.rare:
+            log.warning(
+                "site %r: too few sites or rows have the labels %s (policies ask for %d sites and %d rows in all); "
+                "their rows stay out of every sum",
+                self.site.name, ", ".join(memory.rare), *floors,
+            )  # fmt: skip
+        return Vocabulary(names=memory.agreed)
