@@ -228,7 +228,8 @@ class SiteRunner:
         ask on until the refusals told the data. What nobody expected (any other exception) may depend on the data as
         well, so it ends the same way. When the steward has revoked the approval, it leaves, too.
 
-        ``begin`` is called when the question is admitted and the work begins.
+        ``begin`` is called before the work: before the question is even decoded, but for an invitation, which is asked
+        again and again while the site waits, not before it is admitted.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
         try:
@@ -237,9 +238,15 @@ class SiteRunner:
                 if remembered.approved:  # kept where the approval was revoked, to say so again
                     self.identity.approvals.check(frame.run, self.method.name, remembered.approved)
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
+            waits = not remembered.approved and issubclass(
+                self.site.understands().get(frame.kind, Question), Invitation
+            )
+            if not waits:
+                begin()
             question = self._read(frame.method, frame.kind, frame.body)
             self._check_approval(question, remembered)
-            begin()
+            if waits:
+                begin()
             site = self._site(remembered)
             reply = site.answer(question)
             packed = pack(frame.run, self.method.name, reply)
