@@ -45,6 +45,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     herald_secret: bytes = b""
     private: bytes = b""
     """The seed of randomness that is never shared, not even in shares."""
+    own_keys: bytes = b""
+    """A hash of the public keys that the site showed."""
     terms_hash: bytes = b""
     """A hash of the terms on which the site joined."""
     terms: dict[str, Term] = {}
@@ -95,7 +97,9 @@ class Joining(Part[JoiningMemory]):
             memory.private = secrets.token_bytes(32)
         if memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        return self._own_keys()
+        keys = self._own_keys()
+        memory.own_keys = fingerprint(encode(keys))
+        return keys
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
@@ -171,8 +175,8 @@ class Joining(Part[JoiningMemory]):
 
         On a ring sites have different holders, and lists of the living are signed by neighbourhood. With 5/8 of the
         holders or fewer, two neighbourhoods could sign two lists between which a site is caught: one list has its far
-        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood of k
-        that sign different lists are k/3 apart, and with them they are longer than two neighbourhoods that overlap.
+        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood
+        of k that sign different lists are k/3 apart, which is longer than two neighbourhoods that overlap.
         """
         holders = 1 + len(self.memory.peers)
         needed = self.site.policy.holders_needed(holders)
@@ -189,7 +193,7 @@ class Joining(Part[JoiningMemory]):
             )
         if not memory.letter_secret:
             raise ProtocolError("a cohort was announced before the site was invited")
-        if cohort.get(me) != self._own_keys():
+        if me not in cohort or fingerprint(encode(cohort[me])) != memory.own_keys:
             raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
         strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:

@@ -66,6 +66,8 @@ class Hiding:
         joined, me = self.joining.memory, self.joining.site.name
         participants = set(question.ticket.participants)
         self.check_many_enough(participants)
+        if list(question.ticket.participants) != sorted(participants):
+            raise ProtocolError("the participants must be named once each, in alphabetical order")
         near = {me, *joined.peers} & participants
         if len(near) < min(self.joining.site.policy.min_cohort, 1 + len(joined.peers)):
             raise ProtocolError(
