@@ -267,7 +267,7 @@ def test_after_a_loss_strict_sites_end_the_run_in_words_and_others_go_on(strictl
     )
     if strictly:
         with pytest.raises(
-            TooFewSitesError, match=r"sums_after_losses = false\)\. Run again with the sites that are"
+            TooFewSitesError, match=r"sums_after_losses = false\)\. Resume the run when lost sites are back"
         ):
             column_sum(sites, modulus=2**64, rounds=2)
     else:
