@@ -66,6 +66,8 @@ class Hiding:
         joined, me = self.joining.memory, self.joining.site.name
         participants = set(question.ticket.participants)
         self.check_many_enough(participants)
+        if list(question.ticket.participants) != sorted(participants):
+            raise ProtocolError("the participants must be named once each, in alphabetical order")
         near = {me, *joined.peers} & participants
         if len(near) < min(self.joining.site.policy.min_cohort, 1 + len(joined.peers)):
             raise ProtocolError(
@@ -164,8 +166,9 @@ class Hiding:
                 raise ProtocolError(
                     f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}), so that the "
                     f"difference of both is a sum over these; a policy asks for {least} (sums_after_losses = false). "
-                    "Run again with the sites that are left; where a share of the sites is drawn, use share=1 or "
-                    "draws that differ more; or set sums_after_losses = true in the site.toml of those sites"
+                    "Resume the run when lost sites are back, or run again with those that are left; where a share of "
+                    "the sites is drawn, use share=1 or draws that differ more; or set sums_after_losses = true in the "
+                    "site.toml of those sites"
                 )
 
     def bits(self, names: Iterable[str]) -> bytes:
