@@ -32,7 +32,7 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     """A site's keys for this run, signed by its identity: one for letters, one for each planned sum."""
 
     kind: ClassVar[str] = "join.keys"
-    reveals: ClassVar[str] = "public keys; the number of columns"
+    reveals: ClassVar[str] = "public keys; the number of columns; how many sites its policy asks for"
     harmless: ClassVar[bool] = True
     letters: Key
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
