@@ -253,3 +253,11 @@ def test_strict_sites_train_in_shares_whose_draws_differ_enough():
     with pytest.raises(TooFewSitesError, match="where a share of the sites is drawn, use share=1"):
         fedgeom.run(FedAvg(share=0.5, min_sites=3, **(SHORT | {"rounds": 8})), sites, seed=1, policy=policy)
     fedgeom.run(FedAvg(**SHORT), sites, policy=policy)
+
+
+def test_strict_sites_go_on_without_a_site_that_was_lost_in_the_first_round():
+    """It may be back, but a sum with it would differ from the first by it."""
+    sites, policy = unlike(n_sites=5, rows=8), fedgeom.Policy(sums_after_losses=False)
+    run = fedgeom.run(FedAvg(**SHORT), sites, policy=policy, interfere=losing({"s3": {0}}, b"train.masked"))
+    sums = [entry.step for entry in run.ledger if entry.kind == "sum.masked"]
+    assert [sums.count(step) for step in sorted(set(sums))] == [5, 4, 4, 4]
