@@ -111,12 +111,3 @@ def test_data_that_cannot_be_read_come_first(sites, tmp_path):
     edit(sites["anna"], "anna.npz", "nothing.npz")
     with pytest.raises(InputError, match=r"nothing\.npz"):
         check_site(sites["anna"], lambda text: None)
-
-
-def test_a_limit_of_memory_that_cannot_be_kept_to_is_spoken_of(tmp_path, monkeypatch):
-    anna = make_sites(tmp_path, make_coordinator(tmp_path / "c", insecure=True), insecure=True)["anna"]
-    for works, spoken in ((True, 0), (False, 1)):
-        monkeypatch.setattr("fedgeom.deploy.site_checks.memory_can_be_limited", lambda works=works: works)
-        said = []
-        check_site(anna, said.append)
-        assert sum("memory is limited on Linux only" in line for line in said) == spoken
