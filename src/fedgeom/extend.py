@@ -34,7 +34,9 @@ from fedgeom.protocols.cohort import Cohort as Cohort
 from fedgeom.protocols.cohort import join as join
 from fedgeom.protocols.handing_out import hand_out as hand_out
 from fedgeom.protocols.names.coordinator import agree_on_names as agree_on_names
+from fedgeom.protocols.names.messages import CountNames as CountNames
 from fedgeom.protocols.names.site import LabelNames as LabelNames
 from fedgeom.protocols.secure_sum.messages import SumQuestion as SumQuestion
+from fedgeom.protocols.secure_sum.messages import SumResult as SumResult
 from fedgeom.protocols.site import SecureMemory as SecureMemory
 from fedgeom.protocols.site import SummingSite as Site  # noqa: F401

@@ -18,6 +18,7 @@ from fedgeom.crypto.keys import (
     new_exchange_secret,
     shared_key,
     verify,
+    verify_each,
 )
 from fedgeom.errors import InputError, ProtocolError
 
@@ -152,3 +153,18 @@ def test_a_file_that_is_no_roster_is_refused_with_its_name(tmp_path: Path, text:
     path.write_bytes(text.encode("latin1"))
     with pytest.raises(InputError):
         Roster.load(path)
+
+
+def test_signatures_of_several_under_one_statement() -> None:
+    identities = {name: Identity.generate() for name in "abc"}
+    roster = {name: identity.public for name, identity in identities.items()}
+    signed = {name: identity.sign("masked", b"x", b"y") for name, identity in identities.items()}
+    verify_each(roster, signed, "masked", b"x", b"y")
+    verify_each(roster, {}, "masked", b"x", b"y")
+    for spoilt in (signed | {"b": signed["a"]}, signed | {"b": bytes(64)}, signed | {"b": b""}):
+        with pytest.raises(ProtocolError, match="signature of 'b' for 'masked' is not valid"):
+            verify_each(roster, spoilt, "masked", b"x", b"y")
+    with pytest.raises(ProtocolError, match="signature of 'd'"):
+        verify_each(roster, signed | {"d": signed["a"]}, "masked", b"x", b"y")
+    with pytest.raises(ProtocolError, match="signature of 'a'"):
+        verify_each(roster, signed, "alive", b"x", b"y")

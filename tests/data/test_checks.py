@@ -54,3 +54,16 @@ def test_two_classes_over_all_sites():
     assert check_two_classes([lone, site()]) == {"a", "b"}
     with pytest.raises(InputError, match="one class, a; a classifier needs two"):
         check_two_classes([lone, lone])
+
+
+@pytest.mark.parametrize("label", ["a\nb", "\x1b[2J", "a\u202eb", ""])
+def test_labels_that_others_learn_have_no_control_characters(label):
+    with pytest.raises(InputError, match="one line without control characters: rename it"):
+        check_known_labels("a", ["fine", label], None)
+    check_known_labels("a", ["T-Zelle β", "a\u00a0b"], None)
+
+
+@pytest.mark.parametrize("name", ["anna\n", "\x1b[2J", "a\u2066b"])
+def test_a_sites_name_is_one_line_without_control_characters(name):
+    with pytest.raises(InputError, match="one line without control characters"):
+        SiteData(name, np.zeros((1, 1)), np.array(["x"]))

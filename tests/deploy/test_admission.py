@@ -41,7 +41,7 @@ def anna(sites):
 
 
 def hello(run=RUN, **changes):
-    usual = {"rounds": 1, "terms": METHOD.terms(), "participants": NAMES}
+    usual = {"rounds": len(METHOD.site.planned_sums(METHOD)), "terms": METHOD.terms(), "participants": NAMES}
     return pack(run, "moments", Hello(**(usual | changes)))
 
 
@@ -262,9 +262,11 @@ def test_the_steward_is_told_once_per_job_with_the_command_to_approve(anna, caps
 
 
 def test_names_from_elsewhere_cannot_rule_the_stewards_terminal(anna, capsys):
-    answer(anna, hello(participants=("\x1b[2Jgone", *NAMES, *(f"s{k:03}" for k in range(50)))), None)
-    assert "\x1b" not in capsys.readouterr().err + Journal(anna.path).entries()[0].note
-    assert "…" in Journal(anna.path).entries()[0].note
+    answer(anna, hello(participants=("\x1b[2Jgone", *NAMES)), None)
+    assert "not a valid 'join.hello' message" in Journal(anna.path).entries()[0].note
+    answer(anna, hello(participants=tuple(sorted([*NAMES, *(f"s{k:03}" for k in range(50))]))), None)
+    assert "\x1b" not in capsys.readouterr().err + "".join(one.note for one in Journal(anna.path).entries())
+    assert "s016, …;" in Journal(anna.path).entries()[1].note  # so many are named, and no more
 
 
 def notify(anna, tmp_path, code):

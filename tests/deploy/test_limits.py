@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from fedgeom.deploy import limits
+from fedgeom.deploy.site_checks import check_site
+from tests.deploy.making import make_coordinator, make_sites
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
 
@@ -80,3 +82,12 @@ def test_no_image_of_memory_is_left_by_a_process_or_its_children_and_files_are_p
         f"print(oct(stat.S_IMODE(os.stat({str(tmp_path / 'file')!r}).st_mode)))\n"
     )
     assert done.stdout.splitlines() == ["(0, 0) 0", "(0, 0) 0", "0o600"], done.stderr
+
+
+def test_a_limit_of_memory_that_cannot_be_kept_to_is_spoken_of(tmp_path, monkeypatch):
+    anna = make_sites(tmp_path, make_coordinator(tmp_path / "c", insecure=True), insecure=True)["anna"]
+    for works, spoken in ((True, 0), (False, 1)):
+        monkeypatch.setattr("fedgeom.deploy.site_checks.memory_can_be_limited", lambda works=works: works)
+        said = []
+        check_site(anna, said.append)
+        assert sum("memory is limited on Linux only" in line for line in said) == spoken

@@ -11,12 +11,14 @@ import pytest
 from fedgeom.deploy import programs
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE
 from fedgeom.deploy.jobs import create_job
+from fedgeom.deploy.journal import Journal
+from fedgeom.engines.flower.client_app import FAILED
 from fedgeom.engines.flower.engine import QUESTION, RECORD, read_reply
 from fedgeom.engines.flower.programs import REFUSED, REPLACED
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
 from fedgeom.methods.catalogue import METHODS
-from tests.deploy.making import make_coordinator, make_sites
+from tests.deploy.making import edit, make_coordinator, make_sites
 from tests.deploy.test_answering import hello
 
 
@@ -109,6 +111,46 @@ def test_the_app_answers_for_the_site_in_its_folder(tmp_path, flwr):
     answer = read_reply(reply)
     assert isinstance(answer, bytes)
     assert unpack(answer).kind == "join.keys"
+
+
+SHORT_OF_MEMORY = """
+import sys
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+from fedgeom.deploy import programs
+from fedgeom.deploy.limits import limit_memory
+from fedgeom.engines.flower.engine import QUESTION, RECORD
+from fedgeom.federation.site import SiteRunner
+
+for field in ("run_id", "node_id", "task_id"):
+    setattr(TaskIdentity, f"_{field}", 1)
+work = SiteRunner.answer
+SiteRunner.answer = lambda self, request, memory: (np.ones(2**29), work(self, request, memory))[1]
+content = RecordDict({RECORD: ConfigRecord({"request": bytes.fromhex(sys.argv[2])})})
+asked = Message(content=content, dst_node_id=2, message_type=QUESTION)
+asked.metadata.__dict__["_message_id"] = "m"
+context = Context(1, 2, {"site": sys.argv[1]}, RecordDict(), {})
+print(programs.client_app(limit_memory)(message=asked, context=context).error.reason)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_a_question_that_takes_more_memory_than_allowed_fails_and_the_steward_learns_why(tmp_path, flwr):
+    """Four gigabytes, where the policy allows one and a half: the coordinator learns only that the site failed."""
+    anna = make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
+    edit(anna, "max_memory_mb = 8192", "max_memory_mb = 1500")
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY, str(anna.path), hello().hex()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == FAILED, done.stderr
+    (entry,) = Journal(anna.path).entries()
+    for told in (entry.note, done.stderr):
+        assert "more memory than max_memory_mb = 1500 in site.toml" in told
+    assert (entry.question, entry.answer, entry.sent) == ("join.hello", "none", 0)
 
 
 def test_the_app_introduces_the_site_in_an_insecure_federation_only(tmp_path, flwr):

@@ -25,6 +25,7 @@ from fedgeom.federation.messages import VERSION, Message, Question, decode, enco
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import SiteRunner
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
+from fedgeom.testing.examples import twins
 
 RUN = bytes(range(32))
 
@@ -43,6 +44,14 @@ class Exchange:
     def question(self) -> type[Question]:
         """The question's type."""
         return self.runner.site.understands()[unpack(self.request).kind]
+
+    @functools.cached_property
+    def twin(self) -> SiteRunner:
+        """The same site with other rows, other labels and fewer of both."""
+        own = self.runner
+        data = twins([own._data()])["rows and labels"][0]
+        fewer = data.take(np.arange(len(data) - 3))
+        return SiteRunner(own.site, own.method, own.identity, lambda: fewer)
 
 
 def small_sites(n: int = 3) -> list[SiteData]:
@@ -76,7 +85,13 @@ def record(method: Method, sites: list[SiteData] | None = None) -> list[Exchange
     method.conduct(Sites(engine, run=RUN, method=method.name, roster=engine.roster))
     for runner in engine.runners.values():
         del runner.answer  # type: ignore[method-assign]
+        runner.stumble = _fail  # type: ignore[method-assign]
     return kept
+
+
+def _fail(run: bytes, error: Exception) -> tuple[bytes, bytes]:
+    """A site leaves a run over what nobody expected; here that is a failure, for nothing should be unexpected."""
+    raise error
 
 
 SPOILT: tuple[Method, ...] = (
@@ -243,8 +258,8 @@ def read(data: bytes, kind: type[Message]) -> Message | None:
         return None
 
 
-class HungError(Exception):
-    """A message took longer than any message may."""
+class HungError(BaseException):
+    """A message took longer than any message may; no site takes it for a fault of its own."""
 
 
 @contextlib.contextmanager

@@ -140,6 +140,12 @@ def test_the_work_begins_when_the_question_is_admitted_and_not_before(held: Rehe
         steward.approved = approved
         runner_of(held, steward).answer(hello.request, None, begin=lambda: begun.append(1))
         assert len(begun) == expected
+    later = mine(held)[1]
+    broken = msgspec.msgpack.encode(msgspec.structs.replace(later.frame, body=b"\xc1"))
+    for request, before in ((later.request, later.before), (later.request, None), (broken, later.before)):
+        begun.clear()
+        runner_of(held, steward).answer(request, before, begin=lambda: begun.append(1))
+        assert begun == [1]
 
 
 def test_an_unapproved_site_says_that_it_waits_and_looks_at_nothing(held: Rehearsal) -> None:

@@ -28,6 +28,7 @@ from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, pack, read_answer, unpack
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
+from fedgeom.protocols.site import OWN_RULES
 from tests.federation.fuzzing import (
     RUN,
     SPOILT,
@@ -65,17 +66,18 @@ def kinds_of_questions() -> set[str]:
     return {kind for method in SPOILT for kind in method.site.understands()}
 
 
-FREE = {
-    "join.hello", "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.read-model", "xclp.weigh",
+TOLD_ONCE = {
+    "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.read-model", "xclp.weigh",
     "train.begin", "train.open", "train.finish", "shrunk.settle",
 }  # fmt: skip
-"""What a coordinator may say as it likes: the terms of a run, the models it sends, what sites receive in the end."""
+"""What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then
+nothing else. What a site refuses of it depends on no data (`same_for_twins`)."""
 
 
 def close(exchange: Exchange, data: bytes) -> bool:
-    """Say whether a site may answer a spoilt question: it says what the true one said, or what it may say freely.
+    """Say whether a site may answer a spoilt question: it says what the true one said, or what is told once.
 
-    A coordinator chooses the terms of a run (join.hello) and the model it sends; all else follows from these
+    A coordinator chooses the terms of a run (join.hello), before a steward approves them; all else follows from these
     and from what others signed, sealed or were asked.
     """
     kind = exchange.question
@@ -83,7 +85,7 @@ def close(exchange: Exchange, data: bytes) -> bool:
     true: Any = read(exchange.request, kind)
     if told is None:
         return False
-    if kind.kind in FREE:
+    if kind.kind in TOLD_ONCE or kind.kind == "join.hello":
         return True
     if kind.kind == "xclp.ask-rows":  # the letters were opened before, when the names were sealed
         return (set(told.members), told.hide) == (set(true.members), true.hide)
@@ -136,10 +138,12 @@ def check_site(exchange: Exchange, data: bytes) -> str:
             reply, after = exchange.runner.answer(data, exchange.before)
     except DecodeError:
         return "no frame"
+    same_for_twins(exchange, data, reply, after)
     if unpack(reply).kind == Refusal.kind:
         decode(unpack(reply).body, Refusal)
-        left = msgspec.msgpack.decode(after, type=exchange.runner.site.memory_type).left if after else False
-        assert left or after == (exchange.before or b""), "a refusal changed what the site remembers"
+        assert has_left(exchange, after) or after == (exchange.before or b""), (
+            "a refusal changed what the site remembers"
+        )
         return "refused"
     asked = unpack(data)
     if asked.kind == unpack(exchange.request).kind:
@@ -147,7 +151,33 @@ def check_site(exchange: Exchange, data: bytes) -> str:
         assert asked.method == exchange.runner.method.name
         assert exchange.before is None or asked.run == RUN
         assert close(exchange, data), f"a site answered {read(data, exchange.question)}"
+        answered_once(exchange, data)
     return "answered"
+
+
+def answered_once(exchange: Exchange, data: bytes) -> None:
+    """Put a question to a site that has answered the true one of its kind and round: only the same is answered."""
+    told, true = read(data, exchange.question), read(exchange.request, exchange.question)
+    numbers = [[getattr(one, name, None) for name in ("round", "number")] for one in (told, true)]
+    if isinstance(told, SumQuestion) or exchange.question in OWN_RULES or numbers[0] != numbers[1]:
+        return
+    reply, after = exchange.runner.answer(data, exchange.after)
+    if unpack(reply).kind == Refusal.kind:
+        assert after == exchange.after
+    else:
+        assert encode(told) == encode(true), f"a site that answered {true} answered {told} as well"  # type: ignore[arg-type]
+
+
+def same_for_twins(exchange: Exchange, data: bytes, reply: bytes, after: bytes) -> None:
+    """Put a question to a site with other data: it ends the same, in the same words, or one of them leaves."""
+    other, left = exchange.twin.answer(data, exchange.before)
+    if not (has_left(exchange, after) or has_left(exchange, left)):
+        said = [decode(unpack(one).body, Refusal) for one in (reply, other) if unpack(one).kind == Refusal.kind]
+        assert len(set(said)) == len(said) // 2, f"two sites with other data say {said}"
+
+
+def has_left(exchange: Exchange, memory: bytes) -> bool:
+    return bool(memory) and msgspec.msgpack.decode(memory, type=exchange.runner.site.memory_type).left
 
 
 def try_many(side: str, check: Callable[[Exchange, bytes], str], spoilt: Callable[[Exchange, Rng], bytes]) -> None:
@@ -326,7 +356,7 @@ def test_a_plan_that_no_site_could_carry_out_is_refused_at_once(change: dict[str
 def test_an_answer_larger_than_the_policy_allows_is_never_made() -> None:
     """With a fine grid and a large capacity a coordinator could ask for gigabytes."""
     method = fedgeom.Hulls(epsilon=1e-6, capacity=10**7, n_classes=2)
-    with no_longer_than(60), pytest.raises(TooFewSitesError, match="the site's policy allows 67,108,864"):
+    with no_longer_than(60), pytest.raises(TooFewSitesError, match="max_message_bytes = 67,108,864"):
         fedgeom.run(method, small_sites())
 
 

@@ -81,3 +81,10 @@ def test_a_policy_is_read_from_a_table_and_an_unknown_rule_is_refused() -> None:
         msgspec.convert({"smallest_cohort": 5}, Policy)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"min_cohort": "5"}, Policy)
+
+
+@pytest.mark.parametrize("megabytes", [-1, 1, 511])
+def test_a_limit_of_memory_leaves_room_for_what_is_loaded(megabytes):
+    with pytest.raises(InputError, match=f"max_memory_mb={megabytes} given"):
+        Policy(max_memory_mb=megabytes)
+    assert (Policy().max_memory_mb, Policy(max_memory_mb=512).max_memory_mb) == (0, 512)

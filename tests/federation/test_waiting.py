@@ -70,6 +70,7 @@ def test_only_those_who_wait_are_asked_again_and_the_others_are_heard_at_once() 
     assert list(answers) == [("c", YES), ("b", YES)]
     assert engine.asked == [["a", "b", "c"], ["b", "c"], ["b"]]
     assert told == [("b", ""), ("c", "")]  # once each
+    assert made.waited == sum(time.pauses)
 
 
 def test_after_the_time_given_a_site_is_lost_in_words() -> None:
@@ -152,6 +153,8 @@ def test_a_run_goes_on_when_the_last_steward_has_approved() -> None:
     waited = [event for event in events if event.state == "waiting"]
     assert [(event.step, event.kind, event.site) for event in waited] == [(1, "join.hello", "site-2")]
     assert not any(entry.kind == Waiting.kind for entry in sites.ledger)
+    assert sites.metrics["seconds_waited"] == 2.0 + 3.0 + 4.5
+    assert "seconds_waited" not in fedgeom.run(METHOD, SITES, seed=3).metrics
 
 
 def test_a_run_goes_on_without_a_steward_who_does_not_approve() -> None:

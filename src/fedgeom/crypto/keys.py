@@ -54,18 +54,30 @@ class Identity:
     def sign(self, purpose: str, *parts: bytes) -> bytes:
         """Sign a statement; ``purpose`` keeps a signature for one use from serving another."""
         statement = fingerprint(b"fedgeom/1 " + purpose.encode(), *parts)
-        return Ed25519PrivateKey.from_private_bytes(self.secret).sign(statement)
+        return _signing(self.secret).sign(statement)
 
     def __repr__(self) -> str:
         return f"Identity(public={self.public.hex()[:16]}…)"
 
 
+@lru_cache(maxsize=64)  # reading a key costs as much as signing; sites in one process each have one
+def _signing(secret: bytes) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(secret)
+
+
 def verify(public: bytes, signature: bytes, purpose: str, *parts: bytes, signer: str = "the signer") -> None:
     """Raise `ProtocolError` unless ``signature`` is ``signer``'s over this statement."""
-    try:
-        _verify(public, signature, fingerprint(b"fedgeom/1 " + purpose.encode(), *parts))
-    except (InvalidSignature, ValueError) as error:
-        raise ProtocolError(f"the signature of {signer!r} for {purpose!r} is not valid") from error
+    verify_each({signer: public}, {signer: signature}, purpose, *parts)
+
+
+def verify_each(roster: Mapping[str, bytes], signatures: Mapping[str, bytes], purpose: str, *parts: bytes) -> None:
+    """Raise `ProtocolError` unless all signatures, by signer, are theirs over one and the same statement."""
+    statement = fingerprint(b"fedgeom/1 " + purpose.encode(), *parts)
+    for signer, signature in signatures.items():
+        try:
+            _verify(roster.get(signer, b""), signature, statement)
+        except (InvalidSignature, ValueError) as error:
+            raise ProtocolError(f"the signature of {signer!r} for {purpose!r} is not valid") from error
 
 
 @lru_cache(maxsize=1 << 14)  # failures are not kept; sites in one process check each signature once

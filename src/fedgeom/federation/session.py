@@ -68,6 +68,8 @@ class Session:
         try:
             model = self.method.conduct(sites)
             sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
+            if patient.waited:
+                sites.metrics["seconds_waited"] = round(patient.waited, 3)  # they are among the seconds
             self._write_down(model, sites)
         except BaseException as error:
             self.break_off(error)

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 LEAVES = "the site's data do not fit this question; its own log says why"
 """All that a coordinator hears of a site that leaves a run, whatever the reason."""
+WORK_SHARE = 16
+"""One question may make a site take this part of its memory beside its own table, a sixteenth."""
 
 
 class Memory(msgspec.Struct, kw_only=True):
@@ -158,6 +160,27 @@ class Site(ABC, Generic[Mem]):
         """Return the closed set of questions this site answers, by kind."""
         return {kind: handler.question for kind, handler in cls._handlers.items()}
 
+    def check_size(self, numbers: int, each: int = 8) -> None:
+        """Refuse, before it is computed, an answer of so many numbers that the site's policy forbids to send it.
+
+        A short question must not cost a site much. So its size has to follow from the question, the terms and what all
+        sites know of each other: a refusal that depended on the rows would tell of them.
+        """
+        size, most = numbers * each, self.policy.max_message_bytes
+        if size > most:
+            raise ProtocolError(
+                f"the answer would have {size:,} bytes; the policy of {self.name!r} has max_message_bytes = {most:,}"
+            )
+
+    def check_work(self, size: int) -> None:
+        """Refuse work on so many bytes beside the site's own table, where the policy limits memory at all."""
+        most = self.policy.max_memory_mb * 2**20 // WORK_SHARE
+        if most and size > most:
+            raise ProtocolError(
+                f"the work would take {size:,} bytes; the policy of {self.name!r} has max_memory_mb = "
+                f"{self.policy.max_memory_mb}, of which one question may take {most:,} bytes beside the table"
+            )
+
     def check(self, settings: Any) -> None:
         """Raise `InputError` when the site's data cannot be used with these settings of the method."""
 
@@ -207,7 +230,8 @@ class SiteRunner:
         ask on until the refusals told the data. What nobody expected (any other exception) may depend on the data as
         well, so it ends the same way. When the steward has revoked the approval, it leaves, too.
 
-        ``begin`` is called when the question is admitted and the work begins.
+        ``begin`` is called before the work: before the question is even decoded, but for an invitation, which is asked
+        again and again while the site waits, not before it is admitted.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
         try:
@@ -216,12 +240,20 @@ class SiteRunner:
                 if remembered.approved:  # kept where the approval was revoked, to say so again
                     self.identity.approvals.check(frame.run, self.method.name, remembered.approved)
                 raise ProtocolError(f"site {self.identity.name!r} has left this run")
+            waits = not remembered.approved and issubclass(
+                self.site.understands().get(frame.kind, Question), Invitation
+            )
+            if not waits:
+                begin()
             question = self._read(frame.method, frame.kind, frame.body)
             self._check_approval(question, remembered)
-            begin()
+            if waits:
+                begin()
             site = self._site(remembered)
             reply = site.answer(question)
-            return pack(frame.run, self.method.name, reply), msgspec.msgpack.encode(site.memory)
+            packed = pack(frame.run, self.method.name, reply)
+            self._check_sent(packed)
+            return packed, msgspec.msgpack.encode(site.memory)
         except NotApprovedError:
             return pack(frame.run, self.method.name, Waiting()), memory or b""
         except RevokedError as error:
@@ -247,6 +279,15 @@ class SiteRunner:
         """Return the refusal, which tells nothing of the data, and the memory of a site that left a run for good."""
         kept = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
         return pack(run, self.method.name, Refusal(reason=reason or LEAVES)), msgspec.msgpack.encode(kept)
+
+    def _check_sent(self, packed: bytes) -> None:
+        """Refuse to send more than the policy allows: the last check, where no handler could tell beforehand.
+
+        How long such an answer is may depend on the data, so the site leaves.
+        """
+        most = self.identity.policy.max_message_bytes
+        if len(packed) > most:
+            raise InputError(f"the answer has {len(packed):,} bytes; the policy has max_message_bytes = {most:,}")
 
     def restore(self, run: bytes, memory: bytes | None) -> Site[Any]:
         """Build the site as it was after its last answer."""

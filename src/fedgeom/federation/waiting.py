@@ -36,6 +36,8 @@ class PatientEngine:
         self._engine, self._kinds, self._patience = engine, frozenset(invitations), patience or Patience()
         self.listener: Callable[[str, str], None] = lambda site, detail: None
         """Told which site waits, and what else is known, whenever that changes."""
+        self.waited = 0.0
+        """For how many seconds the whole run stood still for its stewards."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,7 +52,7 @@ class PatientEngine:
         """
         clock, pause = self._patience.clock, self._patience.first_pause
         until = clock() + self._patience.seconds
-        asked, details = dict(requests), dict[str, str]()
+        asked, details, stood_still = dict(requests), dict[str, str](), 0.0
         while True:
             held: dict[str, bytes] = {}
             for name, outcome in self._engine.deliver(asked):
@@ -62,7 +64,8 @@ class PatientEngine:
                 if details.get(name) != detail:
                     details[name] = detail
                     self.listener(name, detail)
-            left = until - clock()
+            self.waited += clock() - stood_still if stood_still else 0.0
+            stood_still, left = clock(), until - clock()
             if not held or left <= 0:
                 break
             self._patience.sleep(min(pause, left))

@@ -41,7 +41,7 @@ class SecureMemory(Memory, kw_only=True):
 
 Mem = TypeVar("Mem", bound=SecureMemory)
 
-OWN_RULES = (Hello, Share, Confirm, Witness, Unmask)
+OWN_RULES = (Hello, DrawRing, Share, Confirm, Witness, Unmask)
 """Questions that see themselves to being answered once: their parts say how."""
 
 

@@ -103,3 +103,16 @@ def test_a_file_that_lacks_something_is_refused() -> None:
     for missing in facts:
         with pytest.raises(InputError, match="no hulls model"):
             HullModel.from_tensors(arrays, {name: fact for name, fact in facts.items() if name != missing})
+
+
+@pytest.mark.parametrize("classes", [1, 2, 4, 10**9])
+@pytest.mark.parametrize("hyperplanes", [3, 0])
+def test_a_file_with_other_hyperplanes_than_classes_is_refused(classes: int, hyperplanes: int) -> None:
+    """Before a site writes down the names of a thousand million classes that a short message claims."""
+    arrays, facts = HullModel.of(fitted(3)[0], 3).tensors()
+    few = {name: array[:hyperplanes] for name, array in arrays.items()}
+    with pytest.raises(InputError, match=rf"for {classes} classes"):
+        HullModel.from_tensors(few, facts | {"classes": classes})
+    flat = {name: np.empty((10**9, 0)) for name in arrays}  # no bytes at all
+    with pytest.raises(InputError, match="hyperplanes"):
+        HullModel.from_tensors(flat, facts | {"classes": 10**9})

@@ -230,3 +230,34 @@ def test_a_real_process_that_is_really_killed(tmp_path):
     run = fedgeom.run(row, sites, record=folder, resume=True)
     assert run.model.to_bytes() == fedgeom.run(row, sites).model.to_bytes()
     assert read_folder(folder)["status"]["state"] == "finished"
+
+
+@pytest.mark.parametrize("kind", [b"train.masked", b"sum.confirm"])
+def test_strict_sites_wait_for_those_who_are_lost(kind, tmp_path):
+    """One of five is lost in the second round: the others sum no further without it, and the run is resumed with it."""
+    sites, policy = unlike(n_sites=5, rows=8), fedgeom.Policy(sums_after_losses=False)
+    row = FedAvg(**SHORT)
+    clean = fedgeom.run(row, sites, seed=4, policy=policy)
+    options = {"seed": 4, "policy": policy, "record": tmp_path / "run"}
+    if kind == b"train.masked":
+        with pytest.raises(TooFewSitesError, match="Resume the run when lost sites are back"):
+            fedgeom.run(row, sites, resumable=True, interfere=losing({"s3": {1}}, kind), **options)
+        run = fedgeom.run(row, sites, resume=True, **options)
+    else:  # its vector is there, and the others are enough to unmask the sum with it
+        run = fedgeom.run(row, sites, resumable=True, interfere=losing({"s3": {1}}, kind), **options)
+    assert run.model.to_bytes() == clean.model.to_bytes()
+
+
+def test_strict_sites_train_in_shares_whose_draws_differ_enough():
+    sites, policy = unlike(n_sites=8, rows=8), fedgeom.Policy(sums_after_losses=False)
+    with pytest.raises(TooFewSitesError, match="where a share of the sites is drawn, use share=1"):
+        fedgeom.run(FedAvg(share=0.5, min_sites=3, **(SHORT | {"rounds": 8})), sites, seed=1, policy=policy)
+    fedgeom.run(FedAvg(**SHORT), sites, policy=policy)
+
+
+def test_strict_sites_go_on_without_a_site_that_was_lost_in_the_first_round():
+    """It may be back, but a sum with it would differ from the first by it."""
+    sites, policy = unlike(n_sites=5, rows=8), fedgeom.Policy(sums_after_losses=False)
+    run = fedgeom.run(FedAvg(**SHORT), sites, policy=policy, interfere=losing({"s3": {0}}, b"train.masked"))
+    sums = [entry.step for entry in run.ledger if entry.kind == "sum.masked"]
+    assert [sums.count(step) for step in sorted(set(sums))] == [5, 4, 4, 4]

@@ -236,3 +236,14 @@ def test_the_helper_answers_one_letter_twice_with_nothing_in_common() -> None:
             assert answer.share is not None
             found = open_shares(share, answer.share, 16, kind.group)
             assert np.array_equal(found, plain_distances(asker, helper))
+
+
+@each
+@pytest.mark.parametrize(("one", "other", "length"), [(3, 5, 16), (40, 7, 100)])
+def test_letters_are_as_long_as_was_said_before(name: str, one: int, other: int, length: int) -> None:
+    kind = quick(name)
+    talk = converse(kind, bits(one, length), bits(other, length, 1))
+    said = kind.sizes(one, other, length)
+    assert len(said) == len(talk.letters) == kind.passes
+    for size, letter in zip(said, talk.letters, strict=True):
+        assert size <= len(letter) <= size + 100

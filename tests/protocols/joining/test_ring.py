@@ -110,7 +110,7 @@ def test_a_ninth_draw_is_refused() -> None:
 
 def test_a_cohort_is_checked_before_a_number_is_shown() -> None:
     lie = invited()
-    lie.refused(ME, DrawRing(cohort=lie.keys | {"mallory": lie.keys["s0001"]}, draw=0), "not in the roster")
+    lie.refused(ME, DrawRing(cohort=lie.keys | {"mallory": lie.keys["s0001"]}, draw=0), "may take part")
     lie.refused(ME, DrawRing(cohort=lie.keys | {"s0001": lie.keys["s0002"]}, draw=0), "signature of 's0001'")
     less = {name: keys for name, keys in lie.keys.items() if name != ME}
     lie.refused(ME, DrawRing(cohort=less, draw=0), "does not contain 's0000'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -14,7 +14,8 @@ from scipy.stats import chi2_contingency, chisquare, kstest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.messages import pack, unpack
+from fedgeom.federation.conversation import Lost
+from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import LEAVES
 from fedgeom.protocols.joining.coordinator import Joined
@@ -368,3 +369,33 @@ def test_the_frame_of_another_method_is_refused() -> None:
     _, engine = start(make_sites(3))
     reply, _ = engine.runners["s0000"].answer(pack(bytes(32), ColumnSum.name + "x", Hello(rounds=1)), None)
     assert unpack(reply).kind == "refusal"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_site_that_signs_for_another_sum_is_left_out_where_the_roster_is_known(known: bool) -> None:
+    """The others refuse to unmask with it; a coordinator that can tell goes on without it."""
+    data = make_sites(5)
+    sites, engine = start(data)
+    sites.roster = engine.roster if known else None
+    deliver = engine.deliver
+
+    def spoilt(requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        for name, reply in deliver(requests):
+            frame = unpack(reply) if isinstance(reply, bytes) else None
+            if frame is not None and name == "s0002" and frame.kind == MaskedVector.kind:
+                answer = msgspec.structs.replace(decode(frame.body, MaskedVector), signature=bytes(64))
+                reply = pack(sites.run, ColumnSum.name, answer)
+            yield name, reply
+
+    engine.deliver = spoilt  # type: ignore[method-assign]
+    if known:
+        (total,) = column_sum(sites, modulus=2**64)
+        assert total.sites == ("s0000", "s0001", "s0003", "s0004")
+        assert (total.vector == plain_sum(data, total.sites, 2**64)).all()
+        assert "signed its masked vector for another sum" in sites.lost["s0002"]
+        assert sites.left_out == {"s0002"}
+    else:
+        with pytest.raises(
+            TooFewSitesError, match=r"signature of 's0002' for 'masked' is not valid.*Nothing was revealed"
+        ):
+            column_sum(sites, modulus=2**64)

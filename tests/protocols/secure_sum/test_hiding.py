@@ -72,6 +72,12 @@ def test_who_was_lost_in_a_sum_over_all_is_in_no_later_one() -> None:
     lie.get(ME, lie.column(ME, round=1, times=2, participants=lie.names[:4]), MaskedVector)
 
 
+def test_participants_are_named_once_each_and_in_order() -> None:
+    lie = Lying(5).hello().share()
+    for names in (lie.names[::-1], (*lie.names, lie.names[-1])):
+        lie.refused(ME, lie.column(ME, participants=names), "named once each, in alphabetical order")
+
+
 def test_a_question_asked_again_late_is_answered_as_it_was() -> None:
     lie = Lying(7).hello().share()
     first = lie.get(ME, lie.column(ME), MaskedVector)
@@ -276,7 +282,7 @@ def test_after_a_loss_strict_sites_end_the_run_in_words_and_others_go_on(strictl
     )
     if strictly:
         with pytest.raises(
-            TooFewSitesError, match=r"sums_after_losses = false\)\. Run again with the sites that are"
+            TooFewSitesError, match=r"sums_after_losses = false\)\. Resume the run when lost sites are back"
         ):
             column_sum(sites, modulus=2**64, rounds=2)
     else:

@@ -132,7 +132,7 @@ class HullModel(Model):
     def from_tensors(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> HullModel:
         """Build the model from a file's content."""
         try:
-            return cls(
+            made = cls(
                 arrays["reference"],
                 arrays["normal"],
                 arrays["platt"],
@@ -144,3 +144,8 @@ class HullModel(Model):
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the file holds no hulls model: {error} is missing or wrong") from error
+        # A number of classes that no array bears out would cost whoever writes their names down as much as it says.
+        count, shape = 1 if made.classes == 2 else made.classes, np.shape(made.reference)
+        if len(shape) != 2 or shape != (count, 2) or not shape == made.normal.shape == made.platt.shape:
+            raise InputError(f"the file has hyperplanes of shape {shape} for {made.classes} classes")
+        return made

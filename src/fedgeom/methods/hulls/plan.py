@@ -60,6 +60,16 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         except OverflowError as error:
             raise InputError(f"epsilon={self.epsilon} is too fine: the bins cannot be counted") from error
 
+    @property
+    def length(self) -> int:
+        """How many symbols a word has: known before anything is built."""
+        return 2 * self._filled + ScmaCode.checks
+
+    @property
+    def _filled(self) -> int:
+        """The largest number of non-empty bins in the sum."""
+        return min(self.capacity * self.blocks, self.grid.size)
+
     @cached_property
     def labels(self) -> CountedLabels:
         """One label per hull; each hull has a bin at most once, so at most J·L labels meet.
@@ -78,7 +88,7 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def code(self) -> ScmaCode:
         """The sparse power-sum code that carries all bins of all sites."""
         modulus = field_above(max(self.grid.size, self.labels.largest_total))
-        return ScmaCode(modulus, min(self.capacity * self.blocks, self.grid.size), self.grid.size)
+        return ScmaCode(modulus, self._filled, self.grid.size)
 
 
 def field_above(lower: int) -> int:

@@ -95,6 +95,7 @@ class HullSite(SummingSite[HullMemory]):
     @answers(SumScatter)
     def scatter(self, ask: SumScatter) -> Contribution:
         """Add this site's scatter matrices to the secure sum."""
+        self.check_size(joint_map.scatter_length(self.data.X.shape[1]))
         return self.contribute(ask, joint_map.site_scatter(self.data.X, self.data.y.astype(str)))
 
     @answers(Reach)
@@ -119,14 +120,11 @@ class HullSite(SummingSite[HullMemory]):
             capacity=plan.capacity,
             h=plan.h,
         )
+        # In this order: what the plan says is cheap to look at, labels and words are not cheap to build.
         check_plan(plan, settings, len(self.joining.memory.order))
+        self.check_size(plan.length)
         if int(ask.ticket.modulus) != plan.code.modulus:
-            raise ProtocolError("the plan does not fit the sites that joined")
-        most = self.policy.max_message_bytes
-        if 8 * plan.code.length > most:
-            raise ProtocolError(
-                f"the answer would have {8 * plan.code.length:,} bytes; the site's policy allows {most:,}"
-            )
+            raise ProtocolError("the plan does not fit the sites that joined, or the terms")
         points = self._points(ask.embedding, plan.curvature)
         self._check_corners(points)
         hulls = local_hulls(points, self.data.y.astype(str), plan.grid, settings.trim)

@@ -148,6 +148,9 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
+        self.site.check_size(
+            len(ask.classes) * (1 + self.site.data.X.shape[1])
+        )  # no smaller model tells them apart
         self.names.check_agreed(ask.classes)
         X, joint, memory = self.site.table.X, self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):

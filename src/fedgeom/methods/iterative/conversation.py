@@ -136,8 +136,10 @@ class Conversation:
         asked = [name for group in groups for name in group.members]
         outcomes = self.exchange(number, groups)
         answered = {name for outcome in outcomes for name in outcome.sites}
-        for name in asked:
-            self.strikes[name] = 0 if name in answered else self.strikes.get(name, 0) + 1
+        strict = self.rule.masked and any(self.cohort.joined.keys[name].min_difference for name in asked)
+        for name in asked:  # strict sites sum no further with a site that was missing in a sum before
+            missed = STRIKES if strict else self.strikes.get(name, 0) + 1
+            self.strikes[name] = 0 if name in answered else missed
         rows = sum(outcome.aside_rows for outcome in outcomes)
         loss = sum(outcome.aside_loss for outcome in outcomes) / rows if rows else math.nan
         rng = np.random.default_rng([self.sites.seed % 2**63, number, 2])

@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.data.checks import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.geometry.gaussians.class_sums import class_moments
+from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
@@ -61,6 +61,7 @@ class MomentsSite(SummingSite[MomentsMemory]):
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
+        self.check_size(length(len(ask.classes), self.data.X.shape[1]))
         return self.contribute(ask, class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature))
 
     def model_from(self, result: SumResult) -> MomentsModel:

@@ -22,6 +22,8 @@ from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.privacy.descriptors import BLOCK_ROWS, private_descriptor
 
+RIPS_BYTES = 64
+"""About how many bytes persistence takes for each pair of points (measured at 1,000 and 2,000 of them)."""
 BOX = 3.0
 """Private descriptors clip rows to this many joint deviations: a public bound, as a proof of privacy needs one."""
 NOTHING, NONE = Array.of(np.empty((0, 2))), Array.of(np.empty(0))
@@ -48,6 +50,7 @@ class TopoSite(TrainingSite):
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
         super().check(settings)
         assert isinstance(settings, TopoSettings)
+        self.check_work(RIPS_BYTES * settings.points**2)
         private, rows = settings.epsilon is not None, len(self.data)
         if private and rows < BLOCK_ROWS:
             raise InputError(

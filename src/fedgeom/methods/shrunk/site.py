@@ -81,6 +81,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def sum_terms(self, ask: SumTerms) -> Contribution:
         """Add this site's terms to the secure sum."""
         self.agreement.check_agreed(ask.agreed)
+        columns, stack = self.data.X.shape[1], len(self.settings.ridges) * (self.settings.folds + 1)
+        self.check_size(stack * (1 + columns + columns * (columns + 1) // 2))
         method, X, y, fold = self._table()
         found = site_terms(X, y, fold, self._directions(ask.directions, method, X.shape[1]))
         return self.contribute(ask, found.flat())

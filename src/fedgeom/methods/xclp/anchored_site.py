@@ -61,8 +61,9 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Count this site's rows in each cell."""
         from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
 
-        fit = self._take(ask.last)
-        counts = cell_counts(fit.deal(self.rows, self.plan), fit.cells(self.plan))
+        fit, plan = self._take(ask.last), self.plan
+        self.site.check_size(2 * fit.cells(plan))
+        counts = cell_counts(fit.deal(self.rows, plan), fit.cells(plan))
         return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
 
     @answers(SumCells)
@@ -70,8 +71,9 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Add up this site's unit rows in each cell that was found large enough."""
         from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
 
-        fit = self._take(ask.last)
-        cells, kept = fit.deal(self.rows, self.plan), fit.sums()
+        fit, plan = self._take(ask.last), self.plan
+        self.site.check_size(fit.sums() * (1 + plan.columns))
+        cells, kept = fit.deal(self.rows, plan), fit.sums()
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
         sums = cell_sums(self.rows[inside], cells[inside], kept)
@@ -85,10 +87,16 @@ class Anchors(SummingPart[AnchorsMemory]):
         self.joining.keep_to_terms(code=ask.nearest)
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
+        count, names = len(anchors), len(ask.classes)
+        self.site.check_size(count * (count + 1) // 2 + count * names + names)
         Z = codes(self.rows, anchors, ask.nearest)
-        Y = one_hot(label_numbers(self.site.table.y, ask.classes), len(ask.classes))
-        gram = (Z.T @ Z).toarray()[np.triu_indices(len(anchors))]
-        return self.contribute(ask, np.concatenate([gram, (Z.T @ Y).ravel(), Y.sum(axis=0)]))
+        numbers = label_numbers(self.site.table.y, ask.classes)
+        here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing
+        Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
+        tied, labelled = np.zeros((count, names)), np.zeros(names)
+        tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
+        gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
+        return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
 
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:

@@ -93,7 +93,10 @@ class Comparing(SummingPart[ComparingMemory]):
             raise ProtocolError("the announced partners are not other members of the cohort")
         self.joining.check_many_enough({*ask.partners, me})
         self._check_hashing(ask.hashing)
-        mine, how, letters = self.bits(ask.hashing), variant(ask.hashing.comparison), {}
+        how, rows, letters = variant(ask.hashing.comparison), len(self.site.data), {}
+        first = [n for partner, n in ask.partners.items() if asks_first(me, partner)]
+        self.site.check_size(sum(how.sizes(rows, n, ask.hashing.bits)[0] for n in first) + rows * (rows - 1), 1)
+        mine = self.bits(ask.hashing)
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
         for partner in memory.pairs:
@@ -133,6 +136,7 @@ class Comparing(SummingPart[ComparingMemory]):
         if not memory.hashing:
             raise ProtocolError("letters came before the site began")
         self._check_hashing(ask.hashing)
+        self._check_letters(ask)
         mine: PackedBits | None = None
         letters, shares = {}, {}
         for partner, sealed in ask.letters.items():
@@ -149,6 +153,17 @@ class Comparing(SummingPart[ComparingMemory]):
             if said.share is not None:
                 shares[partner] = said.share
         return PairLetters(letters=letters, shares=shares)
+
+    def _check_letters(self, ask: PassOn) -> None:
+        """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
+        how, rows, total = variant(ask.hashing.comparison), len(self.site.data), 0
+        for partner in ask.letters:
+            if partner in self.memory.pairs:
+                theirs = self.memory.pairs[partner].theirs
+                asker, helper = (rows, theirs) if asks_first(self.site.name, partner) else (theirs, rows)
+                written = how.sizes(asker, helper, ask.hashing.bits)
+                total += written[ask.number] if ask.number < len(written) else 2 * rows * theirs
+        self.site.check_size(total, 1)
 
     def _recall(self, partner: str, number: int, heard: bytes) -> Said:
         """Return what was said at a turn; another letter at the same turn is refused."""

@@ -44,7 +44,8 @@ class Spreading(SummingPart[SpreadingMemory]):
         """Add this site's number of labelled rows per class to the secure sum."""
         self._names.check_agreed(ask.classes)
         codes = label_numbers(self.site.table.y, ask.classes)
-        return self.contribute(ask, one_hot(codes, len(ask.classes)).sum(axis=0).astype(np.uint64))
+        counts = np.bincount(codes[codes >= 0], minlength=len(ask.classes))
+        return self.contribute(ask, counts.astype(np.uint64))
 
     @answers(Spread)
     def spread(self, ask: Spread) -> Contribution:
@@ -55,6 +56,7 @@ class Spreading(SummingPart[SpreadingMemory]):
             raise ProtocolError("the influence columns are not all finite")
         height = check_layout(ask)
         labelled = is_labelled(data.y)
+        self.site.check_size(height * len(ask.classes))
         begin, end = ask.layout[self.site.name]
         # By the terms, not by what came: or a coordinator could try how many of hidden labels there are.
         chosen = np.arange(len(data)) if self.settings.hide_labelled else np.flatnonzero(labelled)

@@ -154,6 +154,13 @@ class PackedLattice:
     passes: ClassVar[int] = 2
     group: int = PER_WORD
 
+    def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
+        """Return how many bytes each letter has."""
+        plan = layout(asker, helper, length)
+        ciphers, answers = plan.row_groups * plan.pieces, plan.row_groups * plan.column_groups
+        first = 2 * (plan.primes + 1) * DEGREE + 2 * plan.primes * DEGREE * ciphers
+        return 8 * first, 8 * (DEGREE + plan.rows * plan.columns) * answers
+
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Send a public key and all bits, encrypted (asker)."""
         plan = layout(len(mine), theirs, mine.length)

@@ -93,6 +93,9 @@ class Variant(Protocol):
     def group(self) -> int:
         """How many of the asker's points share carries (see `open_shares`)."""
 
+    def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
+        """Return how many bytes each letter has, about: known before any is written."""
+
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Take the asker's first turn."""
 

@@ -92,6 +92,11 @@ class ObliviousTransfer:
     passes: ClassVar[int] = 4
     group: int = 1
 
+    def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
+        """Return how many bytes each letter has."""
+        width = -(-length // 8)
+        return _ANNOUNCEMENT, _OFFERS, COLUMNS * asker * width, 2 * asker * 8 * width * helper
+
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Announce the base transfers (asker)."""
         secret, announcement = base_ot.announce()

@@ -67,6 +67,11 @@ class Paillier:
         """How many of the asker's points share carries."""
         return self.slots
 
+    def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
+        """Return how many bytes each letter has."""
+        groups, cipher = -(-asker // self.slots), self.bits // 4
+        return self.bits // 8 + groups * length * cipher, groups * helper * cipher
+
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Send a public key and all bits, encrypted (asker)."""
         key, bits = SecretKey.generate(self.bits), mine.unpacked()

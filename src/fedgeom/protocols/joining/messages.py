@@ -35,7 +35,9 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     """A site's keys for this run, signed by its identity: one for letters, one for each planned sum."""
 
     kind: ClassVar[str] = "join.keys"
-    reveals: ClassVar[str] = "public keys; the number of columns; what the site's policy asks of rare classes"
+    reveals: ClassVar[str] = (
+        "public keys; the number of columns; how many sites and rows its policy asks for, of sums and of rare classes"
+    )
     harmless: ClassVar[bool] = True
     letters: Key
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]

@@ -1,10 +1,9 @@
 """The draw of the ring: with many sites, who masks with whom is settled by numbers that were committed to before.
 
 The order on the ring is a hash of everybody's keys and of one number from each site. A site commits to its numbers when
-it shows its keys (the end of a chain of hashes), and shows the next one only after it has seen the whole cohort: whoever
+it shows its keys (the end of a chain of hashes), and shows the next one only after it has seen the whole cohort: who
 shows keys last cannot try keys until the ring suits. A site that is lost in a draw means another draw over those that
-are left, with the next numbers; there are `DRAWS` of them, so that losing sites on purpose buys as many rings and no
-more.
+are left, with the next numbers; there are `DRAWS` of them, so that losing sites on purpose buys so many rings at most.
 """
 
 from __future__ import annotations

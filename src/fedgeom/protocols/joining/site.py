@@ -47,6 +47,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     herald_secret: bytes = b""
     private: bytes = b""
     """The seed of randomness that is never shared, not even in shares."""
+    own_keys: bytes = b""
+    """A hash of the public keys that the site showed."""
     terms_hash: bytes = b""
     """A hash of the terms on which the site joined."""
     terms: dict[str, Term] = {}
@@ -105,7 +107,9 @@ class Joining(Part[JoiningMemory]):
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.herald_secret = secrets.token_bytes(32)
             memory.private = secrets.token_bytes(32)
-        return self._own_keys()
+        keys = self._own_keys()
+        memory.own_keys = fingerprint(encode(keys))
+        return keys
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
@@ -182,8 +186,8 @@ class Joining(Part[JoiningMemory]):
 
         On a ring sites have different holders, and lists of the living are signed by neighbourhood. With 5/8 of the
         holders or fewer, two neighbourhoods could sign two lists between which a site is caught: one list has its far
-        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood of k
-        that sign different lists are k/3 apart, and with them they are longer than two neighbourhoods that overlap.
+        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood
+        of k that sign different lists are k/3 apart, which is longer than two neighbourhoods that overlap.
         """
         holders = 1 + len(self.memory.peers)
         needed = self.site.policy.holders_needed(holders)
@@ -200,7 +204,7 @@ class Joining(Part[JoiningMemory]):
             )
         if not memory.letter_secret:
             raise ProtocolError("a cohort was announced before the site was invited")
-        if cohort.get(me) != self._own_keys():
+        if me not in cohort or fingerprint(encode(cohort[me])) != memory.own_keys:
             raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
         others = sorted(set(cohort) - set(memory.participants))
         if others:

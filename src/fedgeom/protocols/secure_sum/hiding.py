@@ -66,6 +66,8 @@ class Hiding:
         joined, me = self.joining.memory, self.joining.site.name
         participants = set(question.ticket.participants)
         self.check_many_enough(participants)
+        if list(question.ticket.participants) != sorted(participants):
+            raise ProtocolError("the participants must be named once each, in alphabetical order")
         near = {me, *joined.peers} & participants
         if len(near) < min(self.joining.site.policy.min_cohort, 1 + len(joined.peers)):
             raise ProtocolError(
@@ -147,11 +149,12 @@ class Hiding:
     def check_difference(self, alive: Iterable[str]) -> None:
         """Refuse a sum that differs by a few sites from one before: the difference is a sum over these few.
 
-        Sums of different kinds have things in common, such as the number of rows, so all are looked at. So says the policy of this site, or of one of the few, unless it has ``sums_after_losses``. Of two sums one must
-        then hold the other, or they must be apart: with x, x − v − a − b, x − v − c − d and x − a − b − c − d, no two of
-        which differ by fewer than three sites, v follows all the same. The differences of sums that hold each other are
-        sums over sites that are apart, and nothing smaller follows from them. So who was lost stays away, and where a
-        share of the sites is drawn in each round, a second draw is refused.
+        Sums of different kinds have things in common, such as the number of rows, so all are looked at. So says the
+        policy of this site, or of one of the few, unless it has ``sums_after_losses``. Of two sums one must then hold
+        the other, or they must be apart: with x, x - v - a - b, x - v - c - d and x - a - b - c - d, no two of which
+        differ by fewer than three sites, v follows all the same. The differences of sums that hold each other are sums
+        over sites that are apart, and nothing smaller follows from them. So who was lost stays away, and where a share
+        of the sites is drawn in each round, a second draw is refused.
         """
         new = int.from_bytes(self.bits(alive), "big")
         cohort, policy = self.joining.memory.cohort, self.joining.site.policy
@@ -172,8 +175,9 @@ class Hiding:
                 )
                 raise ProtocolError(
                     f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
-                    "(sums_after_losses = false). Run again with the sites that are left, and with share=1 where a "
-                    "share of the sites is drawn; or set sums_after_losses = true in the site.toml of those sites"
+                    "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those that "
+                    "are left, and with share=1 where a share of the sites is drawn; or set sums_after_losses = true in "
+                    "the site.toml of those sites"
                 )
 
     def bits(self, names: Iterable[str]) -> bytes:

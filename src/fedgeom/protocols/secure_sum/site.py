@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.keys import fingerprint, verify
+from fedgeom.crypto.keys import fingerprint, verify_each
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
@@ -210,9 +210,7 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"this is not the list of living sites that was confirmed in round {ask.round}")
         holders = {*joined.peers, site.name}
         agreeing = sorted((holders & set(ask.signatures)) - set(ask.dropped))
-        for name in agreeing:
-            key = site.identity.roster.get(name, b"")
-            verify(key, ask.signatures[name], "alive", statement, signer=name)
+        verify_each(site.identity.roster, {name: ask.signatures[name] for name in agreeing}, "alive", statement)
         needed = self.joining.holders_needed()
         if len(agreeing) < needed:
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
@@ -245,8 +243,7 @@ class Sums(Part[SumsMemory]):
         missing = sorted(set(living) - set(masked))
         if missing:
             raise ProtocolError(f"no signature shows that {', '.join(missing[:8])} masked for this sum")
-        for name in living:
-            verify(roster.get(name, b""), masked[name], "masked", statement, signer=name)
+        verify_each(roster, {name: masked[name] for name in living}, "masked", statement)
 
     def _is_row_sum(self, number: int) -> bool:
         planned = self.joining.memory.sums
