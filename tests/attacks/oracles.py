@@ -141,14 +141,13 @@ def label_counts(method: str, policy: Policy, quick: bool) -> Learnt:
 
 
 def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
-    """Try influence columns for one, two, three … labelled rows until a site takes them."""
-    way = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
-    liar = Liar(way, _labelled(), policy)
-    cohort, me, rows = liar.join(), "s000", 12
-    names = cohort.names
-    layout = {name: (rows * at, rows * (at + 1)) for at, name in enumerate(names)}
+    """Try influence columns for one, two, three … labelled rows, a run each, until a site takes them."""
+    way, me, rows = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes")), "s000", 12
     taken = []
     for wanted in range(1, rows + 1):
+        liar = Liar(way, _labelled(), policy)
+        cohort = liar.join()
+        names = cohort.names
         ticket = Ticket(
             round=rounds_of(way, Spread)[0],
             modulus=str(2**64),
@@ -157,11 +156,12 @@ def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
             letters=dict(cohort.mail[me]),
         )
         columns = Array.of(np.zeros((rows * len(names), wanted), np.float32))
+        layout = {name: (rows * at, rows * (at + 1)) for at, name in enumerate(names)}
         ask: SumQuestion = Spread(ticket=ticket, classes=("no", "yes"), layout=layout, columns=columns)
         if not isinstance(liar.ask(me, stamped(ask)), Refusal):
             taken.append(wanted)
     truth = int((liar.data[me].y != "").sum())
-    return Learnt(f"columns for {taken or 'no'} rows were taken; {truth} rows are labelled", taken == [truth])
+    return Learnt(f"columns for {taken or 'no'} rows are taken; {truth} of {rows} are labelled", taken == [truth])
 
 
 def vocabulary_guess(method: str, policy: Policy, quick: bool) -> Learnt:

@@ -18,7 +18,7 @@ from fedgeom.methods.xclp.messages import CountClasses, Spread
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.names.messages import HoldNames, OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.names.messages import HoldNames, NamesHeld, OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import MaskedVector, Ticket
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, rounds_of, rows_read, same, stamped
 
@@ -134,7 +134,10 @@ def compared_unions(method: str, policy: Policy, quick: bool) -> Learnt:
     own = {str(name) for name in np.unique(sites[0].y)}
     found = with_it - without if without else set()
     if not unions:
-        return liar.refusal()
+        said = {answer.slots for _, _, answer in liar.heard if isinstance(answer, NamesHeld)}
+        return Learnt(
+            f"no union: the sites say {sorted(said)}, a multiple of 256" if said else liar.refusal().now, False
+        )
     return Learnt(f"{len(found & own)} of {len(own)} names are known to be the victim's", bool(found & own))
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fedgeom.methods.iterative.grouping import Grouping
-from fedgeom.protocols.secure_sum.hiding import Hiding
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.methods.hulls import site as hulls_site
 from fedgeom.methods.iterative.agreement import Agreement
+from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.protocols import site as summing
@@ -25,6 +24,7 @@ from fedgeom.protocols.joining import site as joining
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum import hiding
 from fedgeom.protocols.secure_sum import site as secure_sum
+from fedgeom.protocols.secure_sum.hiding import Hiding
 from fedgeom.protocols.secure_sum.site import Sums
 from tests.attacks.everything import ATTACKS, installed
 from tests.attacks.playing import PERMISSIVE

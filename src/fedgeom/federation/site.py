@@ -317,7 +317,9 @@ class SiteRunner:
         if remembered.run != run:
             raise ProtocolError(f"the stored memory of {self.identity.name!r} belongs to another run")
         if remembered.method != method:
-            raise ProtocolError(f"this run is one of {remembered.method!r} at {self.identity.name!r}, not of {method!r}")
+            raise ProtocolError(
+                f"this run is one of {remembered.method!r} at {self.identity.name!r}, not of {method!r}"
+            )
         return remembered
 
     def _site(self, memory: Memory) -> Site[Any]:

@@ -175,9 +175,9 @@ class Hiding:
                 )
                 raise ProtocolError(
                     f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
-                    "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those that "
-                    "are left, and with share=1 where a share of the sites is drawn; or set sums_after_losses = true in "
-                    "the site.toml of those sites"
+                    "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those "
+                    "that are left, and with share=1 where a share of the sites is drawn; or set "
+                    "sums_after_losses = true in the site.toml of those sites"
                 )
 
     def bits(self, names: Iterable[str]) -> bytes:
