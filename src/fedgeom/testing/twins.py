@@ -135,7 +135,7 @@ def _outcome(held: Rehearsal, one: Exchange, trial: Trial) -> str:
         reply, memory = held.runner(one.site).answer(held.request_of(frame.kind, body), memories[trial.place])
     except DecodeError:
         return "unreadable"
-    if memory != memories[trial.place] and _left(memory):
+    if _left(memory):
         return "left"
     words = refused(reply)
     if not words:
