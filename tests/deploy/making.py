@@ -60,7 +60,11 @@ def edit(site, old, new):
 def set_policy(site, policy):
     """Write another policy into site.toml, as a steward would."""
     text = site.config_file.read_text()
-    site.config_file.write_text(text[: text.index("[policy]")] + "[policy]                       # as the steward wants it\n" + policy_lines(policy))
+    site.config_file.write_text(
+        text[: text.index("[policy]")]
+        + "[policy]                       # as the steward wants it\n"
+        + policy_lines(policy)
+    )
 
 
 SMALL: dict[str, dict[str, Any]] = {

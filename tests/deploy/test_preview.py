@@ -101,7 +101,9 @@ def test_every_method_can_be_rehearsed(name, anna, tmp_path):
     assert (found.method, found.broke_off) == (name, "")
     shown = method.shows_one_site()
     assert len(found.refusals) == bool(shown)
-    assert all(f"secure_only = true, but these settings show the coordinator {shown}" in why for why in found.refusals)
+    assert all(
+        f"secure_only = true, but these settings show the coordinator {shown}" in why for why in found.refusals
+    )
     assert found.messages[0].question == "join.hello"
     assert all(one.bytes > 0 and one.reveals for one in found.messages)
 

@@ -130,7 +130,9 @@ def test_the_template_explains_every_field_and_no_other(site):
 
 
 def test_any_policy_survives_the_file(site):
-    changed = StrictPolicy(min_cohort=5, threshold=0.7, max_message_bytes=1000, methods=("hulls", 'x"y'), runs_per_day=0)
+    changed = StrictPolicy(
+        min_cohort=5, threshold=0.7, max_message_bytes=1000, methods=("hulls", 'x"y'), runs_per_day=0
+    )
     text = site.config_file.read_text()
     site.config_file.write_text(text[: text.index("[policy]")] + "[policy]\n" + policy_lines(changed))
     assert site.config().policy == changed

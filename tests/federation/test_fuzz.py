@@ -136,7 +136,9 @@ def check_site(exchange: Exchange, data: bytes) -> str:
     same_for_twins(exchange, data, reply, after)
     if unpack(reply).kind == Refusal.kind:
         decode(unpack(reply).body, Refusal)
-        assert has_left(exchange, after) or after == (exchange.before or b""), "a refusal changed what the site remembers"
+        assert has_left(exchange, after) or after == (exchange.before or b""), (
+            "a refusal changed what the site remembers"
+        )
         return "refused"
     asked = unpack(data)
     if asked.kind == unpack(exchange.request).kind:

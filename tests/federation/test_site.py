@@ -274,7 +274,9 @@ def test_a_long_reason_is_cut_to_what_a_refusal_holds() -> None:
     assert refusal(reply) == "x" * 2000
 
 
-@pytest.mark.parametrize("error", [ValueError("row 3 is 12345"), MemoryError(), RecursionError("deep"), OSError("gone")])
+@pytest.mark.parametrize(
+    "error", [ValueError("row 3 is 12345"), MemoryError(), RecursionError("deep"), OSError("gone")]
+)
 def test_what_nobody_expected_makes_the_site_leave_and_stays_in_its_own_log(
     error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

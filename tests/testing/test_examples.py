@@ -28,7 +28,9 @@ def test_twins_differ_in_what_they_say_and_in_nothing_else() -> None:
             assert same_number == (difference != "numbers of rows")
             if same_number:
                 assert (site.X != other.X).any() == ("rows" in difference)
-                assert (site.y != other.y).any() == (difference in ("labels", "rows and labels", "sizes of classes"))
+                assert (site.y != other.y).any() == (
+                    difference in ("labels", "rows and labels", "sizes of classes")
+                )
                 assert (site.class_counts() != other.class_counts()) == (difference == "sizes of classes")
 
 

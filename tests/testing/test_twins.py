@@ -77,7 +77,9 @@ def test_a_lie_that_only_some_sites_see_through_is_found() -> None:
 def test_labels_that_are_hidden_or_missing_are_not_told_by_refusals(hide: bool) -> None:
     logging.disable(logging.WARNING)
     try:
-        method = fedgeom.XCLP(bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, confidence="code")
+        method = fedgeom.XCLP(
+            bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, classes=("0", "1", "2")
+        )
         assert refusals_tell_nothing(method, cones(4, rows=8, labelled=0.5), 0, times=12) > 300
     finally:
         logging.disable(logging.NOTSET)

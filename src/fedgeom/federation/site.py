@@ -203,9 +203,7 @@ class SiteRunner:
 
     def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
         """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
-        log.warning(
-            "site %r leaves run %s: %s", self.identity.name, run.hex()[:8], repr(error), exc_info=error
-        )
+        log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], repr(error), exc_info=error)
         return self.leave(run)
 
     def leave(self, run: bytes) -> tuple[bytes, bytes]:

@@ -118,7 +118,9 @@ class SummingSite(Site[Mem]):
                 raise ContractError(
                     f"{question.kind!r} is no question for a sum, but was answered with a part of one"
                 )
-            if self.policy.secure_only and not reply.harmless:  # the terms should have been refused (`check_settings`)
+            if (
+                self.policy.secure_only and not reply.harmless
+            ):  # the terms should have been refused (`check_settings`)
                 raise ProtocolError(
                     f"the policy of {self.name!r} says secure_only = true; {reply.kind!r} shows numbers of this site"
                 )
@@ -134,7 +136,6 @@ class SummingSite(Site[Mem]):
         if found.own_rows is not None:
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         return self.sums.mask(question.ticket, found.vector.ravel())
-
 
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.

@@ -12,10 +12,10 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0
 from fedgeom.methods.hulls.core import (
-    check_corner_share,
-    corner_shares,
     LEVELS,
     RADIUS_LEVELS,
+    check_corner_share,
+    corner_shares,
     count_of_level,
     covering_radius,
     level_of_count,

@@ -46,7 +46,9 @@ def test_batch_size_is_bounded_by_the_rows():
 def test_no_step_has_fewer_rows_than_the_policy_says_and_every_row_is_seen(rows, batch, least):
     effort = Effort(epochs=2, batch=max(batch, least), least=least)
     if rows < least:
-        with pytest.raises(InputError, match=f"{rows} rows are there to train on; the policy says min_batch = {least}"):
+        with pytest.raises(
+            InputError, match=f"{rows} rows are there to train on; the policy says min_batch = {least}"
+        ):
             list(effort.batches(rows, np.random.default_rng(0)))
         return
     steps = list(effort.batches(rows, np.random.default_rng(0)))
@@ -68,4 +70,6 @@ def test_rows_that_an_algorithm_chooses_itself_are_enough_or_none():
     few = Effort(only=np.arange(3), least=4)
     with pytest.raises(InputError, match="3 rows are there"):
         next(few.batches(50, np.random.default_rng(0)))
-    assert [len(step) for step in Effort(only=np.arange(3), least=3, steps=2).batches(50, np.random.default_rng(0))] == [3, 3]
+    assert [
+        len(step) for step in Effort(only=np.arange(3), least=3, steps=2).batches(50, np.random.default_rng(0))
+    ] == [3, 3]

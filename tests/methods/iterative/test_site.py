@@ -250,7 +250,9 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     kept = engine.memories["s0"]
     other = to_wire(Tree(model=ZERO + 1))
     over = "is over, or was trained for another question already"
-    assert "another question 'train.open 0' was answered in this run already" in refusal(asking, question(given=other))
+    assert "another question 'train.open 0' was answered in this run already" in refusal(
+        asking, question(given=other)
+    )
     assert "round 3 was asked for; the site joined on rounds=2" in refusal(asking, question(round=2))
     assert engine.memories["s0"] == kept
     assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first

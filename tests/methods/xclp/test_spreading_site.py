@@ -42,7 +42,11 @@ def moved(ask: Spread, by: int) -> dict[str, tuple[int, int]]:
         (Spread, lambda ask: stamped(ask, layout=ask.layout | {"site-2": (8, 15)}), "one below the other"),
         (Spread, lambda ask: stamped(ask, layout={"site-1": (0, 24)}), "not that of the sites that are summed"),
         (Spread, lambda ask: stamped(ask, layout=moved(ask, -8)), "one below the other"),
-        (Spread, lambda ask: stamped(ask, layout=ask.layout | {"site-2": ask.layout["site-1"]}), "below the other"),
+        (
+            Spread,
+            lambda ask: stamped(ask, layout=ask.layout | {"site-2": ask.layout["site-1"]}),
+            "below the other",
+        ),
         (Spread, lambda ask: replace(ask, classes=ask.classes[::-1]), "made out for another question"),
         (Collect, lambda ask: replace(ask, block=Array.of(np.zeros(5, np.uint64))), "wrong size"),
         (Collect, lambda ask: replace(ask, of=replace(ask.of, question_hash=bytes(32))), "did not contribute to"),

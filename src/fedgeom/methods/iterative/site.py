@@ -69,7 +69,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         check_site(self.data, settings, self.policy)
         rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
         if settings.sends and rows < least:
-            raise InputError(f"site {self.name!r} has {rows} rows to train on; its policy says min_batch = {least}")
+            raise InputError(
+                f"site {self.name!r} has {rows} rows to train on; its policy says min_batch = {least}"
+            )
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:

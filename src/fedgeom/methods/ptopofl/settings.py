@@ -97,7 +97,10 @@ class TopoSettings(TrainingRule):
 
     def shows_one_site(self) -> str:
         """Descriptors show the shape of one site's rows; private ones too, as the coordinator chooses ε."""
-        shown = [super().shows_one_site(), "a descriptor of the shape of each site's rows" if self.describes else ""]
+        shown = [
+            super().shows_one_site(),
+            "a descriptor of the shape of each site's rows" if self.describes else "",
+        ]
         return " and ".join(one for one in shown if one)
 
     @property
