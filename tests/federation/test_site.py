@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgeom.errors import DecodeError
+from fedgeom.errors import ContractError, DecodeError
 from fedgeom.federation.messages import Message, Question, Refusal, decode, encode, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.site import Memory, Part, Site, answers
+from fedgeom.federation.site import LEAVES, Memory, Part, Site, answers
 from tests.federation.counting import OTHER_RUN, RUN, Count, Counted, CountingSite, Number, make
 
 # --- parts and handlers ---
@@ -272,3 +272,42 @@ def test_a_long_reason_is_cut_to_what_a_refusal_holds() -> None:
     engine.runners["s0"].site = Verbose
     reply, _ = engine.runners["s0"].answer(pack(RUN, "counting", Count()), None)
     assert refusal(reply) == "x" * 2000
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("row 3 is 12345"), MemoryError(), RecursionError("deep"), OSError("gone")]
+)
+def test_what_nobody_expected_makes_the_site_leave_and_stays_in_its_own_log(
+    error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception may depend on the data: asked on, a site that went on would tell them bit by bit."""
+
+    def fail(self: Any, ask: Count) -> Number:
+        raise error
+
+    _, engine = make(1)
+    monkeypatch.setattr(CountingSite, "count", fail)
+    reply, kept = engine.runners["s0"].answer(pack(RUN, "counting", Count()), None)
+    assert refusal(reply) == LEAVES
+    assert repr(error) in caplog.text
+    assert "in fail" in caplog.text  # where it was
+    monkeypatch.undo()
+    again, still = engine.runners["s0"].answer(pack(RUN, "counting", Count()), kept)
+    assert "has left this run" in refusal(again)
+    assert still == kept
+
+
+def test_an_answer_that_cannot_be_written_makes_the_site_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, engine = make(1)
+    monkeypatch.setattr(CountingSite, "count", lambda self, ask: Number(value=2**70))
+    assert refusal(engine.runners["s0"].answer(pack(RUN, "counting", Count()), None)[0]) == LEAVES
+
+
+def test_a_mistake_in_the_methods_code_is_seen_by_who_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Any, ask: Count) -> Number:
+        raise ContractError("the handler returned an array")
+
+    _, engine = make(1)
+    monkeypatch.setattr(CountingSite, "count", wrong)
+    with pytest.raises(ContractError, match="returned an array"):
+        engine.runners["s0"].answer(pack(RUN, "counting", Count()), None)
