@@ -13,8 +13,8 @@ from fedgeom.errors import FedgeomError, TooFewSitesError
 from fedgeom.federation.messages import Message, Refusal, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.runner import LEAVES
 from fedgeom.federation.session import Session
-from fedgeom.federation.site import LEAVES
 from fedgeom.protocols.site import SummingSite
 from fedgeom.testing.examples import example_sites
 from fedgeom.testing.rehearsal import Rehearsal

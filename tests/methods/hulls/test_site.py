@@ -14,7 +14,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.site import LEAVES
+from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
 from fedgeom.methods.hulls.site import HullMemory, check_disc
