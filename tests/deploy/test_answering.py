@@ -23,8 +23,9 @@ from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.session import Session
-from fedgeom.federation.site import SiteIdentity, SiteRunner
+from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
 from fedgeom.protocols.joining.messages import Hello

@@ -121,7 +121,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedgeom.deploy import programs
 from fedgeom.deploy.limits import limit_memory
 from fedgeom.engines.flower.engine import QUESTION, RECORD
-from fedgeom.federation.site import SiteRunner
+from fedgeom.federation.runner import SiteRunner
 
 for field in ("run_id", "node_id", "task_id"):
     setattr(TaskIdentity, f"_{field}", 1)

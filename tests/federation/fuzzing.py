@@ -23,7 +23,7 @@ from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
-from fedgeom.federation.site import SiteRunner
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
 

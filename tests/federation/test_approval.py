@@ -25,7 +25,7 @@ from fedgeom.federation.approval import (
     release_series,
 )
 from fedgeom.federation.messages import Message, Refusal, Waiting, decode, unpack
-from fedgeom.federation.site import SiteRunner
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.site import SecureMemory
 from fedgeom.testing.examples import example_sites
 from fedgeom.testing.rehearsal import Rehearsal

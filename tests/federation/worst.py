@@ -18,8 +18,8 @@ from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.messages import Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.settings import Between
-from fedgeom.federation.site import SiteRunner
 from fedgeom.protocols.joining.messages import hash_terms
 from tests.federation.fuzzing import Exchange, restamp
 

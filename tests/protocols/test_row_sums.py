@@ -19,8 +19,9 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array, Message, Name, Question, Refusal, unpack
 from fedgeom.federation.method import Method
+from fedgeom.federation.runner import LEAVES
 from fedgeom.federation.settings import Between
-from fedgeom.federation.site import LEAVES, Memory, Part, Site, answers
+from fedgeom.federation.site import Memory, Part, Site, answers
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.row_sums import Hidden, RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Ticket, Unmask, Witness

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -263,3 +263,45 @@ def test_a_methods_part_has_its_own_memory_and_contributes() -> None:
     assert lie.as_site(ME).memory.counter.asked == 2
     assert lie.as_site(ME).memory.sums.rounds[0].question_hash == lie.column(ME).ticket.question_hash
     assert lie.as_site(ME).seed == 0
+
+
+class Ask(Question, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "test.ask"
+    answer: ClassVar[type[Message]] = Told
+    round: int = 0
+    times: int = 1
+
+
+class AskingSite(ColumnSite):
+    planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+
+    @answers(Ask)
+    def ask(self, ask: Ask) -> Told:
+        if ask.times == 13:
+            raise ProtocolError("not thirteen")
+        return Told(vector=Array.of(raw(self) * np.uint64(ask.times)))
+
+
+def test_one_question_of_a_kind_and_round_is_answered_and_the_same_again() -> None:
+    lie = run_with(AskingSite)
+    first = lie.get(ME, Ask(times=3), Told)
+    lie.refused(ME, Ask(times=2), "another question 'test.ask 0' was answered in this run already")
+    assert lie.ask(ME, Ask(times=3)) == first
+    assert lie.get(ME, Ask(round=1, times=2), Told) != first
+    lie.refused(ME, Ask(round=1, times=3), "another question 'test.ask 1'")
+    assert lie.ask(ME, Ask(times=3)) == first
+
+
+def test_a_question_that_was_refused_was_not_answered() -> None:
+    lie = run_with(AskingSite)
+    lie.refused(ME, Ask(times=13), "not thirteen")
+    lie.get(ME, Ask(times=2), Told)
+
+
+def test_a_site_of_secure_sums_only_sends_nothing_that_shows_its_numbers() -> None:
+    lie = run_with(AskingSite)
+    runner = lie.engine.runners[ME]
+    strict = msgspec.structs.replace(runner.identity.policy, secure_only=True)
+    runner.identity = replace(runner.identity, policy=strict)
+    lie.refused(ME, Ask(), "secure_only = true; 'test.told' shows numbers of this site")
+    lie.get(ME, lie.column(ME), MaskedVector)

@@ -27,7 +27,8 @@ from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result
-from fedgeom.federation.site import SiteIdentity, SiteRunner, describe_failure
+from fedgeom.federation.runner import SiteRunner, describe_failure
+from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import method_class
 from fedgeom.storage import make_private_folder, write_file, write_text
 

@@ -90,9 +90,9 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     rng = np.random.default_rng(seed)
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
     refusals += _data_refusals(method, own, policy)
+    # The rehearsal also shows what the site would refuse.
     usual = {name: getattr(policy, name) for name in ("min_cohort", "threshold", "max_message_bytes")}
-    policy = Policy(**usual)  # show also what it would refuse
-    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=policy), own.name)
+    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**usual)), own.name)
     run = b"preview " * 4
     engine.inner.check(run)
     broke_off = ""

@@ -16,7 +16,8 @@ from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
-from fedgeom.federation.site import SiteIdentity, SiteRunner
+from fedgeom.federation.runner import SiteRunner
+from fedgeom.federation.site import SiteIdentity
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""

@@ -20,9 +20,10 @@ from fedgeom.federation.messages import Message, Question, encode
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.handing_out import HandedMemory, HandedModel
+from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
 from fedgeom.protocols.joining.ring import RingDraw, RingMemory
-from fedgeom.protocols.joining.site import Joining, JoiningMemory
+from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum.hiding import SumsMemory
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness
 from fedgeom.protocols.secure_sum.site import Sums

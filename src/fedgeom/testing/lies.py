@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,11 +19,15 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 Change = Callable[[Any], Any]
 Path = tuple[str | int, ...]
 
-NUMBERS: dict[str, Change] = {
-    f"{value!r} instead": lambda _, value=value: value for value in (0, -1, 1, 3, 2**31 - 1, 2**62)
-}
+
+def _say(value: Any) -> Change:
+    """Return the change to one value, whatever was said."""
+    return lambda _: value
+
+
+NUMBERS: dict[str, Change] = {f"{value!r} instead": _say(value) for value in (0, -1, 1, 3, 2**31 - 1, 2**62)}
 REALS: dict[str, Change] = {
-    f"{value!r} instead": lambda _, value=value: value for value in (0.0, -1.0, 1e-9, 1e9, math.nan, math.inf)
+    f"{value!r} instead": _say(value) for value in (0.0, -1.0, 1e-9, 1e9, math.nan, math.inf)
 }
 TEXTS: dict[str, Change] = {"another name": lambda _: "zoe", "no name": lambda _: "", "a number": lambda _: "97"}
 BYTES: dict[str, Change] = {
@@ -107,7 +112,7 @@ def _changes(value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Change
         factor = 10.0 ** rng.uniform(-3, 3)
         changes = ARRAYS | {f"{factor:.3g} times as much": lambda array: _times(array, factor)}
         for words, change in changes.items():
-            yield words, lambda old, change=change: _changed(old, change)
+            yield words, functools.partial(_changed, change=change)
     elif isinstance(value, dict):
         yield from TABLES.items()
     else:

@@ -13,8 +13,8 @@ from fedgeom.federation.conversation import Lost, Sites
 from fedgeom.federation.messages import Frame, Question, Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.session import Session
-from fedgeom.federation.site import SiteRunner
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,10 @@ class Trial:
 def refusals_tell_nothing(method: Method, sites: Sequence[SiteData], seed: int, *, times: int) -> int:
     """Hold runs over sites that differ in their data, and lie to both alike: they answer or refuse with the same words.
 
-    The twins differ in rows, in labels, in both, in how many rows they have, in the sizes of classes, and by one extreme
-    row. Every question of an honest run is put to them before they joined, in its time, once more and after the end, and
-    ``times`` lies about each. A twin that leaves the run for good may differ. Return how many outcomes were compared.
+    The twins differ in rows, in labels, in both, in how many rows they have, in the sizes of classes, and by one
+    extreme row. Every question of an honest run is put to them before they joined, in its time, once more and after
+    the end, and ``times`` lies about each. A twin that leaves the run for good may differ. Return how many outcomes
+    were compared.
     """
     held = _hold(Rehearsal(method, sites, seed))
     rng, here = np.random.default_rng(seed), _by_key(held)
@@ -135,7 +136,7 @@ def _outcome(held: Rehearsal, one: Exchange, trial: Trial) -> str:
         reply, memory = held.runner(one.site).answer(held.request_of(frame.kind, body), memories[trial.place])
     except DecodeError:
         return "unreadable"
-    if memory != memories[trial.place] and _left(memory):
+    if _left(memory):
         return "left"
     words = refused(reply)
     if not words:

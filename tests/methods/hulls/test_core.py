@@ -14,6 +14,8 @@ from fedgeom.geometry.hyperbolic.poincare import distance, exp0
 from fedgeom.methods.hulls.core import (
     LEVELS,
     RADIUS_LEVELS,
+    check_corner_share,
+    corner_shares,
     count_of_level,
     covering_radius,
     level_of_count,
@@ -102,3 +104,14 @@ def test_levels_stay_among_those_that_the_maxima_have() -> None:
     reached = reach_levels(edge, np.zeros(2), 0.0, c=1.0)
     assert reached == (1, 2, RADIUS_LEVELS)
     assert all(level <= most for level, most in zip(reached, LEVELS, strict=True))
+
+
+def test_corners_are_counted_class_by_class_before_rounding() -> None:
+    square = np.array([[0.3, 0.3], [-0.3, 0.3], [-0.3, -0.3], [0.3, -0.3]])
+    points = np.vstack([square, np.zeros((4, 2)), square[:3]])
+    y = np.repeat(["square", "corner"], [8, 3])
+    shares = corner_shares(points, y, 0.0, c=1.0)
+    assert shares == {"square": 0.5, "corner": 1.0}
+    check_corner_share(shares, 1.0)
+    with pytest.raises(InputError, match=r"^100% of 'corner' would become corners.*max_corner_share = 0.5"):
+        check_corner_share(shares, 0.5)

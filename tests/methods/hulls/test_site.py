@@ -11,8 +11,10 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
 from fedgeom.methods.hulls.site import HullMemory, check_disc
@@ -221,3 +223,54 @@ def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(zoom: fl
 
     (reason,) = refusals(method, blobs(3, 2), Reach, zoomed)
     assert reason == "the site's data do not fit this question; its own log says why"
+
+
+LYING_PLANS: dict[str, tuple[dict[str, Any], str]] = {
+    "a larger h": ({"h": 7}, "does not fit the sites"),
+    "a smaller h": ({"h": 1}, "does not fit the sites"),
+    "a radius between levels": ({"radius": 0.9}, "none of the levels"),
+    "a capacity between levels": ({"capacity": 10**6 + 1}, "none of the levels"),
+    "more sites": ({"blocks": 4}, "does not fit the sites"),
+    "more bins than can be numbered": ({"radius": 1 - 1e-15}, "cannot be carried out"),
+}
+
+
+@pytest.mark.parametrize("case", LYING_PLANS)
+def test_a_plan_that_does_not_follow_from_the_terms_and_the_agreed_levels_is_refused(case: str) -> None:
+    changes, words = LYING_PLANS[case]
+
+    def change(ask: EncodeHulls) -> EncodeHulls:
+        return stamped(ask, plan=replace(ask.plan, **changes))
+
+    assert all(words in why for why in refusals(fedgeom.Hulls(epsilon=0.1), blobs(3, 2), EncodeHulls, change))
+
+
+def test_one_run_has_one_joint_map() -> None:
+    """The map of the hulls is the one by which the radius was agreed on."""
+
+    def turned(ask: EncodeHulls) -> EncodeHulls:
+        return stamped(ask, embedding=Array.of(ask.embedding.numpy()[:, ::-1].copy()))
+
+    method = fedgeom.Hulls(epsilon=0.1, embedding="discriminant")
+    assert refusals(method, blobs(3, 2), EncodeHulls, turned) == {
+        "another joint map came before; one run has one map"
+    }
+
+
+def test_a_result_before_the_hulls_is_refused() -> None:
+    method, sites = fedgeom.Hulls(epsilon=0.1), blobs(3, 2)
+    model = hold(method, sites).model.to_bytes()
+    said = refusals(method, sites, Reach, lambda ask: Learn(groups=(), model=model))
+    assert said == {"a result came before the site sent its hulls"}
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_too_many_corners_make_a_site_leave_before_anything_of_them_is_sent(
+    settled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"radius": 0.95, "capacity": 200, "n_classes": 2} if settled else {}
+    sites = blobs(3, 2)
+    hold(fedgeom.Hulls(epsilon=0.1, **options), sites, policy=Policy(max_corner_share=0.9))
+    with pytest.raises(TooFewSitesError, match=LEAVES):
+        hold(fedgeom.Hulls(epsilon=0.1, **options), sites, policy=Policy(max_corner_share=0.02))
+    assert "the policy says max_corner_share = 0.02" in caplog.text

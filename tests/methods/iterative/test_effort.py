@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import Effort
 
 
@@ -38,3 +40,36 @@ def test_no_rows_no_steps():
 def test_batch_size_is_bounded_by_the_rows():
     assert [Effort(batch=32).batch_size(rows) for rows in (7, 32, 99)] == [7, 32, 32]
     assert Effort(batch=None).batch_size(99) == 99
+
+
+@given(rows=st.integers(1, 90), batch=st.integers(1, 40), least=st.integers(1, 12))
+def test_no_step_has_fewer_rows_than_the_policy_says_and_every_row_is_seen(rows, batch, least):
+    effort = Effort(epochs=2, batch=max(batch, least), least=least)
+    if rows < least:
+        with pytest.raises(
+            InputError, match=f"{rows} rows are there to train on; the policy says min_batch = {least}"
+        ):
+            list(effort.batches(rows, np.random.default_rng(0)))
+        return
+    steps = list(effort.batches(rows, np.random.default_rng(0)))
+    assert min(map(len, steps)) >= least
+    assert len(steps) == effort.count(rows) == 2 * effort.per_epoch(rows)
+    for epoch in (steps[: len(steps) // 2], steps[len(steps) // 2 :]):
+        assert sorted(np.concatenate(epoch).tolist()) == list(range(rows))
+
+
+@given(rows=st.integers(1, 90), batch=st.integers(1, 40), least=st.integers(1, 12))
+def test_where_the_rest_is_large_enough_the_policy_changes_nothing(rows, batch, least):
+    usual, careful = Effort(batch=batch), Effort(batch=batch, least=least)
+    if min(batch, rows) >= least and (rows % min(batch, rows) == 0 or rows % min(batch, rows) >= least):
+        both = [list(effort.batches(rows, np.random.default_rng(1))) for effort in (usual, careful)]
+        assert all((one == other).all() for one, other in zip(*both, strict=True))
+
+
+def test_rows_that_an_algorithm_chooses_itself_are_enough_or_none():
+    few = Effort(only=np.arange(3), least=4)
+    with pytest.raises(InputError, match="3 rows are there"):
+        next(few.batches(50, np.random.default_rng(0)))
+    assert [
+        len(step) for step in Effort(only=np.arange(3), least=3, steps=2).batches(50, np.random.default_rng(0))
+    ] == [3, 3]

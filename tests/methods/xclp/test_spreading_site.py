@@ -11,7 +11,7 @@ import pytest
 
 from fedgeom import XCLP
 from fedgeom.federation.messages import Array
-from fedgeom.federation.site import LEAVES
+from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Spread
 from tests.methods.coordinators import RUN, overhear, refusals, stamped
 from tests.methods.xclp.making import cones

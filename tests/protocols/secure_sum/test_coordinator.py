@@ -17,7 +17,7 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.site import LEAVES
+from fedgeom.federation.runner import LEAVES
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum

@@ -19,13 +19,13 @@ from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import (
     Hello,
     Letter,
     Letters,
     PublicKeys,
     Share,
-    Term,
     class_floors,
     cohort_seed,
     heralds_of,
@@ -36,40 +36,6 @@ from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
 """Settings that were read from terms in this process, by method and hash of the terms."""
-
-
-class JoiningMemory(msgspec.Struct, kw_only=True):
-    """What a site remembers of its keys, its peers and the terms."""
-
-    letter_secret: bytes = b""
-    mask_secrets: tuple[bytes, ...] = ()
-    self_seeds: tuple[bytes, ...] = ()
-    herald_secret: bytes = b""
-    private: bytes = b""
-    """The seed of randomness that is never shared, not even in shares."""
-    own_keys: bytes = b""
-    """A hash of the public keys that the site showed."""
-    terms_hash: bytes = b""
-    """A hash of the terms on which the site joined."""
-    terms: dict[str, Term] = {}
-    """The terms themselves: later questions must keep to them."""
-    seed: int = 0
-    """The run's seed, which is part of the terms."""
-    participants: tuple[str, ...] = ()
-    """Everyone who may take part, which is part of the terms."""
-    sums: tuple[str, ...] = ()
-    """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
-    cohort: dict[str, PublicKeys] = {}
-    peers: tuple[str, ...] = ()
-    cohort_seed: bytes = b""
-    """A hash of the cohort, from which the neighbourhoods follow."""
-    own_letter: Letter | None = None
-    letters: bytes = b""
-    """What was sent to the others: asked again, the site sends the very same."""
-    opened: dict[str, Letter] = {}
-    secret: bytes = b""
-    order: tuple[str, ...] = ()
-    """All sites that shared their keys, in the hidden order."""
 
 
 class Joining(Part[JoiningMemory]):

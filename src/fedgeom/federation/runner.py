@@ -1,0 +1,161 @@
+"""What wraps a site for an engine: bytes in, bytes out, and a memory that is stored in between.
+
+Here stands what holds for every question of every method: the steward's approval comes first, what depends on the data
+makes the site leave, and nothing leaves that is larger than the policy allows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
+from fedgeom.federation.approval import Invitation, NotApprovedError, RevokedError, hash_terms
+from fedgeom.federation.messages import Question, Refusal, Waiting, decode, pack, unpack
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.site import Memory, Site, SiteIdentity
+
+log = logging.getLogger(__name__)
+
+LEAVES = "the site's data do not fit this question; its own log says why"
+"""All that a coordinator hears of a site that leaves a run, whatever the reason."""
+
+
+def describe_failure(error: Exception, policy: Policy) -> str:
+    """Say, for the site's own ledger and log, why there is no answer."""
+    if not isinstance(error, MemoryError):
+        return f"failed: {type(error).__name__}: {error}"
+    limit = f"max_memory_mb = {policy.max_memory_mb} in site.toml" if policy.max_memory_mb else "this machine has"
+    return f"failed: the answer takes more memory than {limit} ({error})"
+
+
+class SiteRunner:
+    """Answers an engine's bytes with bytes, using one method's site class and the site's stored memory."""
+
+    def __init__(
+        self,
+        site: type[Site[Any]],
+        method: type[Any],
+        identity: SiteIdentity,
+        data: Callable[[], SiteData],
+    ):
+        self.site, self.method, self.identity, self._data = site, method, identity, data
+
+    def answer(
+        self, request: bytes, memory: bytes | None, begin: Callable[[], None] = lambda: None
+    ) -> tuple[bytes, bytes]:
+        """Return the answer and the memory to keep, which must be stored before the answer leaves.
+
+        Before anything about the data is looked at, the steward must have approved the job. A refusal leaves the memory
+        as it was, with two exceptions. When the *data* do not fit a question (`InputError`), the reason may quote them:
+        it goes to the site's own log, not to the coordinator, and the site leaves the run, or else a coordinator could
+        ask on until the refusals told the data. What nobody expected (any other exception) may depend on the data as
+        well, so it ends the same way. When the steward has revoked the approval, it leaves, too.
+
+        ``begin`` is called before the work: before the question is even decoded, but for an invitation, which is asked
+        again and again while the site waits, not before it is admitted.
+        """
+        frame = unpack(request, limit=self.identity.policy.max_message_bytes)
+        try:
+            remembered = self._remembered(frame.run, memory)
+            if remembered.left:
+                if remembered.approved:  # kept where the approval was revoked, to say so again
+                    self.identity.approvals.check(frame.run, self.method.name, remembered.approved)
+                raise ProtocolError(f"site {self.identity.name!r} has left this run")
+            waits = not remembered.approved and issubclass(
+                self.site.understands().get(frame.kind, Question), Invitation
+            )
+            if not waits:
+                begin()
+            question = self._read(frame.method, frame.kind, frame.body)
+            self._check_approval(question, remembered)
+            if waits:
+                begin()
+            site = self._site(remembered)
+            reply = site.answer(question)
+            packed = pack(frame.run, self.method.name, reply)
+            self._check_sent(packed)
+            return packed, msgspec.msgpack.encode(site.memory)
+        except NotApprovedError:
+            return pack(frame.run, self.method.name, Waiting()), memory or b""
+        except RevokedError as error:
+            log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
+            return self.leave(frame.run, str(error), remembered.approved)
+        except InputError as error:
+            log.warning("site %r leaves run %s: %s", self.identity.name, frame.run.hex()[:8], error)
+        except FedgeomError as error:
+            return pack(frame.run, self.method.name, Refusal(reason=str(error)[:2000])), memory or b""
+        except ContractError:
+            raise
+        except Exception as error:
+            return self.stumble(frame.run, error)
+        return self.leave(frame.run)
+
+    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+        """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
+        why = describe_failure(error, self.identity.policy)
+        log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], why, exc_info=error)
+        return self.leave(run)
+
+    def leave(self, run: bytes, reason: str = "", approved: bytes = b"") -> tuple[bytes, bytes]:
+        """Return the refusal, which tells nothing of the data, and the memory of a site that left a run for good."""
+        kept = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
+        return pack(run, self.method.name, Refusal(reason=reason or LEAVES)), msgspec.msgpack.encode(kept)
+
+    def _check_sent(self, packed: bytes) -> None:
+        """Refuse to send more than the policy allows: the last check, where no handler could tell beforehand.
+
+        How long such an answer is may depend on the data, so the site leaves.
+        """
+        most = self.identity.policy.max_message_bytes
+        if len(packed) > most:
+            raise InputError(f"the answer has {len(packed):,} bytes; the policy has max_message_bytes = {most:,}")
+
+    def restore(self, run: bytes, memory: bytes | None) -> Site[Any]:
+        """Build the site as it was after its last answer."""
+        return self._site(self._remembered(run, memory))
+
+    def _check_approval(self, question: Question, memory: Memory) -> None:
+        """Ask what the steward approved: a run is admitted once, on terms that stay, and may be stopped any time."""
+        approvals, run = self.identity.approvals, memory.run
+        if isinstance(question, Invitation):
+            job = question.job(self.method.name)
+            if memory.approved and memory.approved != hash_terms(job):
+                raise ProtocolError("the run was announced on other terms before")
+            if not memory.approved:
+                approvals.admit(run, job)
+                memory.approved = hash_terms(job)
+                return
+        approvals.check(run, self.method.name, memory.approved)
+
+    def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
+        kind, method = self.site.memory_type, self.method.name
+        try:
+            remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run, method=method)
+        except ValueError as error:
+            raise ProtocolError(
+                f"the stored memory of {self.identity.name!r} cannot be read; start anew"
+            ) from error
+        if remembered.run != run:
+            raise ProtocolError(f"the stored memory of {self.identity.name!r} belongs to another run")
+        if remembered.method != method:
+            raise ProtocolError(
+                f"this run is one of {remembered.method!r} at {self.identity.name!r}, not of {method!r}"
+            )
+        return remembered
+
+    def _site(self, memory: Memory) -> Site[Any]:
+        return self.site(self._data(), self.identity, memory.run, memory, self.method)
+
+    def _read(self, method: str, kind: str, body: bytes) -> Question:
+        allowed = self.identity.policy.methods
+        if method != self.method.name or (allowed and method not in allowed):
+            raise ProtocolError(f"site {self.identity.name!r} does not take part in method {method!r}")
+        known = self.site.understands()
+        if kind not in known:
+            raise DecodeError(f"method {method!r} has no question {kind!r}")
+        return decode(body, known[kind])
