@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,24 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError
+from fedgeom.federation import model as model_file
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians.class_sums import length
+from fedgeom.methods.hulls.messages import Learn
+from fedgeom.methods.iterative.messages import Finish
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.methods.xclp.anchor_messages import ReadModel
+from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.protocols.handing_out import TakeModel, TakeResult
 from fedgeom.protocols.names.coordinator import agree_on_names
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
+
+
+GIVEN = TakeModel | TakeResult | Learn | Finish | ReadModel
 
 
 def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -33,6 +42,31 @@ def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
         turned = [array[::-1].copy() for array in (true.log_priors, true.means, true.covariances, true.centroids)]
         false = MomentsModel(true.names, true.rule, *turned, true.curvature)
         return TakeModel(model=false.to_bytes())
+
+    liar.change = change
+    return _handed(liar)
+
+
+def unchecked_model(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Hand out a false model where sites have no sum to check it by: classes exchanged, scores turned, zeros."""
+    ways: dict[str, Any] = {
+        "hulls": fedgeom.Hulls(embedding="discriminant", epsilon=0.05),
+        "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, classes=("no", "yes")),
+        "xclp through anchors": fedgeom.XCLP(graph="anchors", anchors=3, rounds=1, min_cell=1, classes=("no", "yes")),
+    }
+    liar = Liar(ways[method], patients(4, 60), policy)
+
+    def change(name: str, question: Any) -> Any:
+        if isinstance(question, Learn):
+            return replace(question, groups=tuple(group if group < 0 else 1 - group for group in question.groups))
+        if isinstance(question, Finish):
+            turned = {path: Array.of(-leaf.numpy()) for path, leaf in question.given.items()}  # type: ignore[union-attr]
+            return replace(question, given=turned)
+        if isinstance(question, ReadModel):
+            _, arrays, facts = model_file.from_bytes(question.model)
+            true = XclpModel.from_tensors(arrays, facts)
+            return replace(question, model=dataclasses.replace(true, anchor_scores=true.anchor_scores[:, ::-1]).to_bytes())
+        return None
 
     liar.change = change
     return _handed(liar)
@@ -78,7 +112,7 @@ def _handed(liar: Liar) -> Learnt:
         liar.method.conduct(liar.talk)
     except FedgeomError as error:
         failed = error
-    answers = [answer for _, question, answer in liar.heard if isinstance(question, TakeModel | TakeResult)]
+    answers = [answer for _, question, answer in liar.heard if isinstance(question, GIVEN)]
     taken = sum(not isinstance(answer, Refusal) for answer in answers)
     if not taken:
         return liar.refusal(failed or "")
@@ -144,6 +178,13 @@ def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
 ATTACKS = (
     Attack("a false model", ("moments",), "not tried; nothing would have noticed it", false_model, "permissive"),
     Attack("a false sum", ("moments",), "not tried; nothing would have noticed it", false_sum, "permissive"),
+    Attack(
+        "a false model that no sum vouches for",
+        ("hulls", "fedavg", "xclp through anchors"),
+        "not tried; nothing would have noticed it",
+        unchecked_model,
+        "permissive",
+    ),
     Attack("a flipped top bit", ("moments",), "not tried; nothing would have noticed it", top_bit, "permissive"),
     Attack(
         "a masked vector changed on its way",

@@ -60,31 +60,21 @@ def corners(
     return read, rows
 
 
-def honest_share(columns: int) -> float:
-    """Return the share of rows that an honest run shows."""
-    liar = Liar(fedgeom.Hulls(embedding="discriminant", trim=0.0, epsilon=0.001), discs(columns=columns), Policy())
-    read, rows = corners(liar, zoom=1.0)
-    return read / rows
-
-
 def zoom(method: str, policy: Policy, quick: bool) -> Learnt:
     """Send a joint map that pushes all rows to the rim of the disc, where each is a corner."""
-    columns = 2
-    best, rows, last = 0, 1, Learnt("refused", False)
-    for factor in (1.3, 1.6, 1.99, 3.0, 4.0):
-        liar = Liar(
-            fedgeom.Hulls(embedding="discriminant", trim=0.0, epsilon=0.001), discs(columns=columns), policy
-        )
+    found: dict[float, tuple[int, int]] = {}
+    last = Learnt("refused", False)
+    for factor in (1.0, 1.3, 1.6, 1.99, 3.0, 4.0):
+        way = fedgeom.Hulls(embedding="discriminant", trim=0.0, epsilon=0.001)
+        liar = Liar(way, discs(rows=200), policy)
         try:
-            read, rows = corners(liar, zoom=factor)
+            found[factor] = corners(liar, zoom=factor)
         except FedgeomError as error:
             last = liar.refusal(error)
-            continue
-        best = max(best, read)
-    honest = honest_share(columns)
-    if not best:
+    if 1.0 not in found:
         return last
-    return Learnt(f"{best} of {rows} rows are corners (honest: {honest:.0%})", best / rows > 0.5)
+    (honest, rows), best = found[1.0], max(read for read, _ in found.values())
+    return Learnt(f"{best} of {rows} rows are corners, where an honest map shows {honest}", best / rows > 0.5)
 
 
 def map_without_terms(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -105,6 +95,19 @@ def finer_plan(method: str, policy: Policy, quick: bool) -> Learnt:
     except FedgeomError as error:
         return liar.refusal(error)
     return Learnt("hulls on a grid 300 times finer than agreed", True)
+
+
+def chosen_columns(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Send a map that shows two columns of the attacker's choice instead of the joint one, within all bounds."""
+    sites = discs(rows=200, columns=4)
+    liar = Liar(fedgeom.Hulls(embedding="discriminant", epsilon=0.001), sites, policy)
+    bend = np.zeros((4, 2))
+    bend[2, 0] = bend[3, 1] = 0.7  # standardised columns have length 1, so that rows are as long as they should be
+    try:
+        read, rows = corners(liar, zoom=1.0, bend=bend)
+    except FedgeomError as error:
+        return liar.refusal(error)
+    return Learnt(f"the outermost rows in two columns of its choice: {read} of {rows} rows", read > 0)
 
 
 def small_classes(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -132,6 +135,7 @@ ATTACKS = (
         map_without_terms,
         "permissive",
     ),
+    Attack("a map of the attacker's choice, within bounds", ("hulls",), "not tried", chosen_columns),
     Attack("a finer grid than agreed", ("hulls",), "held", finer_plan, "permissive"),
     Attack("classes so small that the hull is the data", ("hulls",), "shown as the ledger says", small_classes),
 )
