@@ -48,6 +48,8 @@ OPEN: dict[str, str] = {
     "steep directions": "as for models: the directions are the coordinator's choice",
     "chosen columns, with one site colluding": "it follows from what XCLP over pairs computes: the coordinator knows "
     "how labels spread, the site what came of it; strict sites do not take part (secure_only)",
+    "a false model that no sum vouches for": "a coordinator that hands out false models spoils the run; only Moments' "
+    "models follow from one sum that sites can check",
     "one lying site of ten": "a secure sum hides bad vectors as well as good ones; robust aggregation looks at each",
 }
 """The attacks that still work, by name, and why."""

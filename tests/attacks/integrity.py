@@ -26,7 +26,6 @@ from fedgeom.protocols.names.coordinator import agree_on_names
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
 
-
 GIVEN = TakeModel | TakeResult | Learn | Finish | ReadModel
 
 
@@ -52,7 +51,9 @@ def unchecked_model(method: str, policy: Policy, quick: bool) -> Learnt:
     ways: dict[str, Any] = {
         "hulls": fedgeom.Hulls(embedding="discriminant", epsilon=0.05),
         "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, classes=("no", "yes")),
-        "xclp through anchors": fedgeom.XCLP(graph="anchors", anchors=3, rounds=1, min_cell=1, classes=("no", "yes")),
+        "xclp through anchors": fedgeom.XCLP(
+            graph="anchors", anchors=3, rounds=1, min_cell=1, classes=("no", "yes")
+        ),
     }
     liar = Liar(ways[method], patients(4, 60), policy)
 
@@ -65,7 +66,9 @@ def unchecked_model(method: str, policy: Policy, quick: bool) -> Learnt:
         if isinstance(question, ReadModel):
             _, arrays, facts = model_file.from_bytes(question.model)
             true = XclpModel.from_tensors(arrays, facts)
-            return replace(question, model=dataclasses.replace(true, anchor_scores=true.anchor_scores[:, ::-1]).to_bytes())
+            return replace(
+                question, model=dataclasses.replace(true, anchor_scores=true.anchor_scores[:, ::-1]).to_bytes()
+            )
         return None
 
     liar.change = change

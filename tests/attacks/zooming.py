@@ -35,13 +35,16 @@ def corners(
     method, cohort = liar.method, liar.join()
     assert isinstance(method, fedgeom.Hulls)
     matrix: Floats | None = None
+    scatter = None
     if method.maps:
-        total = cohort.sum_reals(SumScatter(), length=joint_map.scatter_length(cohort.columns))
-        matrix = zoom * joint_map.projection(total, cohort.columns)
+        scatter = cohort.sum_checked(SumScatter(), length=joint_map.scatter_length(cohort.columns))
+        matrix = zoom * joint_map.projection(scatter.reals(SumScatter), cohort.columns)
     if bend is not None:
         matrix = zoom * bend
     given = None if matrix is None else Array.of(matrix)
-    total_levels = cohort.sum_elements(Reach(embedding=given), modulus=maximum.MODULUS, length=sum(LEVELS))
+    total_levels = cohort.sum_elements(
+        Reach(embedding=given, scatter=scatter), modulus=maximum.MODULUS, length=sum(LEVELS)
+    )
     plan = method._plan(maximum.read_levels(total_levels, LEVELS), len(cohort.names))
     plan = plan if epsilon is None else replace(plan, epsilon=epsilon)
     word = cohort.sum_elements(
@@ -135,7 +138,7 @@ ATTACKS = (
         map_without_terms,
         "permissive",
     ),
-    Attack("a map of the attacker's choice, within bounds", ("hulls",), "not tried", chosen_columns),
+    Attack("a map of the attacker's choice", ("hulls",), "not tried", chosen_columns),
     Attack("a finer grid than agreed", ("hulls",), "held", finer_plan, "permissive"),
     Attack("classes so small that the hull is the data", ("hulls",), "shown as the ledger says", small_classes),
 )
