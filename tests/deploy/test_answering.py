@@ -225,7 +225,7 @@ def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
     def take(*_):
         raise MemoryError("Unable to allocate 9.3 GiB for an array")
 
-    edit(anna, "max_memory_mb = 0", "max_memory_mb = 8192")
+    assert anna.config().policy.max_memory_mb == 8192
     monkeypatch.setattr(SiteRunner, "answer", take)
     with pytest.raises(MemoryError):
         answer(anna, hello(), None)
@@ -360,7 +360,8 @@ def test_it_is_written_to_the_standard_error_which_is_the_sites_log(sites, coord
         "import importlib.util, sys\nfrom pathlib import Path\n"
         "if importlib.util.find_spec('flwr'):\n    import flwr.clientapp\n"
         "from fedgeom.deploy.answering import keep_result\nfrom fedgeom.deploy.site_folder import SiteFolder\n"
-        "from fedgeom.federation.site import SiteIdentity, SiteRunner\nimport fedgeom\n"
+        "from fedgeom.federation.runner import SiteRunner\n"
+        "from fedgeom.federation.site import SiteIdentity\nimport fedgeom\n"
         "class Knows(fedgeom.Hulls.site):\n    def result(self):\n        return {'fits': 1.0}\n"
         "folder = SiteFolder(Path(sys.argv[1]))\n"
         "identity = SiteIdentity('anna', folder.identity(), folder.roster(), folder.config().policy)\n"
