@@ -106,6 +106,12 @@ def test_levels_stay_among_those_that_the_maxima_have() -> None:
     assert all(level <= most for level, most in zip(reached, LEVELS, strict=True))
 
 
+@pytest.mark.parametrize("level", range(1, COUNT_LEVELS + 1))
+def test_a_count_that_was_agreed_on_is_known_as_one(level: int) -> None:
+    count = count_of_level(level)
+    assert count_of_level(level_of_count(count)) == count
+
+
 def test_corners_are_counted_class_by_class_before_rounding() -> None:
     square = np.array([[0.3, 0.3], [-0.3, 0.3], [-0.3, -0.3], [0.3, -0.3]])
     points = np.vstack([square, np.zeros((4, 2)), square[:3]])
