@@ -12,6 +12,7 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0
 from fedgeom.methods.hulls.core import (
+    COUNT_LEVELS,
     LEVELS,
     RADIUS_LEVELS,
     check_corner_share,
