@@ -18,12 +18,12 @@ from fedgeom.deploy.answering import answer, introduce, read_data, reveals
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.log_hints import describe
 from fedgeom.engines.flower.introduction import PURPOSE
-from fedgeom.errors import DecodeError, InputError, ProtocolError
+from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.runner import SiteRunner
+from fedgeom.federation.runner import LEAVES, SiteRunner
 from fedgeom.federation.session import Session
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import load_model
@@ -454,3 +454,20 @@ def test_the_table_is_read_as_site_toml_says(anna, tmp_path):
     edit(anna, 'label = "y"', 'label = "z"')
     with pytest.raises(InputError, match="z"):
         read_data(anna)
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, ContractError])
+def test_a_site_that_fails_unexpectedly_leaves_the_run_and_its_steward_learns_why(anna, monkeypatch, error):
+    """Also over a mistake of the method: whether that shows may depend on the data."""
+
+    def fail(*_):
+        raise error("Mueller, 57")
+
+    with monkeypatch.context() as here:
+        here.setattr(METHOD.site, "check", fail)
+        reply, carried = answer(anna, hello(), None)
+    assert reason(reply) == LEAVES
+    assert b"Mueller" not in reply + carried
+    assert "Mueller, 57" in Journal(anna.path).entries()[-1].note
+    again, _ = answer(anna, hello(), carried)
+    assert "has left this run" in reason(again)
