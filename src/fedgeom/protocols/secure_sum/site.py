@@ -129,7 +129,7 @@ class Sums(Part[SumsMemory]):
         if not page.vector_hash or planned[result.round] != question.kind or not question.checked:
             raise ProtocolError(f"a sum of round {result.round} came; this site added nothing of that kind to it")
         self.joining.check_many_enough(result.sites)
-        if not set(result.sites) <= set(page.participants) or len(set(result.sites)) < len(result.sites):
+        if list(result.sites) != sorted(set(result.sites) & set(page.participants)):
             raise ProtocolError("the sum that came is not one of the sites that were asked for it")
         total, tag = result.total, result.tag
         if total.dtype != "u8" or len(total.shape) != 1 or (tag.dtype, tag.shape) != ("u8", (WORDS,)):
