@@ -18,12 +18,12 @@ from fedgeom.deploy.answering import answer, introduce, read_data, reveals
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.log_hints import describe
 from fedgeom.engines.flower.introduction import PURPOSE
-from fedgeom.errors import DecodeError, InputError, ProtocolError
+from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.runner import SiteRunner
+from fedgeom.federation.runner import LEAVES, SiteRunner
 from fedgeom.federation.session import Session
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import load_model
@@ -225,7 +225,7 @@ def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
     def take(*_):
         raise MemoryError("Unable to allocate 9.3 GiB for an array")
 
-    edit(anna, "max_memory_mb = 0", "max_memory_mb = 8192")
+    assert anna.config().policy.max_memory_mb == 8192
     monkeypatch.setattr(SiteRunner, "answer", take)
     with pytest.raises(MemoryError):
         answer(anna, hello(), None)
@@ -360,7 +360,8 @@ def test_it_is_written_to_the_standard_error_which_is_the_sites_log(sites, coord
         "import importlib.util, sys\nfrom pathlib import Path\n"
         "if importlib.util.find_spec('flwr'):\n    import flwr.clientapp\n"
         "from fedgeom.deploy.answering import keep_result\nfrom fedgeom.deploy.site_folder import SiteFolder\n"
-        "from fedgeom.federation.site import SiteIdentity, SiteRunner\nimport fedgeom\n"
+        "from fedgeom.federation.runner import SiteRunner\n"
+        "from fedgeom.federation.site import SiteIdentity\nimport fedgeom\n"
         "class Knows(fedgeom.Hulls.site):\n    def result(self):\n        return {'fits': 1.0}\n"
         "folder = SiteFolder(Path(sys.argv[1]))\n"
         "identity = SiteIdentity('anna', folder.identity(), folder.roster(), folder.config().policy)\n"
@@ -453,3 +454,20 @@ def test_the_table_is_read_as_site_toml_says(anna, tmp_path):
     edit(anna, 'label = "y"', 'label = "z"')
     with pytest.raises(InputError, match="z"):
         read_data(anna)
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, ContractError])
+def test_a_site_that_fails_unexpectedly_leaves_the_run_and_its_steward_learns_why(anna, monkeypatch, error):
+    """Also over a mistake of the method: whether that shows may depend on the data."""
+
+    def fail(*_):
+        raise error("Mueller, 57")
+
+    with monkeypatch.context() as here:
+        here.setattr(METHOD.site, "check", fail)
+        reply, carried = answer(anna, hello(), None)
+    assert reason(reply) == LEAVES
+    assert b"Mueller" not in reply + carried
+    assert "Mueller, 57" in Journal(anna.path).entries()[-1].note
+    again, _ = answer(anna, hello(), carried)
+    assert "has left this run" in reason(again)

@@ -23,9 +23,11 @@ from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
+from tests.protocols.naming import Naming
 
 RUN = bytes(range(32))
 
@@ -69,9 +71,9 @@ def sites_for(method: Method) -> list[SiteData]:
     return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
 
 
-def record(method: Method, sites: list[SiteData] | None = None) -> list[Exchange]:
+def record(method: Method, sites: list[SiteData] | None = None, policy: Policy | None = None) -> list[Exchange]:
     """Hold a whole run and keep every message of it."""
-    engine = EmbeddedEngine(method, sites or sites_for(method))
+    engine = EmbeddedEngine(method, sites or sites_for(method), policy=policy)
     kept: list[Exchange] = []
     honest = {name: runner.answer for name, runner in engine.runners.items()}
 
@@ -123,7 +125,9 @@ def record_draw() -> list[Exchange]:
 @functools.cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return the messages of a few whole runs, both directions, every kind of question among them."""
-    return (*(exchange for method in SPOILT for exchange in record(method)), *record_draw())
+    usual = (exchange for method in SPOILT for exchange in record(method))
+    counted = record(fedgeom.Moments(), policy=Policy(single_site_classes=False))
+    return (*usual, *record_draw(), *counted, *record(Naming()))
 
 
 # --- spoiling ---

@@ -99,8 +99,8 @@ def close(exchange: Exchange, data: bytes) -> bool:
         return False
     if kind.kind == "join.share" and (told.numbers, told.draw) != (true.numbers, true.draw):
         return not told.numbers and not told.draw and len(told.cohort) <= COMPLETE_UP_TO
-    if kind.kind in ("join.share", "join.draw", "names.open"):  # fewer: a site was lost
-        field = "sealed" if kind.kind == "names.open" else "cohort"
+    if kind.kind in ("join.share", "join.draw", "names.open", "names.hold"):  # fewer: a site was lost
+        field = "sealed" if kind.kind.startswith("names.") else "cohort"
         here, all_of_them = getattr(told, field), getattr(true, field)
         return here.items() <= all_of_them.items() and len(here) >= 3
     if kind.kind == "sum.witness":  # which question the others masked for a witness cannot know; it signs one list
@@ -303,17 +303,21 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
         assert after == exchange.after
 
 
+OVER = ("xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked")
+"""Questions that a site may refuse once the run has gone on."""
+
+
 def test_an_earlier_question_asked_late_gets_the_same_answer_and_harms_nobody() -> None:
     """Messages of a run that was broken off may reach a site after those of the resumed one.
 
     The letters of a comparison have megabytes; a site forgets them when it is over, and refuses. So does one that
-    has trained another round since.
+    has trained another round since, or clustered on.
     """
     known = exchanges()
     last = {id(exchange.runner): exchange.after for exchange in known}
     for exchange in known:
         reply, after = exchange.runner.answer(exchange.request, last[id(exchange.runner)])
-        over = unpack(exchange.request).kind in ("xclp.begin", "xclp.pass", "train.masked")
+        over = unpack(exchange.request).kind in OVER
         assert reply == exchange.reply or (over and unpack(reply).kind == Refusal.kind)
         assert after == last[id(exchange.runner)]
 

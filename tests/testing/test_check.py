@@ -14,7 +14,7 @@ from fedgeom.extend import Method, Plain, answers
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.handing_out import TakeModel
+from fedgeom.protocols.handing_out import TakeResult
 from fedgeom.testing import check_method, example_sites
 from fedgeom.testing.adversary import spoilt_messages_are_refused
 
@@ -96,10 +96,10 @@ class CarelessSite(MomentsSite):
     expected: ClassVar[dict[bytes, int]] = {}
 
     def answer(self, question: Any) -> Any:
-        if isinstance(question, TakeModel):
+        if isinstance(question, TakeResult):
             if not self.expected:
-                self.expected[question.model] = 1
-            self.expected[question.model] += 1
+                self.expected[question.result.tag.data] = 1
+            self.expected[question.result.tag.data] += 1
         return super().answer(question)
 
 

@@ -91,7 +91,10 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
             assert runner is not None
             reply, memory = runner.leave(frame.run)
         except Exception as error:  # the engine sends no text of it; the steward has to know what was asked
-            journal.enter(enter("none", len(request), 0, note=describe_failure(error, policy)))
+            why = describe_failure(error, policy)
+            if isinstance(error, MemoryError):  # the traceback does not say which key of site.toml is meant
+                log.error("%s", printable(why))
+            journal.enter(enter("none", len(request), 0, note=why))
             raise
     said = unpack(reply)
     if said.kind == Waiting.kind:  # asked again every few seconds: it is written down when it is news

@@ -19,7 +19,7 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     if policy.secure_only and shown:
         found.append(f"secure_only = true, but these settings show the coordinator {shown}")
     rounds = getattr(settings, "rounds", 0)
-    if rounds > policy.max_rounds:
+    if isinstance(rounds, int) and rounds > policy.max_rounds:
         found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
     rows = settings.rows_per_step
     if rows is not None and rows < policy.min_batch:

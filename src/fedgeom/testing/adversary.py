@@ -113,7 +113,6 @@ def _tricks(question: Question, site: str) -> Iterator[Variant]:
         gone = next(name for name in question.alive if name != site)
         alive = tuple(name for name in question.alive if name != gone)
         yield "unmasks without signatures", replace(question, signatures={})
-        yield "unmasks without signs that all masked for this sum", replace(question, masked={})
         yield "unmasks a second list", replace(question, alive=alive, dropped=(*question.dropped, gone))
         yield (
             "unmasks with forged signatures",

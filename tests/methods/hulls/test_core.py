@@ -12,6 +12,7 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0
 from fedgeom.methods.hulls.core import (
+    COUNT_LEVELS,
     LEVELS,
     RADIUS_LEVELS,
     check_corner_share,
@@ -104,6 +105,12 @@ def test_levels_stay_among_those_that_the_maxima_have() -> None:
     reached = reach_levels(edge, np.zeros(2), 0.0, c=1.0)
     assert reached == (1, 2, RADIUS_LEVELS)
     assert all(level <= most for level, most in zip(reached, LEVELS, strict=True))
+
+
+@pytest.mark.parametrize("level", range(1, COUNT_LEVELS + 1))
+def test_a_count_that_was_agreed_on_is_known_as_one(level: int) -> None:
+    count = count_of_level(level)
+    assert count_of_level(level_of_count(count)) == count
 
 
 def test_corners_are_counted_class_by_class_before_rounding() -> None:

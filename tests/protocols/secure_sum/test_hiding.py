@@ -306,11 +306,13 @@ def test_sets_of_sites_are_bits_and_back() -> None:
 
 
 def test_shares_are_given_where_all_living_signed_for_the_sum() -> None:
+    """By the list itself, or, those who were lost since, by what came with their masked vectors."""
     lie = Lying(5).hello().share()
     lie.sum()
     signatures = lie.confirm()
-    lie.get(ME, lie.unmask(signatures), UnmaskShares)
-    other = lie.masked | {"s0001": lie.masked["s0002"]}
-    lie.refused(ME, lie.unmask(signatures, masked=other), "signature of 's0001' for 'masked' is not valid")
-    fewer = {name: lie.masked[name] for name in lie.names[:4]}
-    lie.refused(ME, lie.unmask(signatures, masked=fewer), "no signature shows that s0004 masked for this sum")
+    lie.get(ME, lie.unmask(signatures, masked={}), UnmaskShares)
+    four = {name: signatures[name] for name in lie.names[:4]}
+    lie.refused(ME, lie.unmask(four, masked={}), "no signature shows that s0004 masked for this sum")
+    other = {"s0004": lie.masked["s0002"]}
+    lie.refused(ME, lie.unmask(four, masked=other), "signature of 's0004' for 'masked' is not valid")
+    lie.get(ME, lie.unmask(four, masked={"s0004": lie.masked["s0004"]}), UnmaskShares)

@@ -63,6 +63,7 @@ class Comparing(SummingPart[ComparingMemory]):
     def count_rows(self, ask: CountRows) -> Rows:
         """Open the mail and say how many rows there are."""
         self.joining.keep_to_terms(hide_labelled=ask.hide)
+        self.joining.check_many_enough(ask.members)
         self.joining.open_letters(ask.members, ask.letters)
         wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))

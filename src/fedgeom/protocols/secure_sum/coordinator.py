@@ -89,8 +89,7 @@ def secure_sum(
     asked = make_out(question, joined, round, modulus, summed, content)
     ticket = asked.ticket
     masked = sites.ask({name: with_mail(asked, joined.mail[name]) for name in summed}, expect=MaskedVector)
-    signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
-    vectors = _usable(joined, masked, ring, length, signed_for)
+    vectors = _usable(joined, masked, ring, length)
     masked.need(min_sites, "with their masked vectors")
     _keep_to_policies(joined, masked)
     masked.need(min_sites, "with their masked vectors")
@@ -115,6 +114,8 @@ def secure_sum(
         )
     signed = sites.ask(requests, expect=Confirmation)
     signed.need(min_sites, "with a signature")
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
+    _check_silent(joined, {name: masked[name] for name in alive if name not in signed}, signed_for)
     shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
     total = np.zeros(length, np.uint64)
@@ -155,21 +156,14 @@ def _unmasking(
                 alive=lists["alive"],
                 dropped=lists["dropped"],
                 signatures={peer: signed[peer].signature for peer in sorted(around) if peer in signed},
-                masked={peer: masked[peer].signature for peer in sorted(around) if peer in masked},
+                masked={p: masked[p].signature for p in sorted(around) if p in masked and p not in signed},
             )
         found[name] = made[around]
     return found
 
 
-def _usable(
-    joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int, signed_for: bytes
-) -> dict[str, Words]:
-    """Return the vectors that can be summed; sites whose vectors cannot are left out in words.
-
-    The other sites would refuse to unmask a list with a site on it whose signature is wrong: one such site would stop
-    everybody.
-    """
-    sites = joined.sites
+def _usable(joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int) -> dict[str, Words]:
+    """Return the vectors that can be summed; sites whose vectors cannot are left out in words."""
     vectors: dict[str, Words] = {}
     problems: dict[str, str] = {}
     for name, answer in masked.items():
@@ -178,8 +172,6 @@ def _usable(
             problems[name] = (
                 f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
             )
-        elif sites.roster is not None and not _signed(sites.roster.get(name, b""), answer, signed_for):
-            problems[name] = "signed its masked vector for another sum, or with another key than the roster's"
         else:
             vectors[name] = values
     _leave_out(joined, masked, problems)
@@ -202,12 +194,24 @@ def _leave_out(joined: Joined, masked: Answers[MaskedVector], problems: Mapping[
         joined.sites.leave_out(name, problem)
 
 
-def _signed(public: bytes, answer: MaskedVector, statement: bytes) -> bool:
-    try:
-        verify(public, answer.signature, "masked", statement)
-    except ProtocolError:
-        return False
-    return True
+def _check_silent(joined: Joined, silent: Mapping[str, MaskedVector], signed_for: bytes) -> None:
+    """Raise `TooFewSitesError` for living sites that signed no list, and their masked vectors for another sum.
+
+    The others refuse to unmask a sum with such a site in it. They have signed the list by then, so it stays on it;
+    most sites sign the list, and nobody needs to look at their vectors' signatures.
+    """
+    sites = joined.sites
+    for name, answer in silent.items():
+        try:
+            if sites.roster is not None:
+                verify(sites.roster.get(name, b""), answer.signature, "masked", signed_for)
+        except ProtocolError as error:
+            reason = "signed its masked vector for another sum, or with another key than the roster's"
+            sites.leave_out(name, reason)
+            raise TooFewSitesError(
+                f"{name!r} {reason}, and was then lost: the others do not unmask a sum with it. Nothing was revealed; "
+                "run again without it"
+            ) from error
 
 
 def _keys_to_remove(

@@ -178,7 +178,7 @@ class Unmask(Question, frozen=True, kw_only=True):
     dropped: Names
     signatures: dict[Name, Signature]
     masked: dict[Name, Signature]
-    """For each living site whose shares this site holds, the signature that came with its masked vector."""
+    """The signatures that came with the masked vectors of living sites that signed no list, as they were lost since."""
 
 
 def masking_statement(

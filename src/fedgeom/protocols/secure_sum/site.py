@@ -129,7 +129,7 @@ class Sums(Part[SumsMemory]):
         if not page.vector_hash or planned[result.round] != question.kind or not question.checked:
             raise ProtocolError(f"a sum of round {result.round} came; this site added nothing of that kind to it")
         self.joining.check_many_enough(result.sites)
-        if not set(result.sites) <= set(page.participants) or len(set(result.sites)) < len(result.sites):
+        if list(result.sites) != sorted(set(result.sites) & set(page.participants)):
             raise ProtocolError("the sum that came is not one of the sites that were asked for it")
         total, tag = result.total, result.tag
         if total.dtype != "u8" or len(total.shape) != 1 or (tag.dtype, tag.shape) != ("u8", (WORDS,)):
@@ -214,7 +214,8 @@ class Sums(Part[SumsMemory]):
         needed = self.joining.holders_needed()
         if len(agreeing) < needed:
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
-        self._check_masked(ask.round, sorted(holders & set(ask.alive)), ask.masked)
+        # Who signed the list is bound to the same question by it; of the others, their masked vectors' signatures tell.
+        self._check_masked(ask.round, sorted((holders & set(ask.alive)) - set(agreeing)), ask.masked)
         return UnmaskShares(
             self_shares={n: joined.opened[n].self_shares[ask.round] for n in ask.alive if n in holders},
             mask_shares={n: joined.opened[n].mask_shares[ask.round] for n in ask.dropped if n in holders},
@@ -255,4 +256,4 @@ class Sums(Part[SumsMemory]):
         lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))
         page = self.round(number)
         weights = msgspec.msgpack.encode(page.factors, order="sorted")
-        return fingerprint(self.site.run, str(number).encode(), page.question_hash, weights, *lists)
+        return fingerprint(self.site.run, str(number).encode(), page.question_hash, page.content, weights, *lists)
