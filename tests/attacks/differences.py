@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import fedgeom
+from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import FedgeomError
-from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians.class_sums import length
 from fedgeom.methods.iterative.agreement import Begin, SumColumns, agree
@@ -41,9 +41,8 @@ class Asking:
     def question(self, time: int, nudge: float) -> tuple[SumQuestion, int]:
         """Return what is asked the first or second time, and the length of the answer."""
         if self.kind == "shrunk":
-            stack = (len(self.way.ridges), self.way.folds + 1)
-            directions = Array.of(np.full((*stack, 4), 0.1 + nudge))
-            return SumTerms(directions=directions, agreed=self.agreed.hash), terms_length(stack, 4)
+            length = terms_length((len(self.way.ridges), self.way.folds + 1), 4) + WORDS
+            return SumTerms(agreed=self.agreed.hash), length
         state = self.way.start(Tree(intercept=np.zeros(1), weights=np.full((4, 1), 0.1 + nudge)))
         given = to_wire(Tree(state).select(self.way.gives))
         length = Tree(self.way.sent_like(state["model"])).size + 3
@@ -76,7 +75,7 @@ def _difference(asking: Asking, *, nudge: float, lose: bool) -> Learnt:
             second = asking.sum(1, nudge, tuple(name for name in everyone if name != VICTIM))
     except FedgeomError as error:
         return asking.liar.refusal(error)
-    if np.linalg.norm(first - second - truth) <= 1e-3 * np.linalg.norm(truth):
+    if np.linalg.norm((first - second)[: len(truth)] - truth) <= 1e-3 * np.linalg.norm(truth):
         return Learnt(f"the victim's {len(truth)} numbers exactly", True)
     return judge(asking.liar, first - second, type(question))
 

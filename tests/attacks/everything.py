@@ -45,7 +45,6 @@ ATTACKS: tuple[Attack, ...] = (
 OPEN: dict[str, str] = {
     "a model as a wall": "every sum of training tells something of single rows where the model is the coordinator's "
     "choice: noise inside the sum, or sites that check the model, would close it",
-    "steep directions": "as for models: the directions are the coordinator's choice",
     "chosen columns, with one site colluding": "it follows from what XCLP over pairs computes: the coordinator knows "
     "how labels spread, the site what came of it; strict sites do not take part (secure_only)",
     "a false model that no sum vouches for": "a coordinator that hands out false models spoils the run; only Moments' "

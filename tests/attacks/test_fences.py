@@ -134,6 +134,7 @@ FENCES: dict[str, tuple[Callable[[Patch], None], Policy]] = {
     "scale as an oracle": (scales_again, PERMISSIVE),
     "cells of one row": (any_result, PERMISSIVE),
     "anchors of the attacker's choice": (any_result, PERMISSIVE),
+    "steep directions": (any_result, StrictPolicy()),
     "a false sum": (any_result, PERMISSIVE),
     "a flipped top bit": (any_result, PERMISSIVE),
     "a false model": (any_model, PERMISSIVE),

@@ -1,4 +1,4 @@
-"""The local halves: the profiled loss, personal optima, ranks, and sums that descend to the pooled optimum."""
+"""The local halves: the profiled loss, personal optima, and ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sklearn.metrics import roc_auc_score
 from fedgeom.methods.shrunk.core import (
     TAU,
     Terms,
-    descend,
     intercept,
     personal,
     profile,
@@ -19,24 +18,6 @@ from fedgeom.methods.shrunk.core import (
     terms_length,
 )
 from tests.methods.shrunk.making import outcomes
-
-
-@pytest.mark.parametrize("ridge", [0.5, 10.0, 300.0])
-def test_sums_descend_to_the_pooled_optimum(ridge: float) -> None:
-    X, y = outcomes(rows=90)
-    sites = [(X[at::3], y[at::3]) for at in range(3)]
-
-    def summed(directions: np.ndarray) -> Terms:
-        parts = [site_terms(a, b, np.zeros(len(b), np.int64), directions) for a, b in sites]
-        flat = np.sum([part.flat() for part in parts], axis=0)
-        assert len(flat) == terms_length((1, 2), 3)
-        return Terms.read(flat, (1, 2), 3)
-
-    found = descend(summed, np.array([ridge]), 2, 3, 12)[0, 1]
-    gradient = ridge * found + np.sum([profile(a, b, found)[1] for a, b in sites], axis=0)
-    assert np.abs(gradient).max() < 1e-8
-    left_out = descend(summed, np.array([ridge]), 2, 3, 12)[0, 0]  # all rows of fold 0: nothing to learn
-    assert not left_out.any()
 
 
 def test_one_site_is_scikit_learns_ridge() -> None:
@@ -105,15 +86,3 @@ def test_a_sites_terms_leave_out_a_fold_each_and_in_the_end_none() -> None:
         assert found.values[0, f] == value
         np.testing.assert_array_equal(found.gradients[0, f], gradient)
         np.testing.assert_array_equal(found.hessians[0, f], hessian)
-
-
-def test_a_step_too_far_is_halved_from_where_it_began() -> None:
-    """Far from the optimum Newton overshoots on √(1+w²): without halving it would run away, with it 0 is found."""
-
-    def summed(at: np.ndarray) -> Terms:
-        w = at[..., 0] - 3.0
-        root = np.sqrt(1 + w**2)
-        return Terms(root, (w / root)[..., None], (root**-3)[..., None, None])
-
-    found = descend(summed, np.array([0.0]), 1, 1, 60)
-    assert found[0, 0, 0] == pytest.approx(3.0, abs=1e-6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,10 +14,12 @@ from fedgeom.methods.shrunk.choosing import Evidence
 from fedgeom.methods.shrunk.core import personal
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.site import as_model, fold_of, own_model
+from fedgeom.protocols.secure_sum.messages import SumResult
 from tests.methods.coordinators import fresh, refusals, stamped
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.shrunk.making import QUICK, hospitals, outcomes
 
+replace = msgspec.structs.replace
 METHOD = Shrunk(**QUICK)  # type: ignore[arg-type]
 
 
@@ -65,39 +66,46 @@ def test_direction_and_intercept_are_a_logistic_model() -> None:
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-(X @ [0.5, -1.0] + 0.25))))
 
 
-def directions(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any], Any]:
-    """Return a lie about the joint models, stamped where the question is for a sum."""
-
-    def lie(ask: Any) -> Any:
-        wrong = Array.of(change(ask.directions.numpy().copy()))
-        if isinstance(ask, Settle):
-            return msgspec.structs.replace(ask, directions=wrong)
-        return stamped(ask, directions=wrong)
-
-    return lie
+def later(ask: Any, **changes: Any) -> Any:
+    """Change a question for a sum after the first of its kind, which has no sum before it."""
+    return None if ask.last is None else stamped(ask, **changes)
 
 
-@pytest.mark.parametrize("kind", [SumTerms, SumEvidence, Settle])
-@pytest.mark.parametrize(
-    "change",
-    [lambda d: d[:, :-1], lambda d: d[..., :-1], lambda d: d + np.nan, lambda d: d + 1e7, lambda d: d.ravel()],
-)
-def test_joint_models_that_do_not_fit_are_refused(kind: type[Any], change: Callable[[Any], Any]) -> None:
-    (reason,) = refusals(METHOD, hospitals(), kind, directions(change))
-    assert "do not fit this table, or are not finite" in reason
+def bent(result: SumResult) -> SumResult:
+    """Return a sum that nobody added up."""
+    return replace(result, total=Array.of(result.total.numpy() + np.uint64(1)))
 
 
-@pytest.mark.parametrize("wrong", [np.zeros(3), np.full(6 * 5 + 6 + 2, np.nan), np.full(6 * 5 + 6 + 2, np.inf)])
-def test_evidence_that_makes_no_sense_is_refused(wrong: np.ndarray) -> None:
-    (reason,) = refusals(
-        METHOD, hospitals(), Settle, lambda ask: msgspec.structs.replace(ask, evidence=Array.of(wrong))
-    )
-    assert "the evidence is not (38,) finite numbers" in reason
+@pytest.mark.parametrize("kind", [SumTerms, SumEvidence])
+def test_joint_models_follow_from_sums_that_were_added_up(kind: type[Any]) -> None:
+    lie = refusals(METHOD, hospitals(), kind, lambda ask: ask.last and later(ask, last=bent(ask.last)))
+    assert lie == {"the sum that came is not the one that the sites added up: its tag does not fit"}
+
+
+def test_sums_are_taken_one_after_the_other() -> None:
+    assert refusals(METHOD, hospitals(), SumTerms, lambda ask: later(ask, last=None)) == {
+        "the sum that came is not the one that was taken last"
+    }
+
+    def old(ask: SumEvidence) -> Any:
+        return stamped(ask, last=replace(ask.last, round=ask.last.round - 1))
+
+    assert refusals(METHOD, hospitals(), SumEvidence, old) == {
+        "the sum that came is not the one that was taken last"
+    }
+
+
+def test_evidence_that_nobody_added_up_is_refused() -> None:
+    lie = refusals(METHOD, hospitals(), Settle, lambda ask: replace(ask, evidence=bent(ask.evidence)))
+    assert lie == {"the sum that came is not the one that the sites added up: its tag does not fit"}
 
 
 def test_a_site_does_not_settle_before_it_gave_its_evidence() -> None:
+    zeros = Array.of(np.zeros(38, np.uint64))
+
     def early(ask: SumTerms) -> Settle:
-        return Settle(directions=ask.directions, evidence=Array.of(np.zeros(38)), agreed=ask.agreed)
+        nothing = SumResult(round=0, sites=(), total=zeros, tag=Array.of(np.zeros(3, np.uint64)))
+        return Settle(evidence=nothing, agreed=ask.agreed)
 
     (reason,) = refusals(METHOD, hospitals(), SumTerms, early)
     assert "asked to settle before it gave its evidence" in reason

@@ -7,7 +7,6 @@ depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,27 +135,3 @@ def site_terms(X: Floats, y: Ints, fold: Ints, directions: Floats) -> Terms:
         for a in range(ridges):
             values[a, f], gradients[a, f], hessians[a, f] = profile(X[kept], y[kept], directions[a, f])
     return Terms(values, gradients, hessians)
-
-
-def descend(summed: Callable[[Floats], Terms], ridges: Floats, folds: int, columns: int, steps: int) -> Floats:
-    """Minimise Σ_k ℓ_k(w) + α/2·‖w‖² for each α and fold by damped Newton steps, one sum over the sites per step.
-
-    ridges (r,), f8; returns (r, folds, columns), f8.
-    """
-    at = np.zeros((len(ridges), folds, columns))
-    good = at
-    best = np.full(at.shape[:2], np.inf)
-    step = np.zeros_like(at)
-    eye = np.eye(columns)
-    for _ in range(steps):
-        terms = summed(at)
-        total = terms.values + 0.5 * ridges[:, None] * (at**2).sum(axis=2)
-        better = total <= best + TINY * np.abs(best)
-        gradients = terms.gradients + ridges[:, None, None] * at
-        hessians = terms.hessians + ridges[:, None, None, None] * eye
-        fresh = np.linalg.solve(hessians, gradients[..., None])[..., 0]
-        good = np.where(better[..., None], at, good)
-        best = np.where(better, total, best)
-        step = np.where(better[..., None], fresh, step / 2)  # a step too far is halved, from where it began
-        at = good - step
-    return good

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedgeom.federation.messages import Array, Key, Message, Question
+from fedgeom.federation.messages import Key, Message, Question
 from fedgeom.methods.iterative.messages import Finished
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
 class SumTerms(SumQuestion, frozen=True, kw_only=True):
@@ -17,8 +17,9 @@ class SumTerms(SumQuestion, frozen=True, kw_only=True):
         "masked; with all others: the sum over sites of the loss, its gradient and its Hessian at the joint models, "
         "with and without each fold"
     )
-    directions: Array
-    """(ridges, folds + 1, columns), f8: the joint models so far."""
+    checked: ClassVar[bool] = True
+    last: SumResult | None = None
+    """The sum before this one, from which the joint models so far follow; None: they are zero."""
     agreed: Key
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
 
@@ -30,20 +31,19 @@ class SumEvidence(SumQuestion, frozen=True, kw_only=True):
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean intercepts"
     )
-    directions: Array
-    """(ridges, folds + 1, columns), f8: the joint models so far."""
+    checked: ClassVar[bool] = True
+    last: SumResult
+    """The last sum of terms, from which the joint models follow."""
     agreed: Key
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
 
 
 class Settle(Question, frozen=True, kw_only=True):
-    """Give a site the joint models and everybody's evidence; its own model stays there."""
+    """Give a site everybody's evidence on the joint models; its own model stays there."""
 
     kind: ClassVar[str] = "shrunk.settle"
     answer: ClassVar[type[Message]] = Finished
-    directions: Array
-    """(ridges, folds + 1, columns), f8: the joint models so far."""
     agreed: Key
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
-    evidence: Array
-    """(ridges·strengths + ridges + 2,), f8: everybody's evidence, added up."""
+    evidence: SumResult
+    """(ridges·strengths + ridges + 2,): everybody's evidence, added up."""

@@ -11,7 +11,6 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
@@ -20,7 +19,8 @@ from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.shrunk.choosing import Evidence, gather, shares
-from fedgeom.methods.shrunk.core import Terms, descend, site_terms, terms_length
+from fedgeom.methods.shrunk.core import Terms, site_terms, terms_length
+from fedgeom.methods.shrunk.descent import Descent, descend
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, own_model
@@ -55,19 +55,17 @@ class Shrunk(ShrunkSettings, Method):
         stack = (len(self.ridges), self.folds + 1)
         length = terms_length(stack, agreed.columns)
 
-        def summed(directions: Floats) -> Terms:
-            question = SumTerms(directions=Array.of(directions), agreed=agreed.hash)
-            return Terms.read(cohort.sum_reals(question, length=length), stack, agreed.columns)
-
-        directions = descend(summed, self.ridges, self.folds + 1, agreed.columns, self.rounds)
-        given, size = Array.of(directions), (len(self.ridges), len(self.strengths))
-        flat = cohort.sum_reals(
-            SumEvidence(directions=given, agreed=agreed.hash), length=size[0] * size[1] + size[0] + 2
+        state, last = Descent.start(*stack, agreed.columns), None
+        for _ in range(self.rounds):
+            last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash), length=length)
+            state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), self.ridges)
+        assert last is not None  # there is a round at least
+        directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
+        result = cohort.sum_checked(
+            SumEvidence(last=last, agreed=agreed.hash), length=size[0] * size[1] + size[0] + 2
         )
-        sites.ask(
-            Settle(directions=given, evidence=Array.of(flat), agreed=agreed.hash), of=cohort.left, expect=Finished
-        )
-        evidence = Evidence.read(flat, *size)
+        sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
+        evidence = Evidence.read(result.reals(SumEvidence), *size)
         w, b, weights = self._joint(directions[:, -1], evidence)
         best = np.unravel_index(int(np.argmax(weights)), weights.shape)
         quality = float(evidence.quality[best] / max(evidence.weight, 1))

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.model import TrainedModel
@@ -20,12 +20,13 @@ from fedgeom.methods.iterative.personal import folds
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
-from fedgeom.methods.shrunk.core import personal, site_terms
+from fedgeom.methods.shrunk.core import Terms, personal, site_terms, terms_length
+from fedgeom.methods.shrunk.descent import Descent
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 STEEPEST = 1e6
@@ -37,6 +38,10 @@ class ShrunkMemory(SecureMemory, kw_only=True):
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
     agreement: AgreementMemory = msgspec.field(default_factory=AgreementMemory)
+    descent: Descent | None = None
+    """How far the joint models have come; None: no sum of terms was taken yet."""
+    last: bytes = b""
+    """A hash of the sum that was taken last: asked again, the site takes it once."""
     evidence: Array | None = None
     """(ridges·strengths + ridges + 2,), f8"""
     score_spread: Array | None = None
@@ -69,13 +74,29 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         y, settings = self.agreement.label_indices(), self.settings
         return settings, self.agreement.scaled(), y, fold_of(y, settings.folds, self.seed, self.name)
 
-    def _directions(self, array: Array, method: ShrunkSettings, columns: int) -> Floats:
-        found = array.numpy()
-        if found.shape != (len(method.ridges), method.folds + 1, columns) or not within(found, STEEPEST):
-            raise ProtocolError(
-                f"the joint models of shape {found.shape} do not fit this table, or are not finite"
-            )
-        return found
+    def _descent(self, last: SumResult | None) -> Descent:
+        """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
+        memory, settings, columns = self.memory, self.settings, self.data.X.shape[1]
+        stack = len(settings.ridges), settings.folds + 1
+        state = memory.descent or Descent.start(*stack, columns)
+        stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
+        if stamp == memory.last or (
+            last is None and not state.taken
+        ):  # asked the same again, or for the first time
+            return state
+        if last is None or last.round != self.joining.memory.sums.index(SumTerms.kind) + state.taken:
+            raise ProtocolError("the sum that came is not the one that was taken last")
+        self.sums.check_result(last, SumTerms)
+        if last.total.shape != (terms_length(stack, columns),):
+            raise ProtocolError(f"the sum of terms does not fit a table of {columns} columns")
+        try:  # it depends on the sum alone, which is the same for all
+            state.take(Terms.read(last.reals(SumTerms), stack, columns), settings.ridges)
+        except np.linalg.LinAlgError as error:
+            raise ProtocolError("no joint models follow from the sum that came") from error
+        if not within(state.at.numpy(), STEEPEST):
+            raise ProtocolError("the joint models that follow from the sum that came are not finite, or too steep")
+        memory.descent, memory.last = state, stamp
+        return state
 
     @answers(SumTerms)
     def sum_terms(self, ask: SumTerms) -> Contribution:
@@ -83,8 +104,11 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.agreement.check_agreed(ask.agreed)
         columns, stack = self.data.X.shape[1], len(self.settings.ridges) * (self.settings.folds + 1)
         self.check_size(stack * (1 + columns + columns * (columns + 1) // 2))
-        method, X, y, fold = self._table()
-        found = site_terms(X, y, fold, self._directions(ask.directions, method, X.shape[1]))
+        _, X, y, fold = self._table()
+        state = self._descent(ask.last)
+        if state.taken != ask.ticket.round - self.joining.memory.sums.index(SumTerms.kind):
+            raise ProtocolError("the sum that came is not the one that was taken last")
+        found = site_terms(X, y, fold, state.at.numpy())
         return self.contribute(ask, found.flat())
 
     @answers(SumEvidence)
@@ -92,8 +116,10 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         """Add this site's evidence to the secure sum."""
         self.agreement.check_agreed(ask.agreed)
         method, X, y, fold = self._table()
-        joint = self._directions(ask.directions, method, X.shape[1])
-        own, spread = gather(X, y, fold, joint, method.strengths)
+        state = self._descent(ask.last)
+        if state.taken != method.rounds:
+            raise ProtocolError("the evidence was asked for before all steps towards the joint models were taken")
+        own, spread = gather(X, y, fold, state.good.numpy(), method.strengths)
         self.memory.evidence, self.memory.score_spread = Array.of(own.flat()), Array.of(spread)
         return self.contribute(ask, own.flat())
 
@@ -103,13 +129,14 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.agreement.check_agreed(ask.agreed)
         (method, X, y, _), memory = self._table(), self.memory
         size = (len(method.ridges), len(method.strengths))
-        if memory.evidence is None or memory.score_spread is None:
+        if memory.evidence is None or memory.score_spread is None or memory.descent is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
-        if ask.evidence.shape != memory.evidence.shape or not within(ask.evidence.numpy(), LARGEST):
-            raise ProtocolError(f"the evidence is not {memory.evidence.shape} finite numbers")
+        self.sums.check_result(ask.evidence, SumEvidence)
+        if ask.evidence.total.shape != memory.evidence.shape:
+            raise ProtocolError(f"the evidence is not {memory.evidence.shape} numbers")
         own = Evidence.read(memory.evidence.numpy(), *size)
-        joint = self._directions(ask.directions, method, X.shape[1])[:, -1]
-        everybody = Evidence.read(ask.evidence.numpy(), *size)
+        joint = memory.descent.good.numpy()[:, -1]
+        everybody = Evidence.read(ask.evidence.reals(SumEvidence), *size)
         w, b = own_model(method, X, y, joint, own, everybody, memory.score_spread.numpy())
         memory.model = Array.of(np.concatenate([[b], w]))  # the layout of a logistic learner: intercept, weights
         return Finished()
