@@ -167,7 +167,7 @@ def test_revoked_is_final_for_its_runs_and_a_new_approval_is_for_new_ones(anna):
     for _ in range(2):
         assert reason(answer(anna, hello(), None)[0]) == REVOKED
     left = msgspec.msgpack.decode(Journal(anna.path).newest(RUN).memory, type=SecureMemory)
-    assert left == SecureMemory(run=RUN, left=True, approved=hash_terms(JOB))  # no key is kept
+    assert left == SecureMemory(run=RUN, method=JOB.method, left=True, approved=hash_terms(JOB))  # no key is kept
     notes = [entry.note for entry in Journal(anna.path).entries() if entry.note]
     assert REVOKED in notes[0]
     approvals = FolderApprovals.of(anna)

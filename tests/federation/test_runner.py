@@ -108,9 +108,24 @@ def test_a_runner_restores_the_site_as_it_was() -> None:
     runner = engine.runners["s0"]
     _, memory = runner.answer(pack(RUN, "counting", Count(add=5)), None)
     site = runner.restore(RUN, memory)
-    assert site.memory == Counted(run=RUN, total=5)
+    assert site.memory == Counted(run=RUN, method="counting", total=5)
     assert site.method_type.name == "counting"
-    assert runner.restore(RUN, None).memory == runner.restore(RUN, b"").memory == Counted(run=RUN)
+    assert runner.restore(RUN, None).memory == runner.restore(RUN, b"").memory == Counted(run=RUN, method="counting")
+
+
+def test_a_run_of_one_method_is_not_answered_as_anothers() -> None:
+    """Or an approved run could go on as a method that shows more, with the keys and terms of the first."""
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    _, memory = runner.answer(pack(RUN, "counting", Count(add=5)), None)
+
+    class Other(runner.method):  # type: ignore[misc, name-defined]
+        name = "recounting"
+
+    runner.method = Other
+    reply, kept = runner.answer(pack(RUN, "recounting", Count(add=5)), memory)
+    assert "this run is one of 'counting'" in refusal(reply)
+    assert kept == memory
 
 
 def test_data_are_read_when_a_site_is_built_and_not_before() -> None:

@@ -55,8 +55,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The largest share of a class's rows that may become corners of a hull, which others learn."""
 
     sums_after_losses: bool = True
-    """Whether the site goes on with sums of one kind after a loss: two sums over nearly the same sites can be
-    subtracted, and the difference is a sum over the few that are missing."""
+    """Whether the site goes on with sums after a loss: two sums over nearly the same sites can be subtracted, and the
+    difference is a sum over the few that are missing."""
 
     single_site_classes: bool = True
     """Whether classes that few sites or few rows have are summed like all others: such a sum shows a site's own."""

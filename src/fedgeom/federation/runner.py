@@ -103,8 +103,8 @@ class SiteRunner:
 
     def leave(self, run: bytes, reason: str = "", approved: bytes = b"") -> tuple[bytes, bytes]:
         """Return the refusal, which tells nothing of the data, and the memory of a site that left a run for good."""
-        kept = msgspec.msgpack.encode(self.site.memory_type(run=run, left=True, approved=approved))
-        return pack(run, self.method.name, Refusal(reason=reason or LEAVES)), kept
+        kept = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
+        return pack(run, self.method.name, Refusal(reason=reason or LEAVES)), msgspec.msgpack.encode(kept)
 
     def _check_sent(self, packed: bytes) -> None:
         """Refuse to send more than the policy allows: the last check, where no handler could tell beforehand.
@@ -133,15 +133,19 @@ class SiteRunner:
         approvals.check(run, self.method.name, memory.approved)
 
     def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
-        kind = self.site.memory_type
+        kind, method = self.site.memory_type, self.method.name
         try:
-            remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run)
+            remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run, method=method)
         except ValueError as error:
             raise ProtocolError(
                 f"the stored memory of {self.identity.name!r} cannot be read; start anew"
             ) from error
         if remembered.run != run:
             raise ProtocolError(f"the stored memory of {self.identity.name!r} belongs to another run")
+        if remembered.method != method:
+            raise ProtocolError(
+                f"this run is one of {remembered.method!r} at {self.identity.name!r}, not of {method!r}"
+            )
         return remembered
 
     def _site(self, memory: Memory) -> Site[Any]:

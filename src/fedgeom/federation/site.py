@@ -35,6 +35,8 @@ class Memory(msgspec.Struct, kw_only=True):
 
     run: bytes = b""
     """The only run this memory serves."""
+    method: str = ""
+    """The only method it serves: a run that was approved for one is not another's."""
     left: bool = False
     """Whether the site has left the run: it answers nothing more."""
     approved: bytes = b""

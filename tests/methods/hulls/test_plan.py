@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 
 from fedgeom.codes.fields import is_prime
-from fedgeom.errors import DecodeError, InputError
-from fedgeom.methods.hulls.plan import SPLITTING, Hull, HullPlan, decode_hulls, field_above, largest_order
+from fedgeom.errors import DecodeError, InputError, ProtocolError
+from fedgeom.methods.hulls.plan import (
+    SPLITTING,
+    Hull,
+    HullPlan,
+    check_plan,
+    decode_hulls,
+    field_above,
+    largest_order,
+)
+from fedgeom.methods.hulls.settings import HullSettings
 
 PLAN = HullPlan(epsilon=0.5, radius=0.9, curvature=1.0, classes=2, blocks=3, capacity=4, h=2)
 
@@ -89,3 +98,10 @@ def test_plans_out_of_bounds_are_not_read(change: dict[str, object]) -> None:
     wrong = msgspec.json.encode(msgspec.to_builtins(PLAN) | change)
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(wrong, type=HullPlan)
+
+
+def test_a_plan_whose_bins_cannot_be_numbered_is_refused_as_the_coordinators_fault() -> None:
+    settings = HullSettings(epsilon=0.1, radius=1 - 1e-15, capacity=10, n_classes=2)
+    plan = HullPlan(epsilon=0.1, radius=1 - 1e-15, curvature=1.0, classes=2, blocks=3, capacity=10, h=2)
+    with pytest.raises(ProtocolError, match="cannot be carried out"):
+        check_plan(plan, settings, 3)

@@ -16,8 +16,9 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
+from fedgeom.methods.hulls.core import radius_of_level
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
-from fedgeom.methods.hulls.site import HullMemory, check_disc
+from fedgeom.methods.hulls.site import HullMemory, HullSite, check_disc
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.protocols.joining.messages import Hello
 from tests.methods.coordinators import fresh, hold, lie, overhear, refusals, stamped
@@ -213,15 +214,41 @@ def test_a_joint_map_that_the_terms_do_not_have_is_refused() -> None:
     assert "where the terms have none" in reason
 
 
-@pytest.mark.parametrize("zoom", [3.0, 4.0])
-def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(zoom: float) -> None:
-    method = fedgeom.Hulls(embedding="discriminant")
+def zoomed(factor: float) -> Any:
+    """Return a change of a question that enlarges its map."""
+    return lambda ask: stamped(ask, embedding=Array.of(factor * ask.embedding.numpy()))
 
-    def zoomed(ask: Reach) -> Reach:
-        assert ask.embedding is not None
-        return stamped(ask, embedding=Array.of(zoom * ask.embedding.numpy()))
 
-    (reason,) = refusals(method, blobs(3, 2), Reach, zoomed)
+@pytest.mark.parametrize("factor", [0.99, 1.01, 3.0])
+@pytest.mark.parametrize("kind", [Reach, EncodeHulls])
+def test_a_joint_map_that_does_not_follow_from_the_sums_is_refused(kind: type[Any], factor: float) -> None:
+    """Where nothing is left to agree on, the first question that has the map is the one for hulls."""
+    settled = {"radius": 0.999, "capacity": 200, "n_classes": 2} if kind is EncodeHulls else {}
+    method = fedgeom.Hulls(embedding="discriminant", epsilon=0.1, **settled)  # type: ignore[arg-type]
+    assert refusals(method, blobs(3, 2), kind, zoomed(factor)) == {
+        "the joint map that came does not follow from the sites' sums"
+    }
+
+
+def test_a_joint_map_comes_with_the_sums_that_it_follows_from() -> None:
+    method = fedgeom.Hulls(embedding="discriminant", epsilon=0.1)
+    assert refusals(method, blobs(3, 2), Reach, lambda ask: stamped(ask, scatter=None)) == {
+        "a joint map came without the sums that it follows from"
+    }
+
+
+def test_a_map_that_is_near_enough_is_taken_for_another_machines() -> None:
+    method = fedgeom.Hulls(embedding="discriminant", epsilon=0.1)
+    assert {reason for _, reason in lie(method, blobs(3, 2), Reach, zoomed(1 + 1e-6))} == {None}
+
+
+@pytest.mark.parametrize("factor", [3.0, 4.0])
+def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(
+    factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the sums were such: they are the sites' own, but one site's rows may be unlike all others'."""
+    monkeypatch.setattr(HullSite, "_check_map", lambda self, P, scatter: None)
+    (reason,) = refusals(fedgeom.Hulls(embedding="discriminant"), blobs(3, 2), Reach, zoomed(factor))
     assert reason == "the site's data do not fit this question; its own log says why"
 
 
@@ -231,7 +258,8 @@ LYING_PLANS: dict[str, tuple[dict[str, Any], str]] = {
     "a radius between levels": ({"radius": 0.9}, "none of the levels"),
     "a capacity between levels": ({"capacity": 10**6 + 1}, "none of the levels"),
     "more sites": ({"blocks": 4}, "does not fit the sites"),
-    "more bins than can be numbered": ({"radius": 1 - 1e-15}, "cannot be carried out"),
+    "more classes than sites agree on": ({"classes": 4096}, "sites agree on 256 at most"),
+    "more bins than was agreed on": ({"radius": radius_of_level(640, c=1.0)}, "does not fit the sites"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,11 +13,13 @@ from fedgeom import FedAvg, PTopoFL, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import decode, unpack
+from fedgeom.federation.messages import Array, decode, unpack
 from fedgeom.methods.iterative.conversation import Group
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import State
 from fedgeom.methods.ptopofl.conversation import TopoConversation, merge_small
+from fedgeom.methods.ptopofl.messages import Describe, Description
+from fedgeom.methods.ptopofl.site import TopoSite
 from tests.methods.ptopofl.making import concepts, hospitals, vector
 
 pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
@@ -113,6 +116,22 @@ def test_small_clusters_join_the_nearest_before_a_secure_sum() -> None:
     assert merge_small(labels, gaps, 3).tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert merge_small(labels, gaps, 1).tolist() == [0, 0, 0, 1, 2, 2, 2]
     assert merge_small(np.array([0, 1]), np.ones((2, 2)), 3).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("odd", [np.full(48, np.nan), np.zeros(47), np.zeros((48, 1)), np.zeros(48, np.uint8)])
+def test_a_site_that_sends_no_descriptor_is_left_out_and_stops_nobody(
+    odd: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = TopoSite.describe
+
+    def describe(self: TopoSite, ask: Describe) -> Description:
+        said = honest(self, ask)
+        return msgspec.structs.replace(said, descriptor=Array.of(odd)) if self.name == "h1" else said
+
+    monkeypatch.setattr(TopoSite, "describe", describe)
+    run = fedgeom.run(PTopoFL(rounds=1, steps=1, clusters=1), hospitals(n=5, rows=20), seed=0)
+    assert "not those asked for" in run.lost["h1"]
+    assert run.metrics["sites"] == 4
 
 
 @pytest.mark.parametrize("tracked", [0, 1])

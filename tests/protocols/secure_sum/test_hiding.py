@@ -245,6 +245,21 @@ def test_nor_as_a_witness() -> None:
     lie.get(name, witness_of(lie, name, second, six[:3]), Confirmation)
 
 
+def test_of_two_sums_one_holds_the_other_or_they_are_apart() -> None:
+    """Or a few that differ by enough sites each would give one site away: see tests/attacks/differences.py."""
+    lie = Lying(15, method=FreeSum(rounds=4), policy=CAREFUL).hello().share()
+    name = lie.names[14]
+    first, crossing, apart = lie.names[:9], (*lie.names[:5], *lie.names[9:13]), lie.names[9:13]
+
+    def ask(round: int, among: tuple[str, ...]) -> Any:
+        return witness_of(lie, name, lie.column(among[0], participants=among, round=round, times=round + 1), among)
+
+    lie.get(name, ask(0, first), Confirmation)
+    lie.refused(name, ask(1, crossing), "neither holds the other")
+    lie.get(name, ask(2, apart), Confirmation)
+    lie.get(name, ask(3, first[:5]), Confirmation)
+
+
 def test_a_permissive_site_keeps_to_the_policy_of_the_few() -> None:
     lie = Lying(8)
     victim = lie.names[-1]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.methods.hulls.plan import HullPlan
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
 class SumScatter(SumQuestion, frozen=True, kw_only=True):
@@ -15,6 +15,7 @@ class SumScatter(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "hulls.scatter"
     answer_reveals: ClassVar[str] = "masked; with all others: the sites' scatter matrices and row counts, added up"
     fraction_bits: ClassVar[int] = 20
+    checked: ClassVar[bool] = True
 
 
 class Reach(SumQuestion, frozen=True, kw_only=True):
@@ -26,6 +27,8 @@ class Reach(SumQuestion, frozen=True, kw_only=True):
     )
     embedding: Array | None
     """The joint map, (columns, 2), f8; None: rows are points of the disc."""
+    scatter: SumResult | None = None
+    """What came of `SumScatter`, from which the map follows: with the first question that has the map."""
 
 
 class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
@@ -38,6 +41,8 @@ class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
     plan: HullPlan
     embedding: Array | None
     """(columns, 2), f8, as in `Reach`."""
+    scatter: SumResult | None = None
+    """As in `Reach`, where that is not asked."""
 
 
 class Learnt(Message, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from fedgeom.methods.hulls.site import HullSite
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import fixed_sum
+from fedgeom.protocols.secure_sum.messages import SumResult
 
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
@@ -84,11 +85,15 @@ class Hulls(HullSettings, Method):
     def conduct(self, sites: Sites) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""
         cohort = join(sites, self)
-        matrix = self._joint_map(cohort) if self.maps else None
-        reach = [self.n_classes or 0, self.capacity or 0, 0] if self.settled else self._reach(cohort, matrix)
+        matrix, scatter = self._joint_map(cohort) if self.maps else (None, None)
+        reach = [self.n_classes or 0, self.capacity or 0, 0]
+        if not self.settled:
+            reach, scatter = self._reach(cohort, Reach(embedding=_array(matrix), scatter=scatter)), None
         plan = self._plan(reach, len(cohort.names))
         word = cohort.sum_elements(
-            EncodeHulls(plan=plan, embedding=_array(matrix)), modulus=plan.code.modulus, length=plan.code.length
+            EncodeHulls(plan=plan, embedding=_array(matrix), scatter=scatter),
+            modulus=plan.code.modulus,
+            length=plan.code.length,
         )
         hulls, crowded = decode_hulls(plan, word)
         points = sum(len(hull.bins) for hull in hulls)
@@ -120,12 +125,12 @@ class Hulls(HullSettings, Method):
         }
         return model
 
-    def _joint_map(self, cohort: Cohort) -> Floats:
-        total = cohort.sum_reals(SumScatter(), length=joint_map.scatter_length(cohort.columns))
-        return joint_map.projection(total, cohort.columns)
+    def _joint_map(self, cohort: Cohort) -> tuple[Floats, SumResult]:
+        """Return the joint map, and the sum from which it follows, which sites check."""
+        result = cohort.sum_checked(SumScatter(), length=joint_map.scatter_length(cohort.columns))
+        return joint_map.projection(result.reals(SumScatter), cohort.columns), result
 
-    def _reach(self, cohort: Cohort, matrix: Floats | None) -> list[int]:
-        question = Reach(embedding=_array(matrix))
+    def _reach(self, cohort: Cohort, question: Reach) -> list[int]:
         total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=sum(LEVELS))
         return maximum.read_levels(total, LEVELS)
 

@@ -131,21 +131,23 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
     What the terms leave open is agreed on in levels, and the order of the labels follows from the rest: a coordinator
     that could choose h would see more of the bins in which hulls meet.
     """
-    try:
-        size = plan.grid.size
-        follows = plan.h == (settings.h or largest_order(plan.classes, plan.blocks, size)) and plan.code.length > 0
-    except InputError as error:
-        raise ProtocolError(f"the plan cannot be carried out: {error}") from error
-    if plan.blocks != blocks or not follows:
+    if plan.blocks != blocks:
         raise ProtocolError("the plan does not fit the sites that joined")
+    if settings.n_classes is None and plan.classes > MOST_CLASSES:
+        raise ProtocolError(f"the plan has {plan.classes} classes; sites agree on {MOST_CLASSES} at most")
     if settings.radius is None and plan.radius not in {
         radius_of_level(level, c=plan.curvature) for level in range(1, RADIUS_LEVELS + 1)
     }:
         raise ProtocolError(f"the plan's radius {plan.radius} is none of the levels that sites agree on")
     if settings.capacity is None and plan.capacity != count_of_level(level_of_count(plan.capacity)):
         raise ProtocolError(f"the plan's capacity {plan.capacity} is none of the levels that sites agree on")
-    if settings.n_classes is None and plan.classes > MOST_CLASSES:
-        raise ProtocolError(f"the plan has {plan.classes} classes; sites agree on {MOST_CLASSES} at most")
+    try:  # last: labels for thousands of classes take megabytes to make
+        size = plan.grid.size
+        follows = plan.h == (settings.h or largest_order(plan.classes, plan.blocks, size)) and plan.code.length > 0
+    except InputError as error:
+        raise ProtocolError(f"the plan cannot be carried out: {error}") from error
+    if not follows:
+        raise ProtocolError("the plan does not fit the sites that joined")
 
 
 class Hull(msgspec.Struct, frozen=True):

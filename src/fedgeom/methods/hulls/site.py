@@ -11,7 +11,6 @@ import numpy.typing as npt
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
@@ -22,13 +21,17 @@ from fedgeom.methods.hulls.plan import check_plan
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 LONGEST = 2.0
 """How many times longer than the joint average a site's rows may be in the tangent space."""
 LARGEST_ENTRY = 1e6
 """Rows are standardised, so that an honest map has entries of a few units."""
+
+
+SAME_MAP = 1e-4
+"""How far a map may be from the site's own, as a share of its largest entry: machines differ in the last digits."""
 
 
 class HullMemory(SecureMemory, kw_only=True):
@@ -102,7 +105,7 @@ class HullSite(SummingSite[HullMemory]):
     def reach(self, ask: Reach) -> Contribution:
         """Say, masked, how many classes and hull points there are here and how far out the points lie."""
         settings: HullSettings = self.settings
-        points = self._points(ask.embedding, settings.curvature)
+        points = self._points(ask, settings.curvature)
         self._check_corners(points)
         reached = reach_levels(points, self.data.y, settings.trim, c=settings.curvature)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
@@ -125,7 +128,7 @@ class HullSite(SummingSite[HullMemory]):
         self.check_size(plan.length)
         if int(ask.ticket.modulus) != plan.code.modulus:
             raise ProtocolError("the plan does not fit the sites that joined, or the terms")
-        points = self._points(ask.embedding, plan.curvature)
+        points = self._points(ask, plan.curvature)
         self._check_corners(points)
         hulls = local_hulls(points, self.data.y.astype(str), plan.grid, settings.trim)
         self._choose_slots(list(hulls), plan.classes)
@@ -153,8 +156,8 @@ class HullSite(SummingSite[HullMemory]):
         memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}
         return Learnt()
 
-    def _points(self, matrix: Array | None, c: float) -> npt.NDArray[np.float64]:
-        X = self.data.X
+    def _points(self, ask: Reach | EncodeHulls, c: float) -> npt.NDArray[np.float64]:
+        X, matrix = self.data.X, ask.embedding
         if (matrix is not None) != self.settings.maps:
             raise ProtocolError("a joint map came where the terms have none, or none where they have one")
         if matrix is None:
@@ -165,6 +168,8 @@ class HullSite(SummingSite[HullMemory]):
         told = fingerprint(b"map", matrix.data)
         if memory.joint_map and memory.joint_map != told:
             raise ProtocolError("another joint map came before; one run has one map")
+        if not memory.joint_map:
+            self._check_map(P, ask.scatter)
         memory.joint_map = told
         length = joint_map.tangent_length(X, P, scales)
         if length > LONGEST * joint_map.SPREAD:
@@ -173,6 +178,19 @@ class HullSite(SummingSite[HullMemory]):
                 f"the joint map makes the rows {length:.3g} long on average; wanted {LONGEST} at most"
             )
         return joint_map.embed(X, P, scales, c=c)
+
+    def _check_map(self, P: npt.NDArray[np.float64], scatter: SumResult | None) -> None:
+        """Refuse a map that does not follow from the sites' sums: a coordinator could look at columns of its choice."""
+        columns = self.data.X.shape[1]
+        if scatter is None or scatter.total.shape != (joint_map.scatter_length(columns),):
+            raise ProtocolError("a joint map came without the sums that it follows from")
+        self.sums.check_result(scatter, SumScatter)
+        try:  # it depends on the sums alone, which are the same for all sites
+            own = joint_map.projection(scatter.reals(SumScatter), columns)
+        except (InputError, ValueError) as error:
+            raise ProtocolError(f"no joint map follows from the sites' sums: {error}") from error
+        if not np.allclose(P, own, rtol=0, atol=SAME_MAP * float(np.abs(own).max())):
+            raise ProtocolError("the joint map that came does not follow from the sites' sums")
 
     def _check_corners(self, points: npt.NDArray[np.float64]) -> None:
         """Leave the run before anything is sent where the policy allows fewer corners."""

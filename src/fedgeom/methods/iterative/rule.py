@@ -85,7 +85,7 @@ class TrainingRule(TableSettings, Settings):
     """"exact": sites train to the optimum in every round (logistic regression only)."""
     share: Annotated[float, Between(0, 1)] = 1.0
     """The share of the sites that train in a round, drawn anew each time. Sites whose policy has no
-    ``sums_after_losses`` refuse a draw that differs by few sites from one before: use 1 there."""
+    ``sums_after_losses`` refuse a second draw of other sites: use 1 there."""
     aggregation: AggregationOrName = "mean"
     """How sites' vectors become one: "mean", "median", TrimmedMean(0.2), Krum(1), "geometric"; all but the mean look at
     each site's vector."""

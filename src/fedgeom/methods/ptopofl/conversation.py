@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.federation.conversation import Sites
 from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
 from fedgeom.geometry.topology.persistence import Diagrams
 from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
@@ -50,6 +51,10 @@ class TopoConversation(Conversation):
         rule = self.rule
         question = Describe(round=round) if rule.epsilon is None else DescribePrivately(round=round)
         given = self.sites.ask(question, of=self.members, expect=Description)
+        for name in [name for name, said in given.items() if not self._usable(said)]:
+            del given.came[name]
+            given.missing[name] = "sent numbers on its shape that are not those asked for, or not finite"
+            self.sites.leave_out(name, given.missing[name])
         given.need(rule.min_sites, "with the shape of their rows")
         names = tuple(given)
         if not round:
@@ -79,6 +84,17 @@ class TopoConversation(Conversation):
             judged = phi["by_class" if rule.trust == "classes" else "descriptor"]
             apart = topology.descriptor_distances(judged, normalise=False)
             self._judge(names, topology.z_scores(topology.mean_distances(apart)))
+
+    def _usable(self, said: Description) -> bool:
+        """Say whether a description has the numbers that were asked for: one site must not stop everybody."""
+        rule, classes = self.rule, len(self.agreed.classes)
+        whole, each = (len(NAMES) if rule.by_rows else 0), (len(NAMES) * classes if rule.by_class else 0)
+        pairs = said.h0, said.h1
+        right = (said.descriptor.shape, said.by_class.shape) == ((whole,), (each,))
+        right = right and all(len(array.shape) == 2 and array.shape[1] == 2 for array in pairs)
+        every = [array.numpy() for array in (said.descriptor, said.by_class, *pairs)]
+        finite = all(array.dtype == np.float64 and np.isfinite(array).all() for array in every)
+        return right and finite and bool(np.isfinite(said.merges))
 
     def _cluster(self, names: Sequence[str], distances: Floats) -> None:
         rule = self.rule

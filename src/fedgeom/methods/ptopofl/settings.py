@@ -68,8 +68,11 @@ class TopoSettings(TrainingRule):
 
     @property
     def raised_rate(self) -> float | None:
-        """What a drifted site's learning rate is multiplied by, where shapes are tracked."""
-        return self.drift_rate if self.track_every else None
+        """What a drifted site's learning rate is multiplied by, where shapes are looked at again and again.
+
+        Where nobody describes a shape, a coordinator could call any site drifted, and its update would be the sum.
+        """
+        return self.drift_rate if self.track_every and self.describes else None
 
     @property
     def by_class(self) -> bool:
@@ -88,7 +91,7 @@ class TopoSettings(TrainingRule):
     @property
     def weighs_sites(self) -> bool:
         """Whether sites near their cluster's centre, or trusted more, count more."""
-        return self.closeness or self.trust != "none"
+        return (self.closeness and self.describes) or self.trust != "none"
 
     def regroups_in(self, round: int) -> bool:
         """Whether sites may be clustered anew before this round: where their shapes are looked at again."""

@@ -46,8 +46,8 @@ class SumsMemory(msgspec.Struct, kw_only=True):
     """For what was asked, by a hash that leaves the ticket out, a hash of the sites that it was to be summed over."""
     signed: dict[bytes, bytes] = {}
     """For what was asked, the living under whose list the site put its signature."""
-    summed: dict[str, tuple[bytes, ...]] = {}
-    """For each kind of question, all sets of the living that the site signed, each once."""
+    summed: tuple[bytes, ...] = ()
+    """All sets of the living that the site signed, each once."""
     living: bytes = b""
     """Those who are left of the sums over all sites; empty: nobody was lost so far."""
 
@@ -88,9 +88,9 @@ class Hiding:
             raise ProtocolError(
                 "the same was summed over other sites in this run; the difference would show who is missing"
             )
-        self.check_difference(question.kind, participants)
+        self.check_difference(participants)
 
-    def check_living(self, number: int, page: SumRound, alive: Collection[str]) -> None:
+    def check_living(self, page: SumRound, alive: Collection[str]) -> None:
         """Refuse to sign a list under which some site would hide among too few, alone or by the difference of two sums.
 
         That is so where the weights of the living make the sum nearly one site's own, where the graph of masks over
@@ -111,15 +111,14 @@ class Hiding:
             raise ProtocolError(
                 "a sum of the same was signed with other living sites; the difference would show who is missing"
             )
-        self.check_difference(joined.sums[number], alive)
+        self.check_difference(alive)
 
-    def remember(self, number: int, page: SumRound, alive: Collection[str]) -> None:
+    def remember(self, page: SumRound, alive: Collection[str]) -> None:
         """Take note of a list of the living that is signed."""
-        kind, living, memory = self.joining.memory.sums[number], self.bits(alive), self.memory
+        living, memory = self.bits(alive), self.memory
         memory.signed[page.content[:16]] = living
-        known = memory.summed.get(kind, ())
-        if living not in known:
-            memory.summed[kind] = (*known, living)
+        if living not in memory.summed:
+            memory.summed = (*memory.summed, living)
         if page.everybody:
             memory.living = living
 
@@ -147,28 +146,38 @@ class Hiding:
         if len(values) < least or mixed < 0.8 * least:
             raise ProtocolError(f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}")
 
-    def check_difference(self, kind: str, alive: Iterable[str]) -> None:
-        """Refuse a sum that differs by a few sites from one of its kind before: the difference is a sum over these few.
+    def check_difference(self, alive: Iterable[str]) -> None:
+        """Refuse a sum that differs by a few sites from one before: the difference is a sum over these few.
 
-        So says the policy of this site, or of one of the few, unless it has ``sums_after_losses``. Where a share of the
-        sites is drawn in each round, draws that differ by few are refused as well.
+        Sums of different kinds have things in common, such as the number of rows, so all are looked at. So says the
+        policy of this site, or of one of the few, unless it has ``sums_after_losses``. Of two sums one must then hold
+        the other, or they must be apart: with x, x - v - a - b, x - v - c - d and x - a - b - c - d, no two of which
+        differ by fewer than three sites, v follows all the same. The differences of sums that hold each other are sums
+        over sites that are apart, and nothing smaller follows from them. So who was lost stays away, and where a share
+        of the sites is drawn in each round, a second draw is refused.
         """
         new = int.from_bytes(self.bits(alive), "big")
         cohort, policy = self.joining.memory.cohort, self.joining.site.policy
-        for known in self.memory.summed.get(kind, ()):
-            apart = int.from_bytes(known, "big") ^ new
-            if not apart:
+        for bits in self.memory.summed:
+            known = int.from_bytes(bits, "big")
+            apart = known ^ new
+            if not apart or not known & new:
                 continue
-            names = self.names(apart.to_bytes(len(known), "big"))
+            names = self.names(apart.to_bytes(len(bits), "big"))
             least = 0 if policy.sums_after_losses else policy.min_cohort
             least = max([least, *(cohort[name].min_difference for name in names if name in cohort)])
-            if len(names) < least:
+            crossing = bool(least and known & ~new and new & ~known)
+            if len(names) < least or crossing:
+                why = (
+                    "neither holds the other, so that with a third one less than these would follow"
+                    if crossing and len(names) >= least
+                    else f"the difference of both is a sum over these; a policy asks for {least}"
+                )
                 raise ProtocolError(
-                    f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}), so that the "
-                    f"difference of both is a sum over these; a policy asks for {least} (sums_after_losses = false). "
-                    "Resume the run when lost sites are back, or run again with those that are left; where a share of "
-                    "the sites is drawn, use share=1 or draws that differ more; or set sums_after_losses = true in the "
-                    "site.toml of those sites"
+                    f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
+                    "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those "
+                    "that are left, and with share=1 where a share of the sites is drawn; or set "
+                    "sums_after_losses = true in the site.toml of those sites"
                 )
 
     def bits(self, names: Iterable[str]) -> bytes:

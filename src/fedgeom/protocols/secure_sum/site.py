@@ -195,8 +195,8 @@ class Sums(Part[SumsMemory]):
         if page.confirmed and page.confirmed != statement:
             raise ProtocolError(f"another list of living sites was confirmed in round {number} already")
         if not page.confirmed:
-            self.hiding.check_living(number, page, alive)
-            self.hiding.remember(number, page, alive)
+            self.hiding.check_living(page, alive)
+            self.hiding.remember(page, alive)
             page.confirmed = statement
         return Confirmation(signature=self.site.identity.key.sign("alive", statement))
 

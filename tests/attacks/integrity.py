@@ -1,0 +1,207 @@
+"""False results: a coordinator, a relay or a site that changes what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import FedgeomError
+from fedgeom.federation import model as model_file
+from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
+from fedgeom.federation.policy import Policy
+from fedgeom.geometry.gaussians.class_sums import length
+from fedgeom.methods.hulls.messages import Learn
+from fedgeom.methods.iterative.messages import Finish
+from fedgeom.methods.moments.core import build_model
+from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.methods.xclp.anchor_messages import ReadModel
+from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.protocols.handing_out import TakeModel, TakeResult
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.secure_sum.messages import MaskedVector
+from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
+
+GIVEN = TakeModel | TakeResult | Learn | Finish | ReadModel
+
+
+def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Hand out a model, on the coordinator's word, in which two classes have changed places."""
+    liar = Liar(fedgeom.Moments(space="euclidean"), patients(4, 40), policy)
+
+    def change(name: str, question: Any) -> Any:
+        if not isinstance(question, TakeResult):
+            return None
+        classes = liar.as_site(name).names.agreed
+        true = build_model(liar.method, question.result.reals(SumMoments), classes, 4)  # type: ignore[arg-type]
+        turned = [array[::-1].copy() for array in (true.log_priors, true.means, true.covariances, true.centroids)]
+        false = MomentsModel(true.names, true.rule, *turned, true.curvature)
+        return TakeModel(model=false.to_bytes())
+
+    liar.change = change
+    return _handed(liar)
+
+
+def unchecked_model(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Hand out a false model where sites have no sum to check it by: classes exchanged, scores turned, zeros."""
+    ways: dict[str, Any] = {
+        "hulls": fedgeom.Hulls(embedding="discriminant", epsilon=0.05),
+        "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, classes=("no", "yes")),
+        "xclp through anchors": fedgeom.XCLP(
+            graph="anchors", anchors=3, rounds=1, min_cell=1, classes=("no", "yes")
+        ),
+    }
+    liar = Liar(ways[method], patients(4, 60), policy)
+
+    def change(name: str, question: Any) -> Any:
+        if isinstance(question, Learn):
+            return replace(question, groups=tuple(group if group < 0 else 1 - group for group in question.groups))
+        if isinstance(question, Finish):
+            turned = {path: Array.of(-leaf.numpy()) for path, leaf in question.given.items()}  # type: ignore[union-attr]
+            return replace(question, given=turned)
+        if isinstance(question, ReadModel):
+            _, arrays, facts = model_file.from_bytes(question.model)
+            true = XclpModel.from_tensors(arrays, facts)
+            return replace(
+                question, model=dataclasses.replace(true, anchor_scores=true.anchor_scores[:, ::-1]).to_bytes()
+            )
+        return None
+
+    liar.change = change
+    return _handed(liar)
+
+
+def false_sum(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Hand out a sum with thrice the rows of one class."""
+    liar = Liar(fedgeom.Moments(space="euclidean"), patients(4, 40), policy)
+
+    def change(name: str, question: Any) -> Any:
+        if not isinstance(question, TakeResult):
+            return None
+        bent = question.result.reals(SumMoments).reshape(2, -1).copy()
+        bent[0] *= 3.0
+        return TakeResult(result=forged(question.result, bent.ravel(), SumMoments))
+
+    liar.change = change
+    return _handed(liar)
+
+
+def top_bit(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Flip the top bit of one number of the sum, which a tag modulo a power of two misses half of the time."""
+    taken, times = 0, 8 if quick else 40
+    for at in range(times):
+        liar = Liar(fedgeom.Moments(space="euclidean", rule="centroid"), patients(4, 40), policy)
+
+        def change(name: str, question: Any, at: int = at) -> Any:
+            if not isinstance(question, TakeResult):
+                return None
+            total = question.result.total.numpy()
+            total[1 + at % 4] ^= np.uint64(1 << 63)  # a coordinate of the first class's mean
+            return TakeResult(result=replace(question.result, total=Array.of(total)))
+
+        liar.change = change
+        taken += _handed(liar).succeeds
+    return Learnt(f"{taken} of {times} flipped sums are taken", taken > 0)
+
+
+def _handed(liar: Liar) -> Learnt:
+    """Hold the run; count the sites that took what was handed out without a word."""
+    failed: FedgeomError | None = None
+    try:
+        liar.method.conduct(liar.talk)
+    except FedgeomError as error:
+        failed = error
+    answers = [answer for _, question, answer in liar.heard if isinstance(question, GIVEN)]
+    taken = sum(not isinstance(answer, Refusal) for answer in answers)
+    if not taken:
+        return liar.refusal(failed or "")
+    return Learnt(f"{taken} of {len(liar.names)} sites take it for the joint model", True)
+
+
+class _Relay(Liar):
+    """A relay between honest ends that changes one site's masked vector on its way to the coordinator."""
+
+    def deliver(self, requests: Any) -> Any:
+        for name, reply in super().deliver(requests):
+            frame = unpack(reply)  # type: ignore[arg-type]
+            if name == "s000" and frame.kind == MaskedVector.kind:
+                said = decode(frame.body, MaskedVector)
+                vector = said.vector.numpy()
+                vector[0] += np.uint64(5 << 24)
+                yield name, pack(frame.run, frame.method, replace(said, vector=Array.of(vector)))
+            else:
+                yield name, reply
+
+
+def changed_on_the_way(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Add five rows to one site's masked vector on its way; its masks hide that well."""
+    way = fedgeom.Moments(space="euclidean")
+    relay = _Relay(way, patients(4, 40), policy)
+    try:
+        cohort = relay.join()
+        classes = agree_on_names(cohort)
+        ask = SumMoments(classes=classes, curvature=None)
+        result = cohort.sum_checked(ask, length=length(len(classes), 4))
+        total = result.reals(SumMoments)
+        noticed = any(isinstance(relay.ask(name, TakeResult(result=result)), Refusal) for name in cohort.left)
+    except FedgeomError as error:
+        return relay.refusal(error)
+    truth = sum(int((site.y == classes[0]).sum()) for site in relay.data.values() if site.name in cohort.left)
+    counted = round(float(total[0]))
+    words = f"the coordinator counts {counted} rows where there are {truth}"
+    return Learnt(
+        f"{words}; sites {'notice' if noticed else 'do not notice'} it", counted != truth and not noticed
+    )
+
+
+def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
+    """One site of ten contributes what it likes."""
+    sites = patients(10, 40)
+    liar_rows = np.tile(sites[0].X, (1, 1)) * 1.0
+    flipped = np.where(sites[0].y == "no", "yes", "no")
+    if method == "moments":
+        way: Any = fedgeom.Moments(space="euclidean", rule="centroid")
+        sites[0] = SiteData("s000", liar_rows * 200, flipped)
+    else:
+        robust = {"fedavg": {}, "fedavg, median": {"aggregation": "median"}}[method]
+        way = fedgeom.FedAvg(rounds=5, scale="none", **robust)
+        sites[0] = SiteData("s000", liar_rows * 1e4, flipped)
+    honest = way.plain(sites[1:]).model if hasattr(way, "plain") else None
+    found = fedgeom.run(way, sites, seed=0)
+    X, y = np.vstack([s.X for s in sites[1:]]), np.concatenate([s.y for s in sites[1:]])
+    before = float(np.mean(honest.predict(X) == y)) if honest is not None else 1.0
+    now = float(np.mean(found.model.predict(X) == y))
+    return Learnt(f"accuracy {before:.3f} becomes {now:.3f}", now < before - 0.1)
+
+
+ATTACKS = (
+    Attack("a false model", ("moments",), "not tried; nothing would have noticed it", false_model, "permissive"),
+    Attack("a false sum", ("moments",), "not tried; nothing would have noticed it", false_sum, "permissive"),
+    Attack(
+        "a false model that no sum vouches for",
+        ("hulls", "fedavg", "xclp through anchors"),
+        "not tried; nothing would have noticed it",
+        unchecked_model,
+        "permissive",
+    ),
+    Attack("a flipped top bit", ("moments",), "not tried; nothing would have noticed it", top_bit, "permissive"),
+    Attack(
+        "a masked vector changed on its way",
+        ("moments",),
+        "read, not tried: masked vectors were not signed by the site's identity",
+        changed_on_the_way,
+        "permissive",
+    ),
+    Attack(
+        "one lying site of ten",
+        ("fedavg", "moments"),
+        "accuracy .956 becomes .042 (FedAvg) or .052 (Moments), nothing flagged",
+        lying_site,
+        "permissive",
+    ),
+    Attack("one lying site of ten, median", ("fedavg, median",), "held: .957", lying_site, "permissive"),
+)
