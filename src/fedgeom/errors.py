@@ -12,12 +12,12 @@ CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 
 
 def is_name(text: str) -> bool:
-    """Say whether a text can be a name: one line that is not empty, without control characters.
+    """Say whether a text can be a name: one line of up to 200 characters, without control characters.
 
     >>> [is_name(text) for text in ("anna", "T-Zelle β", "anna\\n", "")]
     [True, True, False, False]
     """
-    return re.fullmatch(f"[^{CONTROL}]+", text) is not None
+    return re.fullmatch(f"[^{CONTROL}]{{1,200}}", text) is not None
 
 
 def printable(text: str, *, lines: bool = False) -> str:

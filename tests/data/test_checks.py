@@ -58,7 +58,7 @@ def test_two_classes_over_all_sites():
 
 @pytest.mark.parametrize("label", ["a\nb", "\x1b[2J", "a\u202eb", ""])
 def test_labels_that_others_learn_have_no_control_characters(label):
-    with pytest.raises(InputError, match="one line without control characters: rename it"):
+    with pytest.raises(InputError, match="none of them control characters: rename it"):
         check_known_labels("a", ["fine", label], None)
     check_known_labels("a", ["T-Zelle β", "a\u00a0b"], None)
 

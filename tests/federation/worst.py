@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from fedgeom.errors import DecodeError, InputError
+from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.settings import Between
-from fedgeom.protocols.joining.messages import hash_terms
 from tests.federation.fuzzing import Exchange, restamp
 
 LARGE, FINE = (2**31, 10_000_000, 65_528, 4096, 30), (1e-12, 1e-3, 1e300)
@@ -87,7 +87,9 @@ def joined_on(exchange: Exchange, method: Method, terms: dict[str, Any]) -> byte
     except (InputError, TypeError, ValueError):
         return None
     memory = msgspec.msgpack.decode(exchange.before or b"", type=exchange.runner.site.memory_type)
-    memory.joining.terms, memory.joining.terms_hash = terms, hash_terms(terms, memory.joining.seed)
+    joining = memory.joining
+    job = job_terms(method.name, terms, joining.seed, joining.participants)
+    joining.terms, joining.terms_hash = terms, hash_terms(job)
     return msgspec.msgpack.encode(memory)
 
 

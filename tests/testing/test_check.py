@@ -11,6 +11,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import ProtocolError
 from fedgeom.extend import Method, Plain, answers
+from fedgeom.federation.messages import encode
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
@@ -98,8 +99,8 @@ class CarelessSite(MomentsSite):
     def answer(self, question: Any) -> Any:
         if isinstance(question, TakeResult):
             if not self.expected:
-                self.expected[question.result.tag.data] = 1
-            self.expected[question.result.tag.data] += 1
+                self.expected[encode(question)] = 1
+            self.expected[encode(question)] += 1
         return super().answer(question)
 
 

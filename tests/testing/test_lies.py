@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 
 import fedgeom
-from fedgeom.federation.messages import Array, decode, encode
-from fedgeom.methods.iterative.agreement import Begin
+from fedgeom.federation.messages import Array, Message, Names, Question, decode, encode
+from fedgeom.methods.iterative.agreement import Ready
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.protocols.secure_sum.messages import hash_question
 from fedgeom.testing.examples import example_sites
@@ -15,7 +17,19 @@ from fedgeom.testing.lies import ARRAYS, Lie, lies_about, restamped
 from fedgeom.testing.rehearsal import Rehearsal
 
 RNG = np.random.default_rng(0)
-ASKED = Begin(classes=("a", "b"), centre=Array.of(np.ones(2)), spread=Array.of(np.full(2, 3.0)))
+
+
+class Told(Question, frozen=True, kw_only=True):
+    """Classes and a scale."""
+
+    kind: ClassVar[str] = "test.told"
+    answer: ClassVar[type[Message]] = Ready
+    classes: Names
+    centre: Array
+    spread: Array
+
+
+ASKED = Told(classes=("a", "b"), centre=Array.of(np.ones(2)), spread=Array.of(np.full(2, 3.0)))
 
 
 def raw() -> object:

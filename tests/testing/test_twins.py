@@ -14,7 +14,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, answers
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.handing_out import ModelTaken, TakeModel
+from fedgeom.protocols.handing_out import ModelTaken, TakeResult
 from fedgeom.testing.examples import example_sites
 from fedgeom.testing.twins import refusals_tell_nothing
 from tests.methods.xclp.making import cones
@@ -44,11 +44,11 @@ def telling(what: str, error: type[Exception], step: str) -> Method:
                 raise error("odd")
             return super().sum_moments(ask)
 
-        @answers(TakeModel)
-        def take(self, ask: TakeModel) -> ModelTaken:
-            if step == "lie" and odd(self.data, what) and not ask.model.startswith(b"\x00" * 8):
+        @answers(TakeResult)
+        def make(self, ask: TakeResult) -> ModelTaken:
+            if step == "lie" and odd(self.data, what):
                 return ModelTaken()  # takes any nonsense, where the others look at it
-            return self.handed.take(ask)
+            return self.handed.make(ask)
 
     fields = {"name": f"test telling {what} {error.__name__} {step}", "site": Telling}
     cls = type("TellingMoments", (fedgeom.Moments,), fields)
@@ -69,7 +69,7 @@ def test_a_site_that_leaves_tells_one_thing_only(error: type[Exception], caplog:
 
 
 def test_a_lie_that_only_some_sites_see_through_is_found() -> None:
-    with pytest.raises(AssertionError, match=r"'model.take' .*with model: .* depends on the data"):
+    with pytest.raises(AssertionError, match=r"'model.result' .*with result.* depends on the data"):
         refusals_tell_nothing(telling("sizes", ProtocolError, "lie"), SITES, 0, times=10)
 
 

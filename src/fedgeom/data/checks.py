@@ -63,8 +63,8 @@ def check_known_labels(site: str, names: Iterable[str], classes: Sequence[str] |
     odd = sorted(name for name in set(names) if not is_name(name))
     if odd:
         raise InputError(
-            f"site {site!r}: {odd[0]!r} cannot be a label that others learn; wanted one line without control "
-            "characters: rename it"
+            f"site {site!r}: {odd[0]!r} cannot be a label that others learn; wanted one line of up to 200 "
+            "characters, none of them control characters: rename it"
         )
     unknown = sorted(set(names) - set(classes)) if classes else []
     if unknown:

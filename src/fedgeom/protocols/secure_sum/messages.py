@@ -153,7 +153,7 @@ class Witness(Question, frozen=True, kw_only=True):
     participants: Names
     alive: Names
     dropped: Names
-    factors: dict[Name, float] = {}
+    factors: dict[Name, Annotated[float, msgspec.Meta(ge=0, le=1)]] = {}
     """What the participants' weights were multiplied by, where they are not all alike."""
     letters: dict[Name, bytes] = {}
 
