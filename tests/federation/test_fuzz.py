@@ -303,7 +303,7 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
         assert after == exchange.after
 
 
-OVER = ("xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked")
+OVER = ("xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms")
 """Questions that a site may refuse once the run has gone on."""
 
 
@@ -311,7 +311,7 @@ def test_an_earlier_question_asked_late_gets_the_same_answer_and_harms_nobody() 
     """Messages of a run that was broken off may reach a site after those of the resumed one.
 
     The letters of a comparison have megabytes; a site forgets them when it is over, and refuses. So does one that
-    has trained another round since, or clustered on.
+    has trained another round since, clustered on, or taken another of Newton's steps.
     """
     known = exchanges()
     last = {id(exchange.runner): exchange.after for exchange in known}
