@@ -110,7 +110,9 @@ def test_a_runner_restores_the_site_as_it_was() -> None:
     site = runner.restore(RUN, memory)
     assert site.memory == Counted(run=RUN, method="counting", total=5)
     assert site.method_type.name == "counting"
-    assert runner.restore(RUN, None).memory == runner.restore(RUN, b"").memory == Counted(run=RUN, method="counting")
+    assert (
+        runner.restore(RUN, None).memory == runner.restore(RUN, b"").memory == Counted(run=RUN, method="counting")
+    )
 
 
 def test_a_run_of_one_method_is_not_answered_as_anothers() -> None:
