@@ -248,16 +248,22 @@ def test_strict_sites_wait_for_those_who_are_lost(kind, tmp_path):
     assert run.model.to_bytes() == clean.model.to_bytes()
 
 
-def test_strict_sites_train_in_shares_whose_draws_differ_enough():
+def test_strict_sites_train_all_together_or_not_at_all():
     sites, policy = unlike(n_sites=8, rows=8), fedgeom.Policy(sums_after_losses=False)
-    with pytest.raises(TooFewSitesError, match="where a share of the sites is drawn, use share=1"):
+    with pytest.raises(TooFewSitesError, match="with share=1 where a share of the sites is drawn"):
         fedgeom.run(FedAvg(share=0.5, min_sites=3, **(SHORT | {"rounds": 8})), sites, seed=1, policy=policy)
     fedgeom.run(FedAvg(**SHORT), sites, policy=policy)
 
 
-def test_strict_sites_go_on_without_a_site_that_was_lost_in_the_first_round():
-    """It may be back, but a sum with it would differ from the first by it."""
+@pytest.mark.parametrize("scale", ["joint", "site"])
+def test_strict_sites_go_on_without_a_site_that_was_lost_in_the_first_sum(scale):
+    """It may be back, but a sum with it would differ from the first by it: so do those of the columns and of training."""
     sites, policy = unlike(n_sites=5, rows=8), fedgeom.Policy(sums_after_losses=False)
-    run = fedgeom.run(FedAvg(**SHORT), sites, policy=policy, interfere=losing({"s3": {0}}, b"train.masked"))
+    options = {"policy": policy, "interfere": losing({"s3": {0}}, b"train.masked")}
+    if scale == "joint":
+        with pytest.raises(TooFewSitesError, match=r"differs from one before by 1 sites \(s3\)"):
+            fedgeom.run(FedAvg(**SHORT, scale=scale), sites, **options)
+        return
+    run = fedgeom.run(FedAvg(**SHORT, scale=scale), sites, **options)
     sums = [entry.step for entry in run.ledger if entry.kind == "sum.masked"]
-    assert [sums.count(step) for step in sorted(set(sums))] == [5, 4, 4, 4]
+    assert [sums.count(step) for step in sorted(set(sums))] == [4, 4, 4]
