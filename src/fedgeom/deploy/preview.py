@@ -29,6 +29,8 @@ from fedgeom.federation.policy_checks import reasons_against
 from fedgeom.federation.session import Session
 from fedgeom.federation.shown_rows import ShownRows
 
+REHEARSED = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
+"""What a rehearsal keeps of the site's policy: what shapes the conversation, not what ends it."""
 SHAKE = 0.05
 """Phantom rows differ from the site's own by about this share of each column's spread."""
 
@@ -91,8 +93,8 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
     refusals += _data_refusals(method, own, policy)
     # The rehearsal also shows what the site would refuse.
-    usual = {name: getattr(policy, name) for name in ("min_cohort", "threshold", "max_message_bytes")}
-    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**usual)), own.name)
+    kept = {name: getattr(policy, name) for name in REHEARSED}
+    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**kept)), own.name)
     run = b"preview " * 4
     engine.inner.check(run)
     broke_off = ""

@@ -257,7 +257,7 @@ def test_strict_sites_train_all_together_or_not_at_all():
 
 @pytest.mark.parametrize("scale", ["joint", "site"])
 def test_strict_sites_go_on_without_a_site_that_was_lost_in_the_first_sum(scale):
-    """It may be back, but a sum with it would differ by it: so do those of the columns and of training."""
+    """It may be back, but a sum with it would differ from the first by it, of columns as of training."""
     sites, policy = unlike(n_sites=5, rows=8), fedgeom.Policy(sums_after_losses=False)
     options = {"policy": policy, "interfere": losing({"s3": {0}}, b"train.masked")}
     if scale == "joint":
