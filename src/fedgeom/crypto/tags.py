@@ -64,18 +64,14 @@ def _combined(key: bytes, total: bytes) -> int:
 
 def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:
     """Return a·v in the field; a has 90 random bits for each entry of v."""
-    stream, table = (
-        KeyStream(fingerprint(b"coefficients", key)),
-        np.zeros((_COEFFICIENT_LIMBS, _VALUE_LIMBS), np.int64),
-    )
+    stream = KeyStream(fingerprint(b"coefficients", key))
+    table = np.zeros((_COEFFICIENT_LIMBS, _VALUE_LIMBS), np.int64)  # room for 2^18 pieces
     for at in range(0, len(vector), _PIECE):
         piece = np.ascontiguousarray(vector[at : at + _PIECE], np.int64)
         count = len(piece) * _COEFFICIENT_LIMBS  # of 16-bit words, of which a 64-bit word holds four
         drawn = stream.words(-(-count // 4)).view(np.uint16)[:count] & np.uint16(2**_COEFFICIENT_BITS - 1)
         coefficients = drawn.reshape(len(piece), _COEFFICIENT_LIMBS).astype(np.float64)
-        table += (coefficients.T @ _limbs(piece)).astype(
-            np.int64
-        )  # 2^18 pieces fit, four thousand million entries
+        table += (coefficients.T @ _limbs(piece)).astype(np.int64)
     whole = 0
     for i, row in enumerate(table.tolist()):
         for j, entry in enumerate(row):
