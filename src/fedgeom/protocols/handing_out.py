@@ -105,6 +105,8 @@ class HandedModel(Part[HandedMemory], Generic[M]):
         model = self.read(data)
         blank = np.zeros((ROWS_TRIED, self.site.data.X.shape[1]))
         try:
+            if model.width not in (None, blank.shape[1]):
+                raise ProtocolError("the model that came does not fit this site's columns")
             arrays, _ = model.tensors()
             usable = all(np.isfinite(array).all() for array in arrays.values())
             with np.errstate(all="ignore"):
@@ -121,7 +123,7 @@ class HandedModel(Part[HandedMemory], Generic[M]):
         method = self.site.method_type
         try:
             _, arrays, facts = model_file.from_bytes(data)
-            found: M = method.model_type.from_tensors(arrays, facts)  # type: ignore[attr-defined]
+            found: M = method.model_type.from_file(arrays, facts)  # type: ignore[attr-defined]
         except UNUSABLE as error:
             raise ProtocolError("the model that came cannot be used") from error
         return found
