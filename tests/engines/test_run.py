@@ -253,5 +253,7 @@ def test_columns_in_another_order_are_put_right_and_others_are_refused(tmp_path)
     bare = [SiteData(site.name, site.X, site.y) for site in whole]
     assert b"column_names" not in fedgeom.run(method, bare).model.to_bytes()
     renamed = SiteData("site-2", whole[1].X, whole[1].y, columns=("pH", *whole[1].columns[1:]))
-    with pytest.raises(InputError, match="'site-2' has other columns than 'site-1': it lacks 'alcohol' and has 'pH'"):
+    with pytest.raises(
+        InputError, match="'site-2' has other columns than 'site-1': it lacks 'alcohol' and has 'pH'"
+    ):
         fedgeom.run(method, [whole[0], renamed, whole[2]])

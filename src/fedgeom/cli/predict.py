@@ -49,7 +49,9 @@ def predict(
     wanted = columns.split(",") if columns and "," in columns else columns
     table = read_table(file, columns=wanted, label=label)
     if table.columns and not chosen.column_names:
-        complain("the model knows no names of columns: those of the file are taken in the order in which they stand")
+        complain(
+            "the model knows no names of columns: those of the file are taken in the order in which they stand"
+        )
     X, y = in_order(table.X, chosen.column_names, str(file), table.columns), table.y
     found = chosen.predict(X)
     sure = chosen.predict_proba(X).max(axis=1).tolist() if hasattr(chosen, "predict_proba") else [""] * len(X)

@@ -98,5 +98,7 @@ def in_order(table: Any, wanted: Sequence[str], where: str = "X", names: Sequenc
     order = order_of(names, wanted, where)
     rows = np.asarray(cells)
     if rows.ndim != 2 or rows.shape[1] != len(names):
-        raise InputError(f"{where} has shape {rows.shape} and {len(names)} column names; wanted one for each column")
+        raise InputError(
+            f"{where} has shape {rows.shape} and {len(names)} column names; wanted one for each column"
+        )
     return rows if np.array_equal(order, np.arange(len(order))) else rows[:, order]

@@ -8,7 +8,14 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.methods.hulls.embedding import column_scales, embed, joint_scales, projection, scatter_length, site_scatter
+from fedgeom.methods.hulls.embedding import (
+    column_scales,
+    embed,
+    joint_scales,
+    projection,
+    scatter_length,
+    site_scatter,
+)
 
 
 def table(classes: int = 3, columns: int = 4, rows: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

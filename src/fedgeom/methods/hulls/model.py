@@ -18,6 +18,7 @@ from fedgeom.methods.hulls.embedding import embed
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 
+
 @dataclass(frozen=True, repr=False)
 class HullModel(Model):
     """Poincaré hyperplanes (reference point and normal) with Platt scaling, one per class.
