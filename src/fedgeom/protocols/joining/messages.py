@@ -36,7 +36,8 @@ class PublicKeys(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "join.keys"
     reveals: ClassVar[str] = (
-        "public keys; the number of columns; a hash of their names; how many sites and rows its policy asks for, of sums and of rare classes"
+        "public keys; the number of columns and a hash of their names; how many sites and rows its policy asks for, of "
+        "sums and of rare classes"
     )
     harmless: ClassVar[bool] = True
     letters: Key
