@@ -6,6 +6,7 @@ import csv
 
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score
 
 import fedgeom
 from fedgeom.data.sites import SiteData
@@ -148,6 +149,20 @@ def test_some_columns_only(tmp_path):
     assert "wanted finite rows of 2 columns" in call(
         "predict", tmp_path / "run", file, "--label", "y", code=2
     ).replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_models_are_known_to_scikit_learn_and_judge_each_row_by_itself(name):
+    sites, rows = data_for(name)
+    run = fedgeom.run(METHODS[name], sites, seed=1)
+    own = run.model.for_site(run.local[rows.name])
+    assert own.score(rows.X, rows.y) == accuracy_score(rows.y, own.predict(rows.X)) > 0.7
+    assert set(own.predict(rows.X)) <= {*own.classes_, ""}
+    assert own.predict_proba(rows.X).shape[1] == len(own.classes_)
+    assert own.n_features_in_ == run.model.n_features_in_ == rows.X.shape[1]
+    assert hasattr(own, "feature_names_in_") == bool(rows.columns)
+    alone = np.concatenate([own.predict(row[None]) for row in rows.X[:20]])
+    assert alone.tolist() == own.predict(rows.X[:20]).tolist()
 
 
 @pytest.mark.parametrize("name", ["fedavg", "hulls"])

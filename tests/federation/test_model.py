@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.base import is_classifier
+from sklearn.metrics import get_scorer
+from sklearn.utils.validation import check_is_fitted
 
 from fedgeom.errors import InputError
 from fedgeom.federation.model import FORMAT, Model, from_bytes, name_columns, to_bytes
@@ -153,6 +156,11 @@ def test_models_are_classifiers_as_scikit_learn_knows_them() -> None:
     assert Line(np.array([1.0, -1.0]), ("0", "1"), 0.5).score(ROWS, [1, 0]) == 1.0  # labels are learnt as text
     with pytest.raises(InputError, match="wanted a label per row"):
         named.score(ROWS, ["above"])
+    assert is_classifier(named)
+    check_is_fitted(named)
+    assert get_scorer("balanced_accuracy")(named, ROWS, ["above", "below"]) == 1.0
+    with pytest.raises(InputError, match=r"run the method over the sites: fedgeom.run"):
+        named.fit(ROWS, ["above", "below"])
     for unknown in ("feature_names_in_", "n_features_in_"):
         assert not hasattr(LINE, unknown)
     assert not hasattr(Line(np.zeros(1), ()), "classes_")

@@ -116,6 +116,21 @@ class Model(ABC):
             raise AttributeError(f"{type(self).__name__} does not say which classes it knows")
         return np.arange(found) if isinstance(found, int) else np.array(found)
 
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Self:
+        """Refuse to learn: scikit-learn asks whether a classifier has this; models are learnt by `fedgeom.run`."""
+        raise InputError(
+            "a model does not learn anew from one table; run the method over the sites: fedgeom.run(…)"
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, Tags, TargetTags  # 2 s, and only where scikit-learn asks
+
+        target = TargetTags(required=False)
+        return Tags(estimator_type="classifier", target_tags=target, classifier_tags=ClassifierTags())
+
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the share of rows that `predict` puts into their class y, (rows,)."""
         found, wanted = self.predict(X), np.asarray(y)

@@ -52,7 +52,7 @@ M = TypeVar("M", bound=Model)
 UNUSABLE = (FedgeomError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
 """What reading or trying a model file may raise that says other things than it should."""
 ROWS_TRIED = 32
-"""Enough for every model; some take the scale of the columns from the rows they see."""
+"""On how many rows of zeros a model is tried before it is kept."""
 
 
 def hand_out(cohort: Cohort, model: M, result: SumResult | None = None) -> M:
