@@ -6,6 +6,7 @@ import csv
 
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score
 
 import fedgeom
 from fedgeom.data.sites import SiteData
@@ -148,3 +149,47 @@ def test_some_columns_only(tmp_path):
     assert "wanted finite rows of 2 columns" in call(
         "predict", tmp_path / "run", file, "--label", "y", code=2
     ).replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_models_are_known_to_scikit_learn_and_judge_each_row_by_itself(name):
+    sites, rows = data_for(name)
+    run = fedgeom.run(METHODS[name], sites, seed=1)
+    own = run.model.for_site(run.local[rows.name])
+    assert own.score(rows.X, rows.y) == accuracy_score(rows.y, own.predict(rows.X)) > 0.7
+    assert set(own.predict(rows.X)) <= {*own.classes_, ""}
+    assert own.predict_proba(rows.X).shape[1] == len(own.classes_)
+    assert own.n_features_in_ == run.model.n_features_in_ == rows.X.shape[1]
+    assert hasattr(own, "feature_names_in_") == bool(rows.columns)
+    alone = np.concatenate([own.predict(row[None]) for row in rows.X[:20]])
+    assert alone.tolist() == own.predict(rows.X[:20]).tolist()
+
+
+@pytest.mark.parametrize("name", ["fedavg", "hulls"])
+def test_columns_of_the_file_are_found_by_their_names(name, tmp_path):
+    """In another order they were taken as they stood; so were others of as many columns."""
+    sites, rows = data_for(name)
+    fedgeom.run(METHODS[name], sites, record=tmp_path / "run")
+    order = np.random.default_rng(0).permutation(rows.X.shape[1])
+    names = tuple(np.array(rows.columns)[order].tolist())
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    crossed = write_csv(tmp_path / "crossed.csv", SiteData("x", rows.X[:, order], rows.y, columns=names), "y")
+    for whose in ([], ["--site", rows.name]):
+        words = ("--label", "y", *whose)
+        wanted = call("predict", tmp_path / "run", file, *words, only_results=True)
+        assert call("predict", tmp_path / "run", crossed, *words, only_results=True) == wanted
+        one = write_csv(tmp_path / "one.csv", rows.take([0]), "y")
+        alone = call("predict", tmp_path / "run", one, *words, only_results=True)
+        assert alone.splitlines()[1] == wanted.splitlines()[1]  # one patient
+    other = SiteData("x", rows.X, rows.y, columns=("alkohol", *rows.columns[1:]))
+    refused = call(
+        "predict", tmp_path / "run", write_csv(tmp_path / "other.csv", other, "y"), "--label", "y", code=2
+    )
+    assert "Is it 'alkohol' for 'alcohol'? Then rename it" in " ".join(refused.split())
+
+
+def test_it_is_said_when_a_model_knows_no_names(tmp_path):
+    sites, rows = data_for("moments")
+    fedgeom.run(METHODS["moments"], [SiteData(s.name, s.X, s.y) for s in sites], record=tmp_path / "run")
+    said = call("predict", tmp_path / "run", write_csv(tmp_path / "rows.csv", rows, "y"), "--label", "y")
+    assert "the model knows no names of columns" in said

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.checks import check_columns, check_finite, check_known_labels, check_table, check_two_classes
+from fedgeom.data.checks import (
+    check_columns,
+    check_finite,
+    check_known_labels,
+    check_same_names,
+    check_table,
+    check_two_classes,
+)
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
@@ -67,3 +74,9 @@ def test_labels_that_others_learn_have_no_control_characters(label):
 def test_a_sites_name_is_one_line_without_control_characters(name):
     with pytest.raises(InputError, match="one line without control characters"):
         SiteData(name, np.zeros((1, 1)), np.array(["x"]))
+
+
+def test_known_names_must_be_the_same():
+    check_same_names({"a": b"", "b": b"1", "c": b"1"})
+    with pytest.raises(InputError, match=r"those of site 'c' differ from those of 2 others.*in site.toml"):
+        check_same_names({"a": b"1", "b": b"1", "c": b"2", "d": b""})

@@ -131,3 +131,13 @@ def test_many_classes_and_long_names_are_cut():
     assert len(site._repr_html_()) < 1500
     assert "1 class (1: 1)" in repr(SiteData("s", [[0]], [1]))
     assert "0 classes; 1 without a label" in repr(SiteData("s", [[0]], [""]))
+
+
+def test_a_frame_keeps_the_names_of_its_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["age", "bmi"])
+    site = SiteData("north", frame, ["a", "b"])
+    assert site.columns == site.take([0]).columns == ("age", "bmi")
+    assert [part.columns for part in split(frame, ["a", "b"], n_sites=2)] == [("age", "bmi")] * 2
+    with pytest.raises(InputError, match="site 'north': these column names are given more than once: 'age'"):
+        SiteData("north", frame.set_axis(["age", "age"], axis=1), ["a", "b"])

@@ -235,3 +235,25 @@ def test_a_run_that_was_not_resumable_stays_so(tmp_path):
 def test_going_on_needs_a_folder(option):
     with pytest.raises(InputError, match="resumable and resume need record"):
         run(METHOD, SITES, **{option: True})
+
+
+def test_columns_in_another_order_are_put_right_and_others_are_refused(tmp_path):
+    """A frame's names were dropped, so that sites with columns in different orders learnt together."""
+    whole = fedgeom.load_set("wine", n_sites=3).train
+    order = np.random.default_rng(0).permutation(whole[0].X.shape[1])
+    names = tuple(np.array(whole[0].columns)[order].tolist())
+    crossed = [whole[0], SiteData("site-2", whole[1].X[:, order], whole[1].y, columns=names), whole[2]]
+    method = fedgeom.Moments(space="euclidean")
+    wanted, found = fedgeom.run(method, whole), fedgeom.run(method, crossed, record=tmp_path / "run")
+    assert found.model.to_bytes() == wanted.model.to_bytes()
+    assert found.model.column_names == whole[0].columns
+    assert fedgeom.load_model(tmp_path / "run").column_names == whole[0].columns
+    own = fedgeom.load_model(tmp_path / "run" / "sites" / "site-2.safetensors")
+    assert own.column_names == whole[0].columns
+    bare = [SiteData(site.name, site.X, site.y) for site in whole]
+    assert b"column_names" not in fedgeom.run(method, bare).model.to_bytes()
+    renamed = SiteData("site-2", whole[1].X, whole[1].y, columns=("pH", *whole[1].columns[1:]))
+    with pytest.raises(
+        InputError, match="'site-2' has other columns than 'site-1': it lacks 'alcohol' and has 'pH'"
+    ):
+        fedgeom.run(method, [whole[0], renamed, whole[2]])

@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.base import is_classifier
+from sklearn.metrics import get_scorer
+from sklearn.utils.validation import check_is_fitted
 
 from fedgeom.errors import InputError
-from fedgeom.federation.model import FORMAT, Model, from_bytes, to_bytes
+from fedgeom.federation.model import FORMAT, Model, from_bytes, name_columns, to_bytes
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +97,73 @@ def test_a_model_says_in_a_line_what_it_is() -> None:
     assert repr(LINE) == "<Line: line, 2 classes, 2 numbers>"
     assert Line(np.zeros(1500), ()).summary() == "line, 1,500 numbers"
     assert Line(np.zeros(1), ("<a>", "b"))._repr_html_() == "<b>Line</b> line, 2 classes, 1 numbers"
+
+
+class Frame:
+    """A table with names for its columns, as pandas and others have them."""
+
+    def __init__(self, columns: list[Any], rows: Any) -> None:
+        self.columns, self.rows = columns, np.asarray(rows, float)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self.rows.astype(dtype or float)
+
+
+ROWS = [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_columns_are_found_by_name() -> None:
+    """In another order they were taken as they stood, and the answers were wrong without a word."""
+    named = LINE.with_columns(["age", "bmi"])
+    right, crossed = LINE.predict(ROWS).tolist(), np.array(ROWS)[:, ::-1]
+    assert named.predict(ROWS).tolist() == right  # an array has no names
+    assert named.predict(Frame(["age", "bmi"], ROWS)).tolist() == right
+    assert named.predict(Frame(["bmi", "age"], crossed)).tolist() == right
+    assert named.predict(Frame([0, 1], ROWS)).tolist() == right  # counted, not named
+    assert LINE.predict(Frame(["bmi", "age"], ROWS)).tolist() == right  # the model knows no names
+    with pytest.raises(InputError, match=r"missing: 'bmi'; there are others .*: 'BMI'"):
+        named.predict(Frame(["age", "BMI"], ROWS))
+    with pytest.raises(InputError, match=r"Is it 'bmi1' for 'bmi'"):
+        named.predict(Frame(["age", "bmi1"], ROWS))
+    with pytest.raises(InputError, match=r"does not know these columns: 'id'; leave them out"):
+        named.predict(Frame(["age", "bmi", "id"], np.zeros((2, 3))))
+    with pytest.raises(InputError, match=r"more than once: 'age'"):
+        named.predict(Frame(["age", "age"], ROWS))
+
+
+def test_names_of_columns_are_kept_in_the_file_where_they_are_known() -> None:
+    assert LINE.with_columns([]) is LINE
+    named = LINE.with_columns(["age", "bmi"])
+    assert named.to_bytes() == name_columns(LINE.to_bytes(), ["age", "bmi"])
+    assert name_columns(LINE.to_bytes(), ()) == LINE.to_bytes()
+    assert name_columns(b"", ["age"]) == b""
+    again = Line.from_file(*from_bytes(named.to_bytes())[1:])
+    assert again.column_names == ("age", "bmi")
+    assert again.to_bytes() == named.to_bytes()
+    assert Line.from_file(*from_bytes(LINE.to_bytes())[1:]).column_names == ()
+    arrays, facts = LINE.tensors()
+    for wrong in ("age", [1, 2]):
+        with pytest.raises(InputError, match="columns are no texts"):
+            Line.from_file(arrays, facts | {"column_names": wrong})
+
+
+def test_models_are_classifiers_as_scikit_learn_knows_them() -> None:
+    named = LINE.with_columns(["age", "bmi"])
+    assert named.feature_names_in_.tolist() == ["age", "bmi"]
+    assert named.n_features_in_ == 2
+    assert named.classes_.tolist() == ["below", "above"]
+    assert named.score(ROWS, ["above", "above"]) == 0.5
+    assert Line(np.array([1.0, -1.0]), ("0", "1"), 0.5).score(ROWS, [1, 0]) == 1.0  # labels are learnt as text
+    with pytest.raises(InputError, match="wanted a label per row"):
+        named.score(ROWS, ["above"])
+    assert is_classifier(named)
+    check_is_fitted(named)
+    assert get_scorer("balanced_accuracy")(named, ROWS, ["above", "below"]) == 1.0
+    with pytest.raises(InputError, match=r"run the method over the sites: fedgeom.run"):
+        named.fit(ROWS, ["above", "below"])
+    for unknown in ("feature_names_in_", "n_features_in_"):
+        assert not hasattr(LINE, unknown)
+    assert not hasattr(Line(np.zeros(1), ()), "classes_")
 
 
 def header(content: object) -> bytes:

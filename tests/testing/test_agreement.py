@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import fedgeom
 from fedgeom.federation.settings import Settings
+from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.testing import agreement
 from fedgeom.testing.examples import example_sites
@@ -51,3 +53,24 @@ def test_settings_that_get_lost_on_the_way_are_found() -> None:
 def test_settings_of_ours_travel() -> None:
     assert issubclass(fedgeom.Moments, Settings)
     agreement.settings_travel(fedgeom.Moments(classes=("a", "b")))
+
+
+class Relative(MomentsModel):
+    """Standardises by the rows it is given."""
+
+    def predict(self, X: Any) -> Any:
+        rows = np.asarray(X)
+        return super().predict((rows - rows.mean(axis=0)) / 10)
+
+
+class Crowd(fedgeom.Moments):
+    name: ClassVar[str] = "test crowd"
+
+    def conduct(self, sites: Any) -> Any:
+        return Relative(**{k: v for k, v in vars(super().conduct(sites)).items() if k != "method"})
+
+
+def test_a_model_that_looks_at_the_other_rows_is_found() -> None:
+    assert agreement.rows_are_judged_alone(fedgeom.Moments(), example_sites(), 0) == 8
+    with pytest.raises(AssertionError, match="into another class when it comes alone"):
+        agreement.rows_are_judged_alone(Crowd(), example_sites(), 0)

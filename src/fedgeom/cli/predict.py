@@ -31,7 +31,8 @@ def predict(
 ) -> None:
     """Give every row of a file its class, as CSV.
 
-    Without --site, a model with a joint map scales columns by the rows of the file, which should all be of one site.
+    Columns are found by their names, in whatever order they stand. With --site, they are scaled as that site's are,
+    where the method has a scale for each site; without it, by the joint scale. Each row is judged by itself.
     """
     import csv
     import sys
@@ -39,13 +40,19 @@ def predict(
     import numpy as np
 
     from fedgeom.cli.screen import complain
-    from fedgeom.data.readers import read_rows
+    from fedgeom.data.columns import in_order
+    from fedgeom.data.readers import read_table
     from fedgeom.errors import InputError
     from fedgeom.methods.catalogue import load_model
 
     chosen = load_model(model) if site is None else load_model(site_model(model, site))
     wanted = columns.split(",") if columns and "," in columns else columns
-    X, y = read_rows(file, columns=wanted, label=label)
+    table = read_table(file, columns=wanted, label=label)
+    if table.columns and not chosen.column_names:
+        complain(
+            "the model knows no names of columns: those of the file are taken in the order in which they stand"
+        )
+    X, y = in_order(table.X, chosen.column_names, str(file), table.columns), table.y
     found = chosen.predict(X)
     sure = chosen.predict_proba(X).max(axis=1).tolist() if hasattr(chosen, "predict_proba") else [""] * len(X)
     if out is not None and out.exists():

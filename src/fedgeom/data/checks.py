@@ -80,6 +80,21 @@ def check_columns(columns: Mapping[str, int]) -> None:
         raise InputError(f"sites must have the same columns: most have {usual}, but site {odd}")
 
 
+def check_same_names(hashes: Mapping[str, bytes]) -> None:
+    """Raise `InputError`, naming the odd ones out, unless the column names that are known by a hash are the same."""
+    known = {name: value for name, value in hashes.items() if value}
+    counts = Counter(known[name] for name in sorted(known))
+    if len(counts) > 1:
+        usual = counts.most_common(1)[0][0]
+        odd = ", ".join(repr(name) for name in sorted(known) if known[name] != usual)
+        raise InputError(
+            "sites must have the same columns, by the same names and in the same order; those of site "
+            f"{odd} differ from those of {sum(value == usual for value in known.values())} others. Names do not leave "
+            "the sites, only whether they agree: compare the headers of the files, and list the columns in one order "
+            "at each site, columns = […] in site.toml"
+        )
+
+
 def check_two_classes(sites: Sequence[SiteData]) -> set[str]:
     """Return the labels that occur at any site; refuse sites that have one class in all."""
     present = {str(name) for site in sites for name in site.classes.tolist()}

@@ -24,7 +24,7 @@ from fedgeom.data.text_tables import read_csv, read_tsv
 from fedgeom.errors import InputError
 from fedgeom.registry import Registry
 
-__all__ = ["READERS", "Reader", "Table", "read_rows", "read_site", "register_reader", "same_columns"]
+__all__ = ["READERS", "Reader", "Table", "read_rows", "read_site", "read_table", "register_reader", "same_columns"]
 
 
 class Reader(Protocol):
@@ -106,11 +106,17 @@ def read_rows(
     path: str | Path, *, columns: Columns | None = None, label: str | None = None
 ) -> tuple[Floats, npt.NDArray[np.str_] | None]:
     """Read a file's rows for prediction; ``label``, if given, is left out of them and returned beside them."""
+    table = read_table(path, columns=columns, label=label)
+    return table.X, table.y
+
+
+def read_table(path: str | Path, *, columns: Columns | None = None, label: str | None = None) -> Table:
+    """Read a file's rows for prediction, with the names of its columns; ``label`` as in `read_rows`."""
     file, ending = _existing(path)
     table = _table(file, ending, label, columns)
     if len(table.X) == 0:
         raise InputError(f"{file} has no rows")
-    return table.X, table.y
+    return table
 
 
 def same_columns(sites: Sequence[SiteData]) -> list[SiteData]:
@@ -118,6 +124,7 @@ def same_columns(sites: Sequence[SiteData]) -> list[SiteData]:
 
     A hospital that exports the same measurements in another order would otherwise spoil the joint model silently.
     """
+    sites = list(sites)
     named = [site for site in sites if site.columns]
     if len({site.columns for site in named}) <= 1:
         return list(sites)
@@ -127,14 +134,15 @@ def same_columns(sites: Sequence[SiteData]) -> list[SiteData]:
         if not site.columns:
             result.append(site)
             continue
-        lacks = [name for name in first.columns if name not in site.columns]
-        more = [name for name in site.columns if name not in first.columns]
+        places, wanted = {name: at for at, name in enumerate(site.columns)}, set(first.columns)
+        lacks = [name for name in first.columns if name not in places]
+        more = [name for name in site.columns if name not in wanted]
         if lacks or more:
             raise InputError(
                 f"site {site.name!r} has other columns than {first.name!r}: it lacks {listed(lacks)} and has "
                 f"{listed(more)} instead; name the columns that all sites share, columns=[…]"
             )
-        order = [site.columns.index(name) for name in first.columns]
+        order = [places[name] for name in first.columns]
         result.append(replace(site, X=site.X[:, order], columns=first.columns))
     return result
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.columns import cells_of, check_distinct, names_of
 from fedgeom.errors import InputError, is_name
 
 
@@ -25,7 +26,7 @@ class SiteData:
     extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Row-aligned arrays of any kind, (rows, …) each, by name."""
     columns: tuple[str, ...] = ()
-    """The names of X's columns, where they are known; empty otherwise."""
+    """The names of X's columns, where they are known; empty otherwise. Those of a frame or an AnnData are kept."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -41,8 +42,11 @@ class SiteData:
         for key, value in extra.items():
             if len(value) != len(X):
                 raise InputError(f"site {self.name!r}: extra {key!r} has {len(value)} rows, X has {len(X)}")
-        if self.columns and len(self.columns) != X.shape[1]:
-            raise InputError(f"site {self.name!r}: {len(self.columns)} column names for {X.shape[1]} columns")
+        columns = tuple(map(str, self.columns)) or names_of(self.X)
+        if columns and len(columns) != X.shape[1]:
+            raise InputError(f"site {self.name!r}: {len(columns)} column names for {X.shape[1]} columns")
+        check_distinct(columns, f"site {self.name!r}")
+        object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "extra", extra)
@@ -110,7 +114,7 @@ def _short(text: str, most: int = 24) -> str:
 
 def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
     try:
-        rows = np.asarray(X, dtype=np.float64)
+        rows = np.asarray(cells_of(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"site {name!r}: X must be numbers ({error})") from error
     if rows.ndim != 2:
@@ -177,11 +181,11 @@ def split(
     if len(titles) != n_sites:
         raise InputError(f"{len(titles)} names were given for {n_sites} sites")
     extras = {key: np.asarray(value) for key, value in (extra or {}).items()}
-    whole = SiteData("the whole set", rows, labels, extras)
+    whole = SiteData("the whole set", rows, labels, extras, names_of(X))
     parts = []
     for i, title in enumerate(titles):
         part = whole.take(np.flatnonzero(owner == i))
-        parts.append(SiteData(title, part.X, part.y, part.extra))
+        parts.append(SiteData(title, part.X, part.y, part.extra, part.columns))
     return parts
 
 

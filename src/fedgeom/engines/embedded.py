@@ -14,6 +14,7 @@ from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
+from fedgeom.federation.model import name_columns
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
@@ -100,5 +101,6 @@ class EmbeddedEngine:
         for name, runner in self.runners.items():
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
-                found[name] = SiteResult(name, site.result(), site.model_file() if models else b"")
+                file = name_columns(site.model_file(), site.data.columns) if models else b""
+                found[name] = SiteResult(name, site.result(), file)
         return found

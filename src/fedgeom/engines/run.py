@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
+from fedgeom.data.readers import same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
@@ -72,7 +73,9 @@ def run(
         carrier, number = _engine(made, method, data, options, store)
     log = None if record is None else RunRecord(record, config, resume=going_on)
     transcript = None if store is None else store.transcript
-    return _hold(Session(method, number, seed, carrier.roster, log, transcript, watch), carrier, data, store)
+    names = next((site.columns for site in data if site.columns), ())
+    session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
+    return _hold(session, carrier, data, store)
 
 
 def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:
@@ -106,7 +109,7 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
 
 
 def _checked(method: object, sites: Sequence[Any]) -> list[SiteData]:
-    """Return the sites as a list; say what is wanted when something else was given."""
+    """Return the sites as a list, with their columns in one order; say what is wanted when something else was given."""
     if not isinstance(method, Method):
         wanted = (
             f"fedgeom.{method.__name__}()"
@@ -123,7 +126,7 @@ def _checked(method: object, sites: Sequence[Any]) -> list[SiteData]:
             f"a {type(strange).__name__} was given among the sites; wanted fedgeom.SiteData(name, X, y), or a list of "
             "them from fedgeom.split(X, y)"
         )
-    return data
+    return same_columns(data)
 
 
 def _engine(

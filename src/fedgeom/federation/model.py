@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import wraps
 from html import escape
 from pathlib import Path
 from typing import Any, Self
@@ -13,10 +15,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.columns import check_distinct, in_order
 from fedgeom.errors import InputError
 from fedgeom.storage import write_file
 
 FORMAT = "fedgeom-model/1"
+COLUMN_NAMES = "column_names"
+"""The fact of a model file that names the columns, where they are known."""
+TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc")
+"""What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
 Tensors = dict[str, npt.NDArray[Any]]
 """A model file's arrays, by name."""
@@ -27,11 +34,33 @@ Facts = dict[str, Any]
 class Model(ABC):
     """Something that predicts, for everybody or for one site, and can be saved without pickles.
 
-    Models that give probabilities have `predict_proba` too: (rows, classes), rows summing to 1.
+    Models that give probabilities have `predict_proba` too: (rows, classes), rows summing to 1. Whatever takes rows
+    takes a frame or an AnnData as well: where the model knows its columns by name, another order is put right, and
+    missing or unknown columns are refused by name. The columns of an array are taken as they stand. What a model says
+    of a row depends on that row alone.
     """
 
     method: str
     """The name of the method that yields it."""
+    column_names: tuple[str, ...] = ()
+    """The names of the columns, where they are known (`with_columns`); empty otherwise."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in TAKE_ROWS:
+            if callable(vars(cls).get(name)):
+                setattr(cls, name, _by_name(vars(cls)[name]))
+        if "for_site" in vars(cls):
+            cls.for_site = _keeping_names(vars(cls)["for_site"])  # type: ignore[method-assign]
+
+    def with_columns(self, names: Sequence[str]) -> Self:
+        """Return the model with names for its columns; without any, as it is."""
+        if not names:
+            return self
+        check_distinct(names, "the model")
+        named = copy.copy(self)
+        object.__setattr__(named, "column_names", tuple(map(str, names)))
+        return named
 
     @abstractmethod
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -61,6 +90,57 @@ class Model(ABC):
         return self
 
     @property
+    def width(self) -> int | None:
+        """How many columns the model takes, where that can be said."""
+        return len(self.column_names) or None
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns the model takes, as scikit-learn calls it."""
+        if self.width is None:
+            raise AttributeError(f"{type(self).__name__} does not say how many columns it takes")
+        return self.width
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """The names of the columns, as scikit-learn calls them, where they are known."""
+        if not self.column_names:
+            raise AttributeError("the model knows no names of columns: the sites had none, or did not tell them")
+        return np.array(self.column_names, dtype=object)
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """What `predict` may answer, as scikit-learn calls it, in the order of the columns of `predict_proba`."""
+        found = getattr(self, "names", None) or getattr(self, "classes", None)
+        if not found:
+            raise AttributeError(f"{type(self).__name__} does not say which classes it knows")
+        return np.arange(found) if isinstance(found, int) else np.array(found)
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Self:
+        """Refuse to learn: scikit-learn asks whether a classifier has this; models are learnt by `fedgeom.run`."""
+        raise InputError(
+            "a model does not learn anew from one table; run the method over the sites: fedgeom.run(…)"
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, Tags, TargetTags  # 2 s, and only where scikit-learn asks
+
+        target = TargetTags(required=False)
+        return Tags(estimator_type="classifier", target_tags=target, classifier_tags=ClassifierTags())
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Return the share of rows that `predict` puts into their class y, (rows,)."""
+        found, wanted = self.predict(X), np.asarray(y)
+        if found.shape != wanted.shape or not len(found):
+            raise InputError(f"{len(found)} rows and labels of shape {wanted.shape} given; wanted a label per row")
+        if (found.dtype.kind in "US") != (wanted.dtype.kind in "US"):  # labels 0, 1 are learnt as "0", "1"
+            found, wanted = found.astype(str), wanted.astype(str)
+        return float(np.mean(found == wanted))
+
+    @property
     def everywhere(self) -> bool:
         """Whether the joint model predicts by itself, without `for_site`."""
         return True
@@ -72,7 +152,16 @@ class Model(ABC):
 
     def to_bytes(self) -> bytes:
         """Return the model file's bytes; the same model always gives the same."""
-        return to_bytes(self.method, *self.tensors())
+        arrays, facts = self.tensors()
+        return to_bytes(self.method, arrays, facts | _names_fact(self.column_names))
+
+    @classmethod
+    def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
+        """Build the model from a file's content, the names of its columns included."""
+        names = facts.get(COLUMN_NAMES) or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError("the names of the file's columns are no texts")
+        return cls.from_tensors(arrays, {k: v for k, v in facts.items() if k != COLUMN_NAMES}).with_columns(names)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
@@ -92,6 +181,34 @@ class Model(ABC):
 
     def _repr_html_(self) -> str:
         return f"<b>{type(self).__name__}</b> {escape(self.summary())}"
+
+
+def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(takes_rows)
+    def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
+        return takes_rows(self, in_order(X, self.column_names), *more, **options)
+
+    return ordered
+
+
+def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(for_site)
+    def kept(self: Model, local: Mapping[str, Any]) -> Any:
+        return for_site(self, local).with_columns(self.column_names)
+
+    return kept
+
+
+def _names_fact(names: Sequence[str]) -> Facts:
+    return {COLUMN_NAMES: list(names)} if names else {}
+
+
+def name_columns(data: bytes, names: Sequence[str]) -> bytes:
+    """Return a model file with the names of its columns added; without a file or names, what was given."""
+    if not data or not names:
+        return data
+    method, arrays, facts = from_bytes(data)
+    return to_bytes(method, arrays, facts | _names_fact(names))
 
 
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:

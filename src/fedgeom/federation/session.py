@@ -16,6 +16,7 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.approval import Invitation
 from fedgeom.federation.conversation import Engine, Event, Sites
 from fedgeom.federation.method import Method
+from fedgeom.federation.model import name_columns
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.transcript import Transcript
 from fedgeom.federation.waiting import Patience, PatientEngine
@@ -37,6 +38,8 @@ class Session:
     watch: Callable[[Event], None] | None = None
     participants: tuple[str, ...] = ()
     """Everyone who may take part, which is part of the terms; if not given, all whom the engine reaches."""
+    columns: tuple[str, ...] = ()
+    """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
     patience: Patience = field(default_factory=Patience)
     """How long to wait for the approval of the sites' stewards."""
 
@@ -61,12 +64,12 @@ class Session:
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)
             sites.listeners.append(self.record.event)
-            sites.keepers.append(self.record.keep)
+            sites.keepers.append(self._keep)
         if self.watch is not None:
             sites.listeners.append(self.watch)
         began = time.perf_counter()
         try:
-            model = self.method.conduct(sites)
+            model = self.method.conduct(sites).with_columns(self.columns)
             sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
             if patient.waited:
                 sites.metrics["seconds_waited"] = round(patient.waited, 3)  # they are among the seconds
@@ -78,6 +81,11 @@ class Session:
                 carrier.reopen_last_step(sites.left_out)
             raise
         return model, sites
+
+    def _keep(self, name: str, data: bytes) -> None:
+        """Keep a model on the way to the last one, with the names of its columns."""
+        if self.record is not None:
+            self.record.keep(name, name_columns(data, self.columns))
 
     def _write_down(self, model: Any, sites: Sites) -> None:
         if self.record is not None:

@@ -32,4 +32,4 @@ def load_model(path: str | Path) -> Any:
 def read_model(data: bytes) -> Any:
     """Build a model from the bytes of its file."""
     name, arrays, facts = model_file.from_bytes(data)
-    return method_class(name).model_type.from_tensors(arrays, facts)
+    return method_class(name).model_type.from_file(arrays, facts)

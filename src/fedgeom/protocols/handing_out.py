@@ -52,7 +52,7 @@ M = TypeVar("M", bound=Model)
 UNUSABLE = (FedgeomError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
 """What reading or trying a model file may raise that says other things than it should."""
 ROWS_TRIED = 32
-"""Enough for every model; some take the scale of the columns from the rows they see."""
+"""On how many rows of zeros a model is tried before it is kept."""
 
 
 def hand_out(cohort: Cohort, model: M, result: SumResult | None = None) -> M:
@@ -105,6 +105,8 @@ class HandedModel(Part[HandedMemory], Generic[M]):
         model = self.read(data)
         blank = np.zeros((ROWS_TRIED, self.site.data.X.shape[1]))
         try:
+            if model.width not in (None, blank.shape[1]):
+                raise ProtocolError("the model that came does not fit this site's columns")
             arrays, _ = model.tensors()
             usable = all(np.isfinite(array).all() for array in arrays.values())
             with np.errstate(all="ignore"):
@@ -121,7 +123,7 @@ class HandedModel(Part[HandedMemory], Generic[M]):
         method = self.site.method_type
         try:
             _, arrays, facts = model_file.from_bytes(data)
-            found: M = method.model_type.from_tensors(arrays, facts)  # type: ignore[attr-defined]
+            found: M = method.model_type.from_file(arrays, facts)  # type: ignore[attr-defined]
         except UNUSABLE as error:
             raise ProtocolError("the model that came cannot be used") from error
         return found

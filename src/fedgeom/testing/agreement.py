@@ -10,7 +10,11 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import ENGINES, run
 from fedgeom.federation.method import Method
+from fedgeom.federation.model import Model, from_bytes
 from fedgeom.testing.rehearsal import Rehearsal
+
+ROWS_ALONE = 8
+"""How many rows of a site are also given one by one."""
 
 
 def secure_is_plain(method: Method, sites: Sequence[SiteData], seed: int, tolerance: float) -> None:
@@ -48,7 +52,7 @@ def same_seed_same_model(method: Method, sites: Sequence[SiteData], seed: int) -
     for engine in ("embedded", *ENGINES):
         finished = run(method, sites, seed, engine=engine)
         bytes_[engine] = finished.model.to_bytes()
-        again = type(finished.model).from_tensors(*finished.model.tensors())
+        again = type(finished.model).from_file(*from_bytes(bytes_[engine])[1:])
         assert again.to_bytes() == bytes_[engine], "a model that was written and read back is another one"
     odd = [engine for engine, data in bytes_.items() if data != bytes_["embedded"]]
     assert not odd, f"other bytes than on the embedded engine, with the same seed, on: {', '.join(odd)}"
@@ -88,3 +92,21 @@ def sites_have_their_model(method: Method, sites: Sequence[SiteData], seed: int)
         own = read_model(result.model).predict(rows)
         wanted = held.model.for_site(result.found).predict(rows)
         assert np.array_equal(own, wanted), f"the model file of {name} predicts otherwise than model.for_site"
+
+
+def rows_are_judged_alone(method: Method, sites: Sequence[SiteData], seed: int) -> int:
+    """What a model says of a row does not depend on the other rows; returns how many models were asked."""
+    finished, asked = run(method, sites, seed), 0
+    for site in sites:
+        rows = site.X[:: max(len(site) // ROWS_ALONE, 1)][:ROWS_ALONE]
+        own: Model = finished.model.for_site(finished.local[site.name])
+        for model in [own, *([finished.model] if finished.model.everywhere else [])]:
+            together = model.predict(rows)
+            alone = np.concatenate([model.predict(row[None]) for row in rows])
+            assert together.tolist() == alone.tolist(), "a row is put into another class when it comes alone"
+            if hasattr(model, "predict_proba"):
+                ones = np.vstack([model.predict_proba(row[None]) for row in rows])
+                gap = float(np.abs(model.predict_proba(rows) - ones).max())
+                assert gap < 1e-9, f"the probabilities of a row differ by {gap:.3g} when it comes alone"
+            asked += 1
+    return asked

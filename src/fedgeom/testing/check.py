@@ -22,6 +22,7 @@ def check_method(
     """Raise `AssertionError`, in words, when a method does not keep what every method promises.
 
     - the secure run equals `Method.plain`, to ``tolerance``, and the same seed gives the same bytes on every engine;
+    - a row is put into the same class alone as among others;
     - terms travel, the ledger is complete, each site has a model file that predicts as ``model.for_site`` does;
     - a site killed at any step, and a coordinator that dies at any step and is resumed, do no harm;
     - spoilt messages and the standard tricks of a lying coordinator are refused;
@@ -48,6 +49,7 @@ def check_method(
     agreement.ledger_is_complete(checked, tables, seed)
     agreement.sites_have_their_model(checked, tables, seed)
     counts = {"terms": 1, "plain twin": 1, "engines": 1, "ledger": 1, "model files": 1}
+    counts["rows alone"] = agreement.rows_are_judged_alone(checked, tables, seed)
     counts["lost sites"] = faults.a_lost_site_is_no_disaster(checked, tables, seed, all_sites=full)
     counts["dead coordinators"] = faults.a_dead_coordinator_goes_on(checked, tables, seed, every_step=full)
     times = 200 if full else 20

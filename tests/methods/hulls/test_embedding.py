@@ -8,7 +8,14 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.methods.hulls.embedding import column_scales, embed, projection, scatter_length, site_scatter
+from fedgeom.methods.hulls.embedding import (
+    column_scales,
+    embed,
+    joint_scales,
+    projection,
+    scatter_length,
+    site_scatter,
+)
 
 
 def table(classes: int = 3, columns: int = 4, rows: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +37,7 @@ def test_scatter_of_four_rows_by_hand() -> None:
     """One column that is already standardised: within 0, between 4; the other: within 4, between 0."""
     X, y = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]), np.array(["a", "a", "b", "b"])
     found = site_scatter(X, y)
-    assert found.tolist() == [4.0, 0.0, 0.0, 4.0, 4.0, 0.0, 0.0]
+    assert found.tolist() == [4.0, 0.0, 0.0, 4.0, 4.0, 0.0, 0.0, 0.0, 0.0, 4.0, 4.0]  # and its scale
     assert len(found) == scatter_length(2)
 
 
@@ -39,7 +46,7 @@ def test_scatter_does_not_depend_on_what_classes_are_called_nor_on_units(seed: i
     X, y = table(seed=seed)
     first = site_scatter(X, y)
     np.testing.assert_allclose(site_scatter(X, np.array(["z", "a", "m"])[y]), first, atol=1e-9)
-    np.testing.assert_allclose(site_scatter(X * [1e3, 1e-3, 1, 7] + 5, y), first, atol=1e-6)
+    np.testing.assert_allclose(site_scatter(X * [1e3, 1e-3, 1, 7] + 5, y)[:-8], first[:-8], atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -89,3 +96,19 @@ def test_adding_up_sites_is_the_map_of_all_of_them() -> None:
 def test_one_column_makes_no_disc() -> None:
     with pytest.raises(InputError, match="at least 2 columns, the sites have 1"):
         projection(np.ones(scatter_length(1)), 1)
+
+
+def test_the_joint_scale_is_the_sites_average() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4)) * [1.0, 1e5, 1e-3, 0.0] + [0.0, 1e7, 0.0, 3.0]
+    y = np.arange(40) % 2
+    mean, deviation = joint_scales(site_scatter(X[:30], y[:30]) + site_scatter(X[30:], y[30:]), 4)
+    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-9, atol=1e-12)
+    own = (30 * X[:30].std(axis=0) + 10 * X[30:].std(axis=0)) / 40
+    np.testing.assert_allclose(deviation, [*own[:3], 1.0])  # the last column is constant
+
+
+def test_there_is_no_joint_scale_where_the_sums_say_too_little_of_a_column() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2)) * [1.0, 1e-9]
+    assert joint_scales(site_scatter(X, np.arange(40) % 2), 2) is None

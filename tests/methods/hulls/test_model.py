@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
-from fedgeom.methods.hulls.model import LEAST_ROWS, HullModel
+from fedgeom.methods.hulls.model import HullModel
 from tests.methods.hulls.drawing import blobs, pairs
 
 
@@ -55,13 +55,34 @@ def test_through_a_joint_map_rows_are_scaled_by_the_sites_own_columns() -> None:
     scales = [X.mean(axis=0).tolist(), X.std(axis=0).tolist()]
     own = model.for_site({"names": {"a": 0}, "scales": scales})
     np.testing.assert_allclose(own.to_disc(X), exp0((X - X.mean(axis=0)) / X.std(axis=0) @ P), atol=1e-12)
-    np.testing.assert_allclose(
-        model.to_disc(X), own.to_disc(X)
-    )  # many rows of one site tell their scale themselves
     assert own.predict(X[:1])[0] == own.predict(X)[0]
-    with pytest.raises(InputError, match=r"not bound to a site.*at least 20 rows.*for_site\(run.local\[site\]\)"):
-        model.predict(X[: LEAST_ROWS - 1])
+    with pytest.raises(InputError, match=r"no joint scale.*for_site\(run.local\[site\]\).*--site NAME"):
+        model.predict(X)
     assert model.in_disc
+    assert (model.everywhere, own.everywhere) == (False, True)
+
+
+def test_sick_patients_alone_are_as_sick_as_among_others() -> None:
+    """It standardised by the rows it was given, so that half of a file of sick patients was called healthy."""
+    tumours = fedgeom.load_set("breast-cancer", n_sites=3)
+    run = fedgeom.run(fedgeom.Hulls(embedding="discriminant"), tumours.train)
+    for site in tumours.test:
+        for model in (run.model, run.model.for_site(run.local[site.name])):
+            sick = site.y == "malignant"
+            np.testing.assert_array_equal(model.predict(site.X[sick]), model.predict(site.X)[sick])
+            assert model.predict(site.X[:1])[0] == model.predict(site.X)[0]
+        own = model.predict(site.X) == "malignant"
+        joint = run.model.predict(site.X)
+        sick_class = run.local[site.name]["names"]["malignant"]
+        assert np.mean((joint == sick_class) == own) > 0.95  # the joint scale is near the site's own
+
+
+def test_a_file_whose_map_and_scale_do_not_fit_together_is_refused() -> None:
+    svc, _ = fitted(3)
+    arrays, facts = HullModel.of(svc, 3, np.ones((3, 2)), np.ones((2, 3))).tensors()
+    for wrong in ({"scales": np.ones((2, 4))}, {"embedding": np.ones(3)}, {"embedding": np.ones((3, 3))}):
+        with pytest.raises(InputError, match="map or scale has shape"):
+            HullModel.from_tensors(arrays | wrong, facts)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -78,6 +79,19 @@ def test_sites_with_other_columns_are_named() -> None:
     sites, _ = start(data)
     with pytest.raises(InputError, match="most have 1, but site 'wide' has 2"):
         invited(sites)
+
+
+def named(data: list[SiteData], **columns: str) -> list[SiteData]:
+    return [replace(site, columns=(columns[site.name],) if site.name in columns else ()) for site in data]
+
+
+def test_sites_whose_columns_have_other_names_are_named_and_the_names_are_not_shown() -> None:
+    data = make_sites(4)
+    assert len(invited(start(named(data, s0000="age", s0002="age"))[0]).names) == 4  # two sites know no names
+    with pytest.raises(InputError, match=r"the same names and in the same order; those of site 's0001'") as caught:
+        invited(start(named(data, s0000="age", s0001="weight", s0002="age", s0003="age"))[0])
+    assert "weight" not in str(caught.value)
+    assert "compare the headers" in str(caught.value)
 
 
 @pytest.mark.parametrize("known", [True, False])

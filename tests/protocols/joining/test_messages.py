@@ -41,6 +41,7 @@ def test_a_statement_covers_every_field_but_the_signature() -> None:
         keys(masks=(b"\x01" * 32,)),
         keys(seals=(b"\x01" * 32,)),
         keys(columns=3),
+        keys(columns_hash=b"\x01" * 32),
         keys(ring_commit=b"\x01" * 32),
         keys(min_cohort=4),
         keys(min_difference=3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
+from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import (
@@ -78,6 +80,21 @@ def test_every_part_of_the_keys_is_signed(field: str) -> None:
     old = getattr(lie.keys["s0001"], field)
     changed = replace(lie.keys["s0001"], **{field: old + 1 if field == "columns" else old[::-1]})
     lie.refused(ME, Share(cohort=lie.keys | {"s0001": changed}), "signature of 's0001'")
+
+
+def test_a_cohort_whose_columns_have_other_names_is_refused() -> None:
+    lie = Lying()
+    columns = {"s0000": ("age",), "s0001": ("weight",), "s0002": ("age",)}
+    data = [dataclasses.replace(site, columns=columns.get(site.name, ())) for site in make_sites(4)]
+    lie.engine = EmbeddedEngine(lie.method, data)
+    lie.hello()
+    lie.refused(ME, Share(cohort=lie.keys), "columns of 's0001' and 's0000' have other names, or stand in another")
+    hashes = [lie.keys[name].columns_hash for name in lie.names]
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert hashes[3] == b""
+    again = Lying()
+    again.engine = lie.engine
+    assert again.hello().keys[ME].columns_hash != hashes[0]  # in another run another
 
 
 def test_keys_signed_for_another_run_are_refused() -> None:

@@ -19,6 +19,12 @@ from fedgeom.geometry.hyperbolic.poincare import exp0
 
 FAINT = 1e-3
 """Below this share of the first ratio, a second discriminant direction is noise."""
+FRACTION_BITS = 20
+"""Fewer than elsewhere: means of raw columns may be large."""
+SMALLEST = 2.0**-FRACTION_BITS
+"""The smallest number that a sum holds."""
+CONSTANT = 1e-12
+"""A column with a smaller deviation is constant."""
 SPREAD = 1.0
 """The root mean square of tangent vectors: most points lie between radius 0.5 and 0.95."""
 
@@ -26,18 +32,20 @@ SPREAD = 1.0
 def column_scales(X: Floats) -> Floats:
     """Return a site's column means and deviations, as two rows; a constant column has deviation 1."""
     deviation = X.std(axis=0)
-    return np.vstack([X.mean(axis=0), np.where(deviation > 1e-12, deviation, 1.0)])
+    return np.vstack([X.mean(axis=0), np.where(deviation > CONSTANT, deviation, 1.0)])
 
 
 def scatter_length(columns: int) -> int:
     """Return how many numbers a site contributes."""
-    return 1 + columns * (columns + 1)
+    return 1 + columns * (columns + 1) + 2 * columns
 
 
 def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:
-    """Return the row count and the upper triangles of the within-class and between-class scatter.
+    """Return the row count, the upper triangles of the within-class and between-class scatter, and the site's scale.
 
-    X (n, d), f8, y (n,); returns (1 + d·(d + 1),), f8.
+    The scale is the means and deviations times the row count; that of a constant column is 0.
+
+    X (n, d), f8, y (n,); returns (1 + d·(d + 1) + 2·d,), f8.
     """
     mean, deviation = column_scales(X)
     Z = (X - mean) / deviation
@@ -48,7 +56,22 @@ def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:
         between += len(members) * np.outer(centre, centre)  # the site's own mean is 0
     within = Z.T @ Z - between
     upper = np.triu_indices(X.shape[1])
-    return np.concatenate([[len(Z)], within[upper], between[upper]])
+    varies = X.std(axis=0) > CONSTANT  # a column that does must not be rounded to one that does not
+    own = np.where(varies, np.maximum(len(Z) * deviation, SMALLEST), 0.0)
+    return np.concatenate([[len(Z)], within[upper], between[upper], len(Z) * mean, own])
+
+
+def joint_scales(total: Floats, columns: int) -> Floats | None:
+    """Return the sites' average scale, for rows of no particular site: means and deviations, as two rows.
+
+    None where a column varies so little that the sums say too little about its mean.
+
+    total as of `site_scatter`; returns (2, d), f8.
+    """
+    mean, deviation = total[-2 * columns :].reshape(2, columns) / total[0]
+    if ((deviation > 0) & (deviation < 10 * SMALLEST)).any():
+        return None
+    return np.vstack([mean, np.where(deviation > 0, deviation, 1.0)])
 
 
 def projection(total: Floats, columns: int) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.methods.hulls.embedding import FRACTION_BITS
 from fedgeom.methods.hulls.plan import HullPlan
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
@@ -13,8 +14,10 @@ class SumScatter(SumQuestion, frozen=True, kw_only=True):
     """Ask for a site's masked scatter matrices, from which a joint map to the disc is made."""
 
     kind: ClassVar[str] = "hulls.scatter"
-    answer_reveals: ClassVar[str] = "masked; with all others: the sites' scatter matrices and row counts, added up"
-    fraction_bits: ClassVar[int] = 20
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the sites' scatter matrices, column means and deviations and row counts, added up"
+    )
+    fraction_bits: ClassVar[int] = FRACTION_BITS
     checked: ClassVar[bool] = True
 
 

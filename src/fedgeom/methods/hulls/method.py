@@ -33,6 +33,8 @@ from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.secure_sum.messages import SumResult
 
+Mapped = tuple[Floats | None, Floats | None]
+"""The joint map and the joint scale; None each where rows are points of the disc."""
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
 
@@ -85,7 +87,7 @@ class Hulls(HullSettings, Method):
     def conduct(self, sites: Sites) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""
         cohort = join(sites, self)
-        matrix, scatter = self._joint_map(cohort) if self.maps else (None, None)
+        (matrix, scales), scatter = self._joint_map(cohort) if self.maps else ((None, None), None)
         reach = [self.n_classes or 0, self.capacity or 0, 0]
         if not self.settled:
             reach, scatter = self._reach(cohort, Reach(embedding=_array(matrix), scatter=scatter)), None
@@ -104,7 +106,7 @@ class Hulls(HullSettings, Method):
             )
         bins = [np.array(hull.bins) for hull in hulls]
         owners = np.array([hull.label // plan.classes for hull in hulls])
-        model, members = self._fit(bins, owners, plan, matrix, sites.seed)
+        model, members = self._fit(bins, owners, plan, (matrix, scales), sites.seed)
         groups = [-1] * (plan.classes * plan.blocks)
         for hull, member in zip(hulls, members.tolist(), strict=True):
             groups[hull.label] = member
@@ -125,10 +127,10 @@ class Hulls(HullSettings, Method):
         }
         return model
 
-    def _joint_map(self, cohort: Cohort) -> tuple[Floats, SumResult]:
-        """Return the joint map, and the sum from which it follows, which sites check."""
+    def _joint_map(self, cohort: Cohort) -> tuple[Mapped, SumResult]:
+        """Return the joint map with its scale, and the sum from which they follow, which sites check."""
         result = cohort.sum_checked(SumScatter(), length=joint_map.scatter_length(cohort.columns))
-        return joint_map.projection(result.reals(SumScatter), cohort.columns), result
+        return _mapped(result.reals(SumScatter), cohort.columns), result
 
     def _reach(self, cohort: Cohort, question: Reach) -> list[int]:
         total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=sum(LEVELS))
@@ -151,7 +153,7 @@ class Hulls(HullSettings, Method):
         )
 
     def _fit(
-        self, bins: Sequence[Any], owners: Indices, plan: HullPlan, matrix: Floats | None, seed: int
+        self, bins: Sequence[Any], owners: Indices, plan: HullPlan, mapped: Mapped, seed: int
     ) -> tuple[HullModel, Indices]:
         """Group the hulls and fit the classifier; the hidden order of sites does not enter."""
         from fedgeom.geometry.hyperbolic.svm import PoincareSVC  # scikit-learn: 2 s
@@ -168,7 +170,7 @@ class Hulls(HullSettings, Method):
             C=self.C, curvature=self.curvature, pairs=self.pairs, as_published=self.as_published
         )
         svc = fit_groups(points_of_groups(bins, members, plan.grid), classifier)
-        return HullModel.of(svc, plan.classes, matrix), members
+        return HullModel.of(svc, plan.classes, *mapped), members
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return the corners of the site's hulls, where a question asks for them."""
@@ -177,11 +179,11 @@ class Hulls(HullSettings, Method):
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same from the sites' hulls themselves, without labels, codes, masks or messages."""
         ordered = sorted(sites, key=lambda site: site.name)
-        matrix, c = None, self.curvature
+        matrix, scales, c = None, None, self.curvature
         if self.maps:
             scatter = [joint_map.site_scatter(site.X, site.y.astype(str)) for site in ordered]
             total = fixed_sum(scatter, fraction_bits=SumScatter.fraction_bits)
-            matrix = joint_map.projection(total, ordered[0].X.shape[1])
+            matrix, scales = _mapped(total, ordered[0].X.shape[1])
         tables = [
             site.X if matrix is None else joint_map.embed(site.X, matrix, joint_map.column_scales(site.X), c=c)
             for site in ordered
@@ -192,15 +194,20 @@ class Hulls(HullSettings, Method):
         found = [local_hulls(points, site.y.astype(str), plan.grid, self.trim) for points, site in both]
         bins = [one for hulls in found for one in hulls.values()]
         owners = np.repeat(np.arange(len(found)), [len(hulls) for hulls in found])
-        model, members = self._fit(bins, owners, plan, matrix, seed)
+        model, members = self._fit(bins, owners, plan, (matrix, scales), seed)
         local: dict[str, dict[str, Any]] = {}
         at = 0
         for site, hulls in zip(ordered, found, strict=True):
             names = dict(zip(hulls, members[at : at + len(hulls)].tolist(), strict=True))
-            scales = {} if matrix is None else {"scales": joint_map.column_scales(site.X).tolist()}
-            local[site.name] = {"names": names, "unknown": [], **scales}
+            own = {} if matrix is None else {"scales": joint_map.column_scales(site.X).tolist()}
+            local[site.name] = {"names": names, "unknown": [], **own}
             at += len(hulls)
         return Plain(model, local)
+
+
+def _mapped(total: Floats, columns: int) -> Mapped:
+    """Return what follows from the sites' scatter: the map, and the joint scale where there is one."""
+    return joint_map.projection(total, columns), joint_map.joint_scales(total, columns)
 
 
 def _artifacts(

@@ -13,14 +13,10 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
 from fedgeom.geometry.hyperbolic.poincare import check_points, log_map
-from fedgeom.methods.hulls.embedding import column_scales, embed
+from fedgeom.methods.hulls.embedding import embed
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC
-
-
-LEAST_ROWS = 20
-"""Fewer rows say too little about their site's column means and deviations."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,16 +41,18 @@ class HullModel(Model):
     embedding: Floats | None = None
     """(columns, 2): the joint map to the disc; None: rows are points of the disc."""
     scales: Floats | None = None
-    """(2, columns): a site's column means and deviations, where the model is bound to one."""
+    """(2, columns): column means and deviations, the joint ones, or a site's own where the model is bound to one."""
     names: tuple[str, ...] = field(default=())
     """The classes in a site's words, where the model is bound to one."""
 
     @classmethod
-    def of(cls, svc: PoincareSVC, classes: int, embedding: Floats | None = None) -> HullModel:
+    def of(
+        cls, svc: PoincareSVC, classes: int, embedding: Floats | None = None, scales: Floats | None = None
+    ) -> HullModel:
         """Take the numbers out of a fitted classifier whose labels are 0 … classes-1."""
         if svc.classes_.tolist() != list(range(classes)):
             raise InputError(f"the groups {svc.classes_.tolist()} were fitted; wanted 0 … {classes - 1}")
-        return cls(svc.reference_, svc.coef_, svc.platt_, classes, float(svc.curvature), embedding)
+        return cls(svc.reference_, svc.coef_, svc.platt_, classes, float(svc.curvature), embedding, scales)
 
     def for_site(self, local: Mapping[str, Any]) -> HullModel:
         """Return the model in one site's words and with its scale, from what the site learnt (``run.local[site]``).
@@ -65,6 +63,16 @@ class HullModel(Model):
         words = tuple(back.get(group, f"class {group}") for group in range(self.classes))
         scales = np.asarray(local["scales"], np.float64) if local.get("scales") is not None else self.scales
         return replace(self, names=words, scales=scales)
+
+    @property
+    def width(self) -> int:
+        """How many columns the model takes."""
+        return self.reference.shape[1] if self.embedding is None else len(self.embedding)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the joint model predicts by itself: where no scale is needed, or there is a joint one."""
+        return self.embedding is None or self.scales is not None
 
     @property
     def in_disc(self) -> bool:
@@ -78,15 +86,12 @@ class HullModel(Model):
             return check_points(rows, c=self.curvature, name="X", dim=self.reference.shape[1])
         if rows.ndim != 2 or rows.shape[1] != len(self.embedding):
             raise InputError(f"X has shape {rows.shape}; wanted rows of {len(self.embedding)} columns")
-        scales = self.scales
-        if scales is None:
-            if len(rows) < LEAST_ROWS:
-                raise InputError(
-                    f"{len(rows)} rows were given to a model that is not bound to a site; give at least "
-                    f"{LEAST_ROWS} rows of one site, or bind the model with model.for_site(run.local[site])"
-                )
-            scales = column_scales(rows)
-        return embed(rows, self.embedding, scales, c=self.curvature)
+        if self.scales is None:
+            raise InputError(
+                "the model has no joint scale of the columns; say whose rows these are: "
+                "model.for_site(run.local[site]), or fedgeom predict RUN FILE --site NAME"
+            )
+        return embed(rows, self.embedding, self.scales, c=self.curvature)
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
         """Return the scores ⟨log_p(x), w⟩ (Eq. 5), one column per hyperplane."""
@@ -148,4 +153,8 @@ class HullModel(Model):
         count, shape = 1 if made.classes == 2 else made.classes, np.shape(made.reference)
         if len(shape) != 2 or shape != (count, 2) or not shape == made.normal.shape == made.platt.shape:
             raise InputError(f"the file has hyperplanes of shape {shape} for {made.classes} classes")
+        wide = None if made.embedding is None else len(np.atleast_1d(made.embedding))
+        for array, wanted in ((made.embedding, (wide, 2)), (made.scales, (2, wide))):
+            if array is not None and array.shape != wanted:
+                raise InputError(f"the file's map or scale has shape {array.shape}; wanted {wanted}")
         return made

@@ -36,6 +36,11 @@ class TrainedModel(Model):
     """(columns,): what each column is then divided by."""
 
     @property
+    def width(self) -> int:
+        """How many columns the model takes."""
+        return self.columns
+
+    @property
     def everywhere(self) -> bool:
         """Whether the joint model predicts by itself: not where sites scale by their own columns."""
         return self.centre is not None

@@ -34,6 +34,11 @@ class MomentsModel(Model):
     curvature: float | None
     """None means Euclidean space."""
 
+    @property
+    def width(self) -> int:
+        """How many columns the model takes."""
+        return int(self.means.shape[1])
+
     def _rows(self, X: npt.ArrayLike) -> Floats:
         rows = np.asarray(X, np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.means.shape[1] or not np.isfinite(rows).all():

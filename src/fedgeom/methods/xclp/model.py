@@ -43,6 +43,12 @@ class XclpModel(Model):
     """(rows, classes)"""
 
     @property
+    def width(self) -> int | None:
+        """How many columns the model takes."""
+        known = self.anchors if self.anchors is not None else self.rows
+        return super().width if known is None else int(known.shape[1])
+
+    @property
     def everywhere(self) -> bool:
         """Whether rows can be labelled without a site's own rows: with anchors only."""
         return self.anchors is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedgeom.crypto.keys import verify
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
-from fedgeom.data.checks import check_columns
+from fedgeom.data.checks import check_columns, check_same_names
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Answers, Sites
@@ -58,6 +58,7 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
         _leave_out_strangers(shown, sites, hello)
     shown.need(min_sites, "the invitation")
     check_columns({name: keys.columns for name, keys in shown.items()})
+    check_same_names({name: keys.columns_hash for name, keys in shown.items()})
     numbers, draw = _draw_ring(shown, sites, min_sites)
     seed = cohort_seed(sites.run, shown, numbers, draw)
     peers = neighbours(sorted(shown), seed)

@@ -36,7 +36,8 @@ class PublicKeys(Message, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "join.keys"
     reveals: ClassVar[str] = (
-        "public keys; the number of columns; how many sites and rows its policy asks for, of sums and of rare classes"
+        "public keys; the number of columns and a hash of their names; how many sites and rows its policy asks for, of "
+        "sums and of rare classes"
     )
     harmless: ClassVar[bool] = True
     letters: Key
@@ -44,6 +45,8 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     """Hashes of the self-mask seeds: a seed put together from wrong shares is noticed."""
     columns: Annotated[int, msgspec.Meta(ge=0)]
+    columns_hash: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    """A hash of the columns' names in their order (`hash_columns`); empty where the site has no names."""
     floors: tuple[Floor, Floor] = (1, 1)
     """How many sites and how many rows in all a class must have to be summed, by this site's policy."""
     ring_commit: Key
@@ -58,7 +61,7 @@ class PublicKeys(Message, frozen=True, kw_only=True):
         """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
         policy = self.min_cohort, self.min_difference, *self.floors
         counts = " ".join(map(str, (len(self.masks), len(self.seals), self.columns, *policy)))
-        own = (counts.encode(), self.letters, self.ring_commit, *self.masks, *self.seals)
+        own = (counts.encode(), self.columns_hash, self.letters, self.ring_commit, *self.masks, *self.seals)
         return (run, name.encode(), terms, *own)
 
 
@@ -134,6 +137,11 @@ class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def seal_of(seed: bytes) -> bytes:
     """Commit to a self-mask seed; 256 random bits cannot be guessed from their hash."""
     return fingerprint(b"self mask", seed)
+
+
+def hash_columns(run: bytes, names: Sequence[str]) -> bytes:
+    """Return what sites show each other of their columns' names: a hash, another one in each run; nothing for none."""
+    return fingerprint(b"columns", run, msgspec.msgpack.encode(list(names))) if names else b""
 
 
 def follow_chain(number: bytes, links: int) -> bytes:

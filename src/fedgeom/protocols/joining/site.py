@@ -28,6 +28,7 @@ from fedgeom.protocols.joining.messages import (
     Share,
     class_floors,
     cohort_seed,
+    hash_columns,
     heralds_of,
     holder_numbers,
     seal_of,
@@ -115,6 +116,7 @@ class Joining(Part[JoiningMemory]):
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
             columns=site.data.X.shape[1],
+            columns_hash=hash_columns(site.run, site.data.columns),
             floors=site.policy.class_floors,
             ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
             min_cohort=site.policy.min_cohort,
@@ -178,10 +180,15 @@ class Joining(Part[JoiningMemory]):
         strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
-        rounds = len(memory.mask_secrets)
+        rounds, own = len(memory.mask_secrets), cohort[me].columns_hash
         for name, keys in cohort.items():
             statement = keys.statement(site.run, name, memory.terms_hash)
             verify(site.identity.roster[name], keys.signature, "keys", *statement, signer=name)
+            if own and keys.columns_hash and own != keys.columns_hash:
+                raise ProtocolError(
+                    f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
+                    "order at each site, columns = […] in site.toml"
+                )
             if not len(keys.masks) == len(keys.seals) == rounds:
                 raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 

@@ -1,0 +1,104 @@
+"""The names of columns: where a table has them, whether they are the wanted ones, and how to put them in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.data.tables import listed
+from fedgeom.errors import InputError
+
+MOST_SUGGESTED = 3
+"""For how many missing columns the nearest name is looked up: it takes a while among thousands."""
+
+
+def names_of(table: Any) -> tuple[str, ...]:
+    """Return the names of a table's columns: a frame's ``columns``, or the ``var_names`` of an AnnData.
+
+    An array has none, and neither has a frame whose columns are only counted (0, 1, 2 …).
+
+    >>> names_of([[1.0, 2.0]])
+    ()
+    """
+    found = getattr(table, "var_names", None)
+    if found is None:
+        found = getattr(table, "columns", None)
+    if found is None or callable(found):
+        return ()
+    names = list(found)
+    if all(isinstance(name, int | np.integer) for name in names) and names == list(range(len(names))):
+        return ()
+    return tuple(map(str, names))
+
+
+def cells_of(table: Any) -> Any:
+    """Return what holds the numbers of a table: the ``X`` of an AnnData, otherwise the table itself."""
+    if not hasattr(table, "var_names"):
+        return table
+    cells = table.X
+    return cells.toarray() if hasattr(cells, "toarray") else cells
+
+
+def check_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse names that are given more than once: nobody could say which column is meant."""
+    if len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise InputError(
+            f"{where}: these column names are given more than once: {listed(twice)}; rename them, or keep one of each"
+        )
+
+
+def order_of(names: Sequence[str], wanted: Sequence[str], where: str) -> npt.NDArray[np.intp]:
+    """Return where each wanted column stands among the names; refuse missing and unknown ones by name.
+
+    Returns (wanted,), whole numbers.
+
+    >>> order_of(["bmi", "age"], ["age", "bmi"], "X").tolist()
+    [1, 0]
+    """
+    check_distinct(names, where)
+    places = {name: at for at, name in enumerate(names)}
+    known = set(wanted)
+    missing = [name for name in wanted if name not in places]
+    unknown = [name for name in names if name not in known]
+    if missing:
+        raise InputError(f"{where}: these columns are missing: {listed(missing)}{_also(unknown, missing)}")
+    if unknown:
+        raise InputError(
+            f"{where}: the model does not know these columns: {listed(unknown)}; leave them out (it has "
+            f"{listed(list(wanted), 6)})"
+        )
+    return np.array([places[name] for name in wanted], np.intp)
+
+
+def _also(unknown: Sequence[str], missing: Sequence[str]) -> str:
+    """Say which columns are there instead, and which of them may be meant."""
+    if not unknown:
+        return "; give all columns that the model learnt from"
+    words = f"; there are others that the model does not know: {listed(unknown)}"
+    near = {name: get_close_matches(name, unknown, n=1) for name in missing[:MOST_SUGGESTED]}
+    meant = [f"{found[0]!r} for {name!r}" for name, found in near.items() if found]
+    return f"{words}. Is it {', '.join(meant)}? Then rename it" if meant else words
+
+
+def in_order(table: Any, wanted: Sequence[str], where: str = "X", names: Sequence[str] | None = None) -> Any:
+    """Return a table's rows with their columns in the wanted order, where both have names; otherwise as they are.
+
+    ``names`` are the table's, where it does not have them itself.
+    """
+    names = names_of(table) if names is None else names
+    cells = cells_of(table)
+    if not names or not wanted:
+        return cells
+    order = order_of(names, wanted, where)
+    rows = np.asarray(cells)
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise InputError(
+            f"{where} has shape {rows.shape} and {len(names)} column names; wanted one for each column"
+        )
+    return rows if np.array_equal(order, np.arange(len(order))) else rows[:, order]
