@@ -131,3 +131,22 @@ def test_many_classes_and_long_names_are_cut():
     assert len(site._repr_html_()) < 1500
     assert "1 class (1: 1)" in repr(SiteData("s", [[0]], [1]))
     assert "0 classes; 1 without a label" in repr(SiteData("s", [[0]], [""]))
+
+
+def test_by_alone_says_how_to_split_and_contradictions_are_refused():
+    X, y, donor = np.arange(12.0)[:, None], [0, 1] * 6, ["n", "s", "w"] * 4
+    parts = split(X, y, by=donor)
+    assert [site.name for site in parts] == ["n", "s", "w"]
+    assert parts[1].X[:, 0].tolist() == [1.0, 4.0, 7.0, 10.0]
+    assert [site.name for site in split(X, y, 3, by=donor)] == ["n", "s", "w"]
+    for options, message in (
+        ({"how": "iid"}, "how='iid' and `by` were given.*leave one of them away"),
+        ({"how": "dirichlet"}, "how='dirichlet' and `by` were given"),
+        ({"n_sites": 5}, "n_sites=5 given, but `by` has 3 values.*leave n_sites away"),
+    ):
+        with pytest.raises(InputError, match=message):
+            split(X, y, by=donor, **options)
+    with pytest.raises(InputError, match=r"an array of shape \(11,\) was given for 12 rows"):
+        split(X, y, by=donor[:-1])
+    with pytest.raises(InputError, match="nothing was given for 12 rows"):
+        split(X, y, how="by")
