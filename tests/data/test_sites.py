@@ -150,3 +150,22 @@ def test_by_alone_says_how_to_split_and_contradictions_are_refused():
         split(X, y, by=donor[:-1])
     with pytest.raises(InputError, match="nothing was given for 12 rows"):
         split(X, y, how="by")
+
+
+def test_a_sparse_table_is_read_as_it_is():
+    from scipy.sparse import csc_matrix, csr_array
+
+    X = np.array([[0.0, 2.0], [3.0, 0.0]])
+    for sparse in (csr_array(X), csc_matrix(X)):
+        assert SiteData("a", sparse, ["x", "y"]).X.tolist() == X.tolist()
+        assert np.vstack([site.X for site in split(sparse, ["x", "y"], by=["n", "s"])]).tolist() == X.tolist()
+
+
+def test_a_cell_that_is_no_number_is_shown():
+    with pytest.raises(InputError, match=r"site 'a': X must be numbers .column '1', row 1: '<3', 1 of 2 cells"):
+        SiteData("a", [[1, "2"], [3, "<3"]], ["x", "y"])
+    with pytest.raises(InputError, match="site 'a': X must be numbers"):
+        SiteData("a", [[1, 2], [3]], ["x", "y"])
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"column 'crp', row 0: '1,5'.*write 1.5"):
+        SiteData("a", pandas.DataFrame({"age": [1, 2], "crp": ["1,5", "2"]}), ["x", "y"])

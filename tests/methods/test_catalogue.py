@@ -31,9 +31,9 @@ def test_a_model_comes_back_from_its_file_from_a_runs_folder_and_from_bytes(tmp_
 
 
 def test_what_is_no_model_is_refused_in_words(tmp_path) -> None:
-    with pytest.raises(InputError, match="does not exist; wanted a run's folder.* or a model file"):
+    with pytest.raises(InputError, match=r"does not exist; wanted a run's folder.* or a model file"):
         load_model(tmp_path / "absent")
-    with pytest.raises(InputError, match="has no model.safetensors, so it is no finished run's$"):
+    with pytest.raises(InputError, match=r"has no model\.safetensors, so it is no finished run's$"):
         load_model(tmp_path)
     (tmp_path / "other.safetensors").write_bytes(b"no model")
     with pytest.raises(InputError, match="not a fedgeom model file"):

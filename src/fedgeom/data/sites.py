@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.tables import no_number
 from fedgeom.errors import InputError, is_name
 
 
@@ -19,7 +20,7 @@ class SiteData:
 
     name: str
     X: npt.NDArray[np.float64]
-    """(rows, columns), float64."""
+    """(rows, columns), float64; a sparse table is made dense, so choose its columns first."""
     y: npt.NDArray[Any]
     """(rows,): labels in the site's own words, text or numbers."""
     extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
@@ -109,13 +110,31 @@ def _short(text: str, most: int = 24) -> str:
 
 
 def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
+    X = X.toarray() if hasattr(X, "toarray") else X  # SciPy's sparse tables
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"site {name!r}: X must be numbers ({error})") from error
+        raise InputError(f"site {name!r}: X must be numbers ({_culprit(X) or error})") from error
     if rows.ndim != 2:
         raise InputError(f"site {name!r}: X must be a table of rows and columns, {rows.ndim}-D was given")
     return rows
+
+
+def _culprit(X: Any) -> str:
+    """Say which cell of a table is no number; "" where the table is none."""
+    try:
+        cells = np.asarray(X, object)
+    except ValueError:  # rows of different lengths
+        return ""
+    if cells.ndim != 2:
+        return ""
+    names = list(getattr(X, "columns", range(cells.shape[1])))
+    for name, column in zip(names, cells.T, strict=True):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            return no_number(str(name), column, first_row=0)
+    return ""
 
 
 def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, SiteData]:
