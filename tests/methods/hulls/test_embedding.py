@@ -8,7 +8,14 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.methods.hulls.embedding import column_scales, embed, projection, scatter_length, site_scatter
+from fedgeom.methods.hulls.embedding import (
+    check_width,
+    column_scales,
+    embed,
+    projection,
+    scatter_length,
+    site_scatter,
+)
 
 
 def table(classes: int = 3, columns: int = 4, rows: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -89,3 +96,11 @@ def test_adding_up_sites_is_the_map_of_all_of_them() -> None:
 def test_one_column_makes_no_disc() -> None:
     with pytest.raises(InputError, match="at least 2 columns, the sites have 1"):
         projection(np.ones(scatter_length(1)), 1)
+
+
+def test_columns_whose_scatter_fits_no_message_are_refused_with_how_many_would() -> None:
+    with pytest.raises(
+        InputError, match=r"a joint map of 13,656 columns .* the limit is 67,108,864 .*2,895 or less"
+    ):
+        check_width(13_656, 2**26)
+    check_width(2_895, 2**26)
