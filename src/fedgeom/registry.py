@@ -6,12 +6,24 @@ packages offer them by entry points of a group; a name that is taken cannot be t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
 from fedgeom.errors import InputError
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return a hint at the name that is most like the given one, or "" where none is.
+
+    >>> did_you_mean("FedAvgg", ["fedavg", "moments"])
+    " Did you mean 'fedavg'?"
+    """
+    known = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(given.lower(), known, n=1)
+    return f" Did you mean {known[near[0]]!r}?" if near else ""
 
 
 def _place(thing: Any) -> str:
@@ -51,7 +63,8 @@ class Registry(Mapping[str, Any]):
                 raise InputError(f"the {self.kind} {name!r} needs {self._own[name][1]!r}, which is not installed")
             if point is None:
                 asked = f"{what}={name!r} is unknown" if what else f"there is no {self.kind} {name!r}"
-                raise InputError(f"{asked}; there are: {self}")
+                hint = did_you_mean(name, self)
+                raise InputError(f"{asked}; there are: {self}{'.' if hint else ''}{hint}")
             thing = self._load(point)
             if getattr(thing, "name", name) != name:
                 raise InputError(

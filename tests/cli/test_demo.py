@@ -64,7 +64,8 @@ def test_demo_over_five_hospitals(tmp_path):
     assert sum(means) / 5 > 0.7
 
 
-def test_ctrl_c_leaves_a_folder_one_can_read(tmp_path):
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_leave_a_folder_one_can_read(tmp_path, sign, code):
     process = start(tmp_path, "demo", "--sites-data", "digits")
     folder = tmp_path / "runs" / "demo-1"
     deadline = time.monotonic() + 60
@@ -72,8 +73,8 @@ def test_ctrl_c_leaves_a_folder_one_can_read(tmp_path):
         assert process.poll() is None, "the demonstration ended before it could be interrupted"
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    output = finish(process, code=130)
+    process.send_signal(sign)
+    output = finish(process, code=code)
     assert "Interrupted. What happened so far is in runs/demo-1" in output
     assert "Traceback" not in output
     content = read_folder(folder)

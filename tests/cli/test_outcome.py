@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import msgspec
@@ -13,8 +15,8 @@ import pytest
 from rich.console import Console
 
 import fedgeom
-from fedgeom.cli.outcome import kept, new_folder, show
-from fedgeom.cli.screen import console
+from fedgeom.cli.outcome import kept, new_folder, show, terminated
+from fedgeom.cli.screen import Terminated, console
 from fedgeom.errors import InputError
 from fedgeom.report.naming import Naming, read_naming
 from fedgeom.report.page import NAMES
@@ -78,3 +80,12 @@ def test_lost_sites_are_named(tmp_path):
     run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "r")
     odd = replace(run, lost={"site-1": "[red]gone"})
     assert "site-1 was lost: [red]gone" in shown(odd, sites, sites)
+
+
+def test_sigterm_interrupts_what_runs_and_afterwards_does_what_it_did(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Terminated), terminated():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+    with ThreadPoolExecutor(1) as pool:  # as the tests of a web page call it: no signal comes there
+        assert pool.submit(lambda: terminated().__enter__()).result() is None

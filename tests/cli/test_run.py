@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+
+import pytest
 
 import fedgeom
 from fedgeom.engines.run import run
@@ -89,7 +92,10 @@ def test_resuming(federation, finished, tmp_path):
     assert "is not a run folder" in call("run", file, "--resume", tmp_path, code=2)
 
 
-def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(federation, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(
+    sign, code, federation, tmp_path, monkeypatch
+):
     file, out = federation / "study.toml", tmp_path / "run"
     import fedgeom.engines.embedded as embedded
 
@@ -97,11 +103,11 @@ def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(feder
 
     def stop(self, requests):
         if any(b"hulls.encode" in request for request in requests.values()):
-            raise KeyboardInterrupt
+            signal.raise_signal(sign)
         return deliver(self, requests)
 
     monkeypatch.setattr(embedded.EmbeddedEngine, "deliver", stop)
-    output = call("run", file, "--out", out, "--seed", 3, code=130)
+    output = call("run", file, "--out", out, "--seed", 3, code=code)
     assert "Interrupted. What happened so far is in" in output
     assert f"--resume {out}-1" in output.replace("\n", "")
     assert read_folder(f"{out}-1")["status"]["state"] == "interrupted"

@@ -59,3 +59,19 @@ def test_h5ad(tmp_path):
     ]:
         with pytest.raises(InputError, match=message):
             read_site(file, **options)
+
+
+def test_a_date_column_of_parquet_is_named_with_what_to_do(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
+    pytest.importorskip("pyarrow", reason="needs the bio extra")
+    import datetime
+
+    days = pandas.to_datetime(["2024-01-02", None, "2024-01-04"])
+    for dates in (days, [datetime.date(2024, 1, 2), None, datetime.date(2024, 1, 4)]):
+        file = tmp_path / "a.parquet"
+        pandas.DataFrame({"age": [1.0, 2.0, 3.0], "seen": dates, "y": ["a", "b", "a"]}).to_parquet(file)
+        with pytest.raises(
+            InputError, match=r"a\.parquet.*column 'seen', row 1: '2024-01-02.*a date is no number"
+        ):
+            read_site(file, label="y")
+        assert read_site(file, label="y", columns=["age"]).X.tolist() == [[1.0], [2.0], [3.0]]

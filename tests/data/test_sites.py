@@ -141,3 +141,41 @@ def test_a_frame_keeps_the_names_of_its_columns():
     assert [part.columns for part in split(frame, ["a", "b"], n_sites=2)] == [("age", "bmi")] * 2
     with pytest.raises(InputError, match="site 'north': these column names are given more than once: 'age'"):
         SiteData("north", frame.set_axis(["age", "age"], axis=1), ["a", "b"])
+
+
+def test_by_alone_says_how_to_split_and_contradictions_are_refused():
+    X, y, donor = np.arange(12.0)[:, None], [0, 1] * 6, ["n", "s", "w"] * 4
+    parts = split(X, y, by=donor)
+    assert [site.name for site in parts] == ["n", "s", "w"]
+    assert parts[1].X[:, 0].tolist() == [1.0, 4.0, 7.0, 10.0]
+    assert [site.name for site in split(X, y, 3, by=donor)] == ["n", "s", "w"]
+    for options, message in (
+        ({"how": "iid"}, "how='iid' and `by` were given.*leave one of them away"),
+        ({"how": "dirichlet"}, "how='dirichlet' and `by` were given"),
+        ({"n_sites": 5}, "n_sites=5 given, but `by` has 3 values.*leave n_sites away"),
+    ):
+        with pytest.raises(InputError, match=message):
+            split(X, y, by=donor, **options)
+    with pytest.raises(InputError, match=r"an array of shape \(11,\) was given for 12 rows"):
+        split(X, y, by=donor[:-1])
+    with pytest.raises(InputError, match="nothing was given for 12 rows"):
+        split(X, y, how="by")
+
+
+def test_a_sparse_table_is_read_as_it_is():
+    from scipy.sparse import csc_matrix, csr_array
+
+    X = np.array([[0.0, 2.0], [3.0, 0.0]])
+    for sparse in (csr_array(X), csc_matrix(X)):
+        assert SiteData("a", sparse, ["x", "y"]).X.tolist() == X.tolist()
+        assert np.vstack([site.X for site in split(sparse, ["x", "y"], by=["n", "s"])]).tolist() == X.tolist()
+
+
+def test_a_cell_that_is_no_number_is_shown():
+    with pytest.raises(InputError, match=r"site 'a': X must be numbers .column '1', row 1: '<3', 1 of 2 cells"):
+        SiteData("a", [[1, "2"], [3, "<3"]], ["x", "y"])
+    with pytest.raises(InputError, match="site 'a': X must be numbers"):
+        SiteData("a", [[1, 2], [3]], ["x", "y"])
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"column 'crp', row 0: '1,5'.*write 1.5"):
+        SiteData("a", pandas.DataFrame({"age": [1, 2], "crp": ["1,5", "2"]}), ["x", "y"])

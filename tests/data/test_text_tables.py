@@ -87,3 +87,26 @@ def test_text_is_unzipped_and_decoded(tmp_path):
     file.write_bytes(gzip.compress(b"x" * 1000)[:-9])
     with pytest.raises(InputError, match="cannot be unzipped"):
         read_text(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a;dose;y\n1;1.0;x\n2;1,5;x\n3;2,5;y\n",
+            r"column 'dose', row 3: '1,5', 2 of 3 cells .*write 1\.5 with a point",
+        ),
+        (
+            "a,crp,y\n1,4,x\n2,<0.5,y\n",
+            r"bad\.csv.*column 'crp', row 3: '<0\.5', 1 of 2 cells .*a limit is no number",
+        ),
+        ("a,seen,y\n1,2024-03-01,x\n2,,y\n", "column 'seen', row 2: '2024-03-01', 1 of 2 .*days since"),
+        ("a,sex,y\n1,f,x\n2,m,y\n", "column 'sex', row 2: 'f', 2 of 2 cells are no numbers"),
+    ],
+)
+def test_a_cell_that_is_no_number_is_shown_with_row_column_and_remedy(tmp_path, text, message):
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_site(file, label="y")
+    assert "those of numbers are 'a'" in str(caught.value)

@@ -66,6 +66,17 @@ def test_a_table_with_a_joint_map(anna, tmp_path):
     assert {c.label for c in found.corners} == {"a", "b"}
 
 
+def test_a_message_too_large_is_refused_before_the_rehearsal(anna, tmp_path):
+    y = np.repeat(["a", "b"], 6)
+    np.savez(tmp_path / "anna.npz", X=np.random.default_rng(1).normal(size=(12, 6000)), y=y)
+    wide = 'method = "moments"\n[parameters]\nspace = "euclidean"\n'
+    with pytest.raises(InputError, match=r'site .anna.: the covariances of 2 classes and 6,000 .*rule="centroid"'):
+        preview(anna, federation(tmp_path, wide))
+    found = preview(anna, federation(tmp_path, f'{wide}rule = "centroid"\n'))
+    assert not found.refusals
+    assert not found.broke_off
+
+
 class Strange(Moments):
     """A stranger's method, which says itself which rows its questions show."""
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import tomllib
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.deploy.toml_files import quote, read_toml
+from fedgeom.deploy.toml_files import convert, quote, read_toml
 from fedgeom.errors import InputError
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    mode: Literal["ask", "any"] = "ask"
+
+
+class Whole(msgspec.Struct, forbid_unknown_fields=True):
+    mode: Literal["ask", "any"] = "ask"
+    share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    columns: str | list[str] | None = None
+    parts: list[Part] = []
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +42,8 @@ def test_reading(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "piece"), [(b"a = ", "Invalid"), (b'a = "x"', "int"), (b"b = 1", "b"), (b"a = \xff", "utf-8")]
+    ("content", "piece"),
+    [(b"a = ", "Invalid"), (b'a = "x"', "whole number"), (b"b = 1", "b"), (b"a = \xff", "utf-8")],
 )
 def test_errors_name_the_file(tmp_path, content, piece):
     file = tmp_path / "settings.toml"
@@ -42,3 +55,24 @@ def test_errors_name_the_file(tmp_path, content, piece):
 def test_a_missing_file_says_how_to_make_it(tmp_path):
     with pytest.raises(InputError, match="does not exist; make it with: fedgeom site init"):
         read_toml(tmp_path / "none", Settings, "fedgeom site init")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"mode": "asks"}, "mode = 'asks' given; wanted one of 'ask', 'any'. Did you mean 'ask'?"),
+        ({"mode": 3}, "mode = 3 given; wanted one of 'ask', 'any'"),
+        ({"share": 2}, "share = 2 given; wanted a number < 1.0"),
+        ({"share": "x"}, "share = 'x' given; wanted a number"),
+        ({"columns": 3}, "columns = 3 given; wanted a text or a list"),
+        ({"columns": [3]}, "columns.number 1 = 3 given; wanted a text"),
+        ({"parts": 3}, "parts = 3 given; wanted a list"),
+        ({"parts": [{}, {"mode": "x"}]}, "parts.number 2.mode = 'x' given; wanted one of 'ask', 'any'"),
+        ({"parts": [{"mod": "x"}]}, "there is no setting 'mod'; there are: mode. Did you mean 'mode'?"),
+        ({"shar": 1}, "there is no setting 'shar'; there are: mode, share, columns, parts. Did you mean 'share'?"),
+    ],
+)
+def test_errors_name_the_setting_what_was_given_and_the_choices(content: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        convert(content, Whole)
+    assert str(caught.value) == message

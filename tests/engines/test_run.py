@@ -37,8 +37,12 @@ SITES = tables()
 @pytest.mark.parametrize(
     ("method", "sites", "message"),
     [
-        (fedgeom.Moments, SITES, r"wanted a method with its settings, such as fedgeom\.Moments\(\)"),
-        ("moments", SITES, r"method='moments' given; wanted a method with its settings"),
+        (
+            3,
+            SITES,
+            r"method=3 given; wanted a method with its settings.* or for the default settings its name: hulls",
+        ),
+        ("Momens", SITES, r"there is no method 'Momens'; there are: hulls.* Did you mean 'moments'\?"),
         (METHOD, [], "no sites were given; wanted a list of SiteData"),
         (METHOD, [SITES[0], SITES[1].X], r"a ndarray was given among the sites; wanted fedgeom\.SiteData"),
         (METHOD, [SITES[0], SITES[0]], "site names must differ; given more than once: s0"),
@@ -47,6 +51,15 @@ SITES = tables()
 def test_what_is_no_method_and_what_are_no_sites(method, sites, message):
     with pytest.raises(InputError, match=message):
         run(method, sites)
+
+
+@pytest.mark.parametrize(
+    ("by_name", "method"), [("moments", fedgeom.Moments), ("fedavg", fedgeom.FedAvg), ("hulls", fedgeom.Hulls)]
+)
+def test_a_name_or_a_class_stands_for_the_default_settings(by_name, method):
+    sites = [replace(site, X=site.X / 20) for site in SITES]
+    models = [run(one, sites).model.to_bytes() for one in (method(), method, by_name)]
+    assert models[0] == models[1] == models[2]
 
 
 def test_sites_may_come_from_a_generator():

@@ -35,8 +35,7 @@ def test_a_run_returns_the_model_the_ledger_and_what_each_site_has(tmp_path: Pat
 @pytest.mark.parametrize(
     ("method", "sites", "message"),
     [
-        (Naming, named_sites(3), r"wanted a method with its settings, such as fedgeom.Naming\(\)"),
-        ("hulls", named_sites(3), r"method='hulls' given; wanted a method with its settings"),
+        (None, named_sites(3), r"method=None given; wanted a method with its settings, such as fedgeom.Hulls\(\)"),
         (Naming(), [], "no sites were given"),
         (Naming(), [np.zeros((2, 2))], "a ndarray was given among the sites; wanted fedgeom.SiteData"),
     ],

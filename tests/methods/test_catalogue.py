@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fedgeom
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.methods.catalogue import load_model, method_class, read_model
 from fedgeom.testing import example_sites
 
@@ -31,8 +31,23 @@ def test_a_model_comes_back_from_its_file_from_a_runs_folder_and_from_bytes(tmp_
 
 
 def test_what_is_no_model_is_refused_in_words(tmp_path) -> None:
-    with pytest.raises(InputError, match="does not exist; wanted a model file"):
+    with pytest.raises(InputError, match=r"does not exist; wanted a run's folder.* or a model file"):
+        load_model(tmp_path / "absent")
+    with pytest.raises(InputError, match=r"has no model\.safetensors, so it is no finished run's$"):
         load_model(tmp_path)
     (tmp_path / "other.safetensors").write_bytes(b"no model")
     with pytest.raises(InputError, match="not a fedgeom model file"):
         load_model(tmp_path / "other.safetensors")
+
+
+def test_a_folder_without_a_model_says_what_is_missing(tmp_path) -> None:
+    sites = example_sites()
+    with pytest.raises(TooFewSitesError):
+        fedgeom.run("moments", sites, record=tmp_path / "runs" / "a", interfere=lambda site, request: "gone")
+    with pytest.raises(
+        InputError, match=r"the run in .*a left no model.safetensors \(status failed: 0 sites .*run it again"
+    ):
+        load_model(tmp_path / "runs" / "a")
+    fedgeom.run("moments", sites, record=tmp_path / "runs" / "b")
+    with pytest.raises(InputError, match=r"runs has no model.safetensors.*; there is one in b$"):
+        load_model(tmp_path / "runs")

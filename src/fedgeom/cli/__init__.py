@@ -12,7 +12,7 @@ from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods
 from fedgeom.cli.predict import predict
 from fedgeom.cli.run import run
-from fedgeom.cli.screen import complain
+from fedgeom.cli.screen import Terminated, complain
 from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
@@ -21,7 +21,7 @@ __all__ = ["app", "site_approvals"]
 
 
 class _Commands(TyperGroup):
-    """Turns our errors into one message and code 2, and Ctrl-C into code 130, wherever they come from."""
+    """Turns our errors into one message and code 2, Ctrl-C into 130 and SIGTERM into 143, wherever they come from."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -29,8 +29,8 @@ class _Commands(TyperGroup):
         except FedgeomError as error:
             complain(str(error))
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as error:
+            raise typer.Exit(143 if isinstance(error, Terminated) else 130) from None
 
 
 app = typer.Typer(

@@ -35,8 +35,10 @@ def ledger(
     screen.print(tables.sites_table(shown))
 
 
-def methods() -> None:
-    """List the methods: what each does, and what leaves a site."""
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method: its settings, and what leaves a site.")] = None,
+) -> None:
+    """List the methods; with a NAME, show what one does, its settings, and what leaves a site."""
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
@@ -45,20 +47,45 @@ def methods() -> None:
     from fedgeom.methods.catalogue import method_class
 
     screen = console()
-    for name in METHODS:
+    if name is not None:
+        _show_method(screen, method_class(name))
+        return
+    for one in METHODS:
         try:
-            cls = method_class(name)
+            said = _said(method_class(one)).partition("\n")[0]
         except InputError as error:  # of another package; the others are there all the same
-            screen.print(f"[bold]{escape(name)}[/bold]  {escape(str(error))}")
-            continue
-        screen.print(f"[bold]{escape(name)}[/bold]  {escape(_sentence(cls))}")
-        screen.print("  leaves the site:")
-        for line in cls.leaves():
-            screen.print(f"  - {escape(line)}")
+            said = str(error)
+        screen.print(f"[bold]{escape(one):<13}[/bold] {escape(said)}")
+    screen.print("\nSettings, and what leaves a site: fedgeom methods NAME", markup=False)
 
 
-def _sentence(cls: type[Any]) -> str:
-    return (cls.__doc__ or "").strip().partition("\n")[0]
+def _show_method(screen: Any, cls: type[Any]) -> None:
+    """Print what a method does, its settings with defaults and meanings, and what leaves a site."""
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    from fedgeom.federation.describing import parameters
+
+    screen.print(f"[bold]{escape(cls.name)}[/bold]  {escape(_said(cls))}")
+    ours = cls.__module__.startswith("fedgeom.")
+    python = f"; in Python: fedgeom.{cls.__name__}(…)" if ours else ""
+    screen.print(f'\nIn a federation file: method = "{cls.name}"{python}', markup=False)
+    screen.print("\n[bold]settings[/bold] (in a federation file under [bold]\\[parameters][/bold])")
+    for one in parameters(cls):
+        default = f" = {one.default}" if one.default else ""
+        screen.print(f"  [bold]{escape(one.name)}[/bold]{escape(default)}  [dim]{escape(one.wanted)}[/dim]")
+        if one.meaning:
+            screen.print(Padding(escape(" ".join(one.meaning.split())), (0, 0, 0, 6), expand=False))
+    screen.print("\n[bold]leaves the site[/bold]")
+    for line in cls.leaves():
+        screen.print(f"  - {escape(line)}")
+
+
+def _said(cls: type[Any]) -> str:
+    """Return a method's docstring without the parameters."""
+    import inspect
+
+    return (inspect.getdoc(cls) or "").partition("\n\nParameters\n")[0]
 
 
 def data() -> None:

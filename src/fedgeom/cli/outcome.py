@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from fedgeom.cli.screen import Terminated
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.storage import close_to_others, make_private_folder, write_json
@@ -37,10 +40,28 @@ def new_folder(base: str | Path) -> Path:
 
 
 @contextmanager
+def terminated() -> Iterator[None]:
+    """Let SIGTERM interrupt what runs here as Ctrl-C does, so that its record says how it ended."""
+
+    def leave(*_: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # only there can a signal be heeded
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
     """Say where an interrupted command left its folder and how to go on; a folder that stayed empty is removed."""
     try:
-        yield
+        with terminated():
+            yield
     except KeyboardInterrupt:
         if (folder / "config.json").exists():
             out.print(f"\nInterrupted. What happened so far is in {escape(str(folder))}", soft_wrap=True)

@@ -86,6 +86,10 @@ def complain(text: str, style: str = "red") -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
 
 
+class Terminated(KeyboardInterrupt):
+    """A service manager, a queue or ``kill`` ended the command, not the person at the keyboard."""
+
+
 class Questions:
     """A progress display: one line per question, filled as the sites answer."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.columns import cells_of, check_distinct, names_of
+from fedgeom.data.tables import no_number
 from fedgeom.errors import InputError, is_name
 
 
@@ -20,7 +21,7 @@ class SiteData:
 
     name: str
     X: npt.NDArray[np.float64]
-    """(rows, columns), float64."""
+    """(rows, columns), float64; a sparse table is made dense, so choose its columns first."""
     y: npt.NDArray[Any]
     """(rows,): labels in the site's own words, text or numbers."""
     extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
@@ -113,13 +114,31 @@ def _short(text: str, most: int = 24) -> str:
 
 
 def _rows(X: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
+    X = X.toarray() if hasattr(X, "toarray") else X  # SciPy's sparse tables
     try:
         rows = np.asarray(cells_of(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"site {name!r}: X must be numbers ({error})") from error
+        raise InputError(f"site {name!r}: X must be numbers ({_culprit(X) or error})") from error
     if rows.ndim != 2:
         raise InputError(f"site {name!r}: X must be a table of rows and columns, {rows.ndim}-D was given")
     return rows
+
+
+def _culprit(X: Any) -> str:
+    """Say which cell of a table is no number; "" where the table is none."""
+    try:
+        cells = np.asarray(X, object)
+    except ValueError:  # rows of different lengths
+        return ""
+    if cells.ndim != 2:
+        return ""
+    names = list(getattr(X, "columns", range(cells.shape[1])))
+    for name, column in zip(names, cells.T, strict=True):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            return no_number(str(name), column, first_row=0)
+    return ""
 
 
 def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, SiteData]:
@@ -144,8 +163,8 @@ def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, Site
 def split(
     X: npt.ArrayLike,
     y: npt.ArrayLike,
-    n_sites: int = 3,
-    how: Literal["iid", "dirichlet", "by"] = "iid",
+    n_sites: int | None = None,
+    how: Literal["iid", "dirichlet", "by"] | None = None,
     seed: int = 0,
     *,
     by: npt.ArrayLike | None = None,
@@ -155,31 +174,32 @@ def split(
 ) -> list[SiteData]:
     """Split one data set into sites.
 
-    - ``iid``: a shuffled deal, each class spread evenly;
+    - ``iid``, the default: a shuffled deal into ``n_sites`` (3), each class spread evenly;
     - ``dirichlet``: each class is divided by Dirichlet(``alpha``) shares, small alpha meaning skewed sites;
-    - ``by``: one site for each value of the array ``by`` (hospital, donor, writer); ``n_sites`` is ignored.
+    - ``by``: one site for each value of the array ``by`` (hospital, donor, writer), which alone says this.
 
     >>> [len(site) for site in split([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], n_sites=2)]
     [2, 2]
+    >>> [site.name for site in split([[0.0], [1.0], [2.0]], [0, 1, 1], by=["anna", "bob", "anna"])]
+    ['anna', 'bob']
     """
     rows, labels = _rows(X, "the whole set"), np.asarray(y)
     if len(labels) != len(rows):
         raise InputError(f"{len(rows)} rows but {len(labels)} labels were given")
-    if how == "by":
-        if by is None or len(np.asarray(by)) != len(rows):
-            raise InputError('how="by" needs `by`, one value per row that says which site it belongs to')
-        values, owner = np.unique(np.asarray(by), return_inverse=True)
-        n_sites, default_names = len(values), [str(value) for value in values.tolist()]
+    if how == "by" or by is not None:
+        owner, default_names = _by_value(by, len(rows), n_sites, how)
     else:
-        if not 1 <= n_sites <= len(rows):
-            raise InputError(f"n_sites={n_sites} given for {len(rows)} rows; wanted 1 … {len(rows)}")
+        asked = 3 if n_sites is None else n_sites
+        if not 1 <= asked <= len(rows):
+            raise InputError(f"n_sites={asked} given for {len(rows)} rows; wanted 1 … {len(rows)}")
         rng = np.random.default_rng(seed)
-        owner = _deal(labels, n_sites, rng) if how == "iid" else _dirichlet(labels, n_sites, how, alpha, rng)
-        width = len(str(n_sites))
-        default_names = [f"site-{i + 1:0{width}d}" for i in range(n_sites)]
+        dealt = how is None or how == "iid"
+        owner = _deal(labels, asked, rng) if dealt else _dirichlet(labels, asked, str(how), alpha, rng)
+        width = len(str(asked))
+        default_names = [f"site-{i + 1:0{width}d}" for i in range(asked)]
     titles = list(names) if names is not None else default_names
-    if len(titles) != n_sites:
-        raise InputError(f"{len(titles)} names were given for {n_sites} sites")
+    if len(titles) != len(default_names):
+        raise InputError(f"{len(titles)} names were given for {len(default_names)} sites")
     extras = {key: np.asarray(value) for key, value in (extra or {}).items()}
     whole = SiteData("the whole set", rows, labels, extras, names_of(X))
     parts = []
@@ -187,6 +207,29 @@ def split(
         part = whole.take(np.flatnonzero(owner == i))
         parts.append(SiteData(title, part.X, part.y, part.extra, part.columns))
     return parts
+
+
+def _by_value(
+    by: npt.ArrayLike | None, rows: int, n_sites: int | None, how: str | None
+) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Return the site of each row and the sites' names: one for each value of ``by``."""
+    if how not in (None, "by"):
+        raise InputError(
+            f"how={how!r} and `by` were given; `by` makes a site of each of its values, {how!r} deals rows at random: "
+            "leave one of them away"
+        )
+    if by is None or np.ndim(by) != 1 or len(np.asarray(by)) != rows:
+        shape = "nothing" if by is None else f"an array of shape {np.shape(by)}"
+        raise InputError(
+            'how="by" needs `by`, one value per row that says which site it belongs to; '
+            f"{shape} was given for {rows} rows"
+        )
+    values, owner = np.unique(np.asarray(by), return_inverse=True)
+    if n_sites is not None and n_sites != len(values):
+        raise InputError(
+            f"n_sites={n_sites} given, but `by` has {len(values)} values, which are as many sites: leave n_sites away"
+        )
+    return owner, [str(value) for value in values.tolist()]
 
 
 def _deal(labels: npt.NDArray[Any], n_sites: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:

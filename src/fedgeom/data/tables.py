@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +39,13 @@ def from_columns(
     column: Callable[[str], Any],
     label: str | None,
     columns: Columns | None,
+    *,
+    first_row: int = 1,
 ) -> Table:
-    """Put a table together column by column; without ``columns`` all but the label are features."""
+    """Put a table together column by column; without ``columns`` all but the label are features.
+
+    ``first_row`` is the number that the file's reader gives the first row, for messages.
+    """
     if label is not None and label not in header:
         raise InputError(f"{file} has no column {label!r} for the labels; its columns are {listed(header)}")
     wanted = [columns] if isinstance(columns, str) else list(columns or [h for h in header if h != label])
@@ -53,13 +60,14 @@ def from_columns(
     for name in wanted:
         try:
             found.append(numbers(column(name)))
-        except ValueError:
+        except (TypeError, ValueError):
             words.append(name)
     if words:
         usable = [name for name in wanted if name not in words]
+        examples = "; ".join(no_number(name, column(name), first_row) for name in words[:3])
         raise InputError(
-            f"{file}: these columns hold text, wanted numbers: {listed(words)}. Name the ones to use, "
-            f"columns=[…]; those of numbers are {listed(usable)}"
+            f"{file}: these columns hold text, wanted numbers: {listed(words)} ({examples}). Mend the cells, or name "
+            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}"
         )
     return Table(
         np.column_stack(found), None if label is None else as_labels(column(label)), tuple(map(str, wanted))
@@ -75,6 +83,44 @@ def numbers(cells: Any) -> Floats:
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
     return np.array([np.nan if _is_empty(cell) else float(cell) for cell in values.tolist()], np.float64)
+
+
+def no_number(name: str, cells: Any, first_row: int) -> str:
+    """Say of a column that holds more than numbers which cell is the first that is none, and what to do.
+
+    >>> no_number("dose", ["1.5", "1,5"], first_row=2)
+    "column 'dose', row 3: '1,5', 1 of 2 cells is no number; write 1.5 with a point for a comma"
+    """
+    values = np.asarray(cells, object).tolist()
+    bad = [at for at, cell in enumerate(values) if not _is_number(cell)]
+    if not bad:
+        return f"column {name!r}: no cell is the culprit"
+    first = values[bad[0]]
+    count = f"{len(bad):,} of {len(values):,} cells {'is no number' if len(bad) == 1 else 'are no numbers'}"
+    hint = _remedy(first)
+    return f"column {name!r}, row {bad[0] + first_row}: {str(first)!r}, {count}{'; ' if hint else ''}{hint}"
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float("nan" if _is_empty(cell) else cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _remedy(cell: Any) -> str:
+    """Say what to do with a cell that is no number, where that is known."""
+    if isinstance(cell, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
+        return "a date is no number: write days since some day, or leave the column out"
+    text = str(cell).strip()
+    if re.fullmatch(r"[+-]?\d+,\d+", text):
+        return f"write {text.replace(',', '.')} with a point for a comma"
+    if re.fullmatch(r"[<>≤≥]=?\s*[\d.,]+", text):
+        return "a limit is no number: write a value that you chose for such cells, or leave them empty"
+    if re.fullmatch(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", text):
+        return "a date is no number: write days since some day, or leave the column out"
+    return ""
 
 
 def _is_empty(cell: Any) -> bool:

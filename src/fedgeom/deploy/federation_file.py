@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,11 +12,13 @@ import msgspec
 
 from fedgeom.data.readers import read_site, same_columns
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
+from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -77,7 +78,10 @@ def read_federation(path: str | Path) -> FederationFile:
 def build_method(path: str | Path, federation: FederationFile) -> Method:
     """Return the method with the file's parameters."""
     if federation.method not in METHODS:
-        raise InputError(f"{path}: there is no method {federation.method!r}; there are: {METHODS}")
+        hint = did_you_mean(federation.method, METHODS)
+        raise InputError(
+            f"{path}: there is no method {federation.method!r}; there are: {METHODS}{'.' if hint else ''}{hint}"
+        )
     cls = method_class(federation.method)
     _only_known(path, "[parameters]", federation.parameters, [field.name for field in dataclasses.fields(cls)])
     try:
@@ -137,13 +141,12 @@ def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: I
     names = list(known)
     for key in given:
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, names)
             raise InputError(f"{file}: {where} has the unknown key {key!r}; known are {', '.join(names)}.{hint}")
 
 
 def _convert(file: str | Path, where: str, content: Any, kind: type[T]) -> T:
     try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
+        return convert(content, kind)
+    except InputError as error:
         raise InputError(f"{file}: {where} does not fit: {error}") from error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from fedgeom.errors import InputError
+from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
 
@@ -20,12 +22,63 @@ def quote(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in plain)
 
 
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+def convert(content: Any, kind: type[T]) -> T:
+    """Return a file's content as a struct, with errors that name the setting, what was given and what is wanted."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(_explain(str(error), content, kind)) from error
+
+
+def _explain(message: str, content: Any, kind: Any) -> str:
+    """Say of msgspec's complaint which setting it is about, what was given and what is wanted."""
+    what, found, path = message.partition(" - at `$")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
+    steps = re.findall(r"\[(\d+)\]|\.([^.\[\]]+)", path.removesuffix("`"))
+    value = content
+    try:
+        for number, name in steps:
+            value = value[int(number)] if number else value[name]
+            kind = get_args(kind)[0] if number else get_type_hints(kind)[name]
+    except (LookupError, TypeError):  # where a path has no plain meaning, msgspec's own words
+        return message
+    if unknown and hasattr(kind, "__struct_fields__"):
+        names = kind.__struct_fields__
+        return (
+            f"there is no setting {unknown[1]!r}; there are: {', '.join(names)}.{did_you_mean(unknown[1], names)}"
+        )
+    if not found:
+        return message
+    where = ".".join(name or f"number {int(number) + 1}" for number, name in steps)
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    if choices:
+        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        return (
+            f"{where} = {value!r} given; wanted one of {', '.join(map(repr, choices))}{'.' if hint else ''}{hint}"
+        )
+    wanted = re.fullmatch(r"Expected `([^`]*)`(.*?)(, got .*)?", what)
+    if not wanted:
+        return message
+    words = " or ".join(_WORDS.get(one, one) for one in wanted[1].split(" | ") if one != "null")
+    return f"{where} = {value!r} given; wanted {words}{wanted[2]}"
+
+
 def read_toml(path: Path, kind: type[T], maker: str) -> T:
     """Read a TOML file into a struct, with errors that name the file."""
     if not path.is_file():
         raise InputError(f"{path} does not exist; make it with: {maker}")
     try:
         content: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        return msgspec.convert(content, kind)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        return convert(content, kind)
+    except (tomllib.TOMLDecodeError, InputError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from error

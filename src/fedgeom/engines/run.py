@@ -21,6 +21,7 @@ from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
 from fedgeom.federation.session import Session
+from fedgeom.methods.catalogue import as_method
 from fedgeom.registry import Registry
 from fedgeom.storage import to_json
 
@@ -31,7 +32,7 @@ ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopback
 
 
 def run(
-    method: Method,
+    method: Method | type[Method] | str,
     sites: Sequence[SiteData],
     seed: int = 0,
     *,
@@ -45,6 +46,7 @@ def run(
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
+    ``method`` is a method with its settings, or, for the default settings, its class or name (``fedgeom methods``).
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
@@ -55,7 +57,7 @@ def run(
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    data = _checked(method, sites)
+    method, data = as_method(method), _checked(sites)
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
@@ -108,15 +110,8 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
     )
 
 
-def _checked(method: object, sites: Sequence[Any]) -> list[SiteData]:
+def _checked(sites: Sequence[Any]) -> list[SiteData]:
     """Return the sites as a list, with their columns in one order; say what is wanted when something else was given."""
-    if not isinstance(method, Method):
-        wanted = (
-            f"fedgeom.{method.__name__}()"
-            if isinstance(method, type) and issubclass(method, Method)
-            else "fedgeom.Hulls()"
-        )
-        raise InputError(f"method={method!r} given; wanted a method with its settings, such as {wanted}")
     data = list(sites)
     if not data:
         raise InputError("no sites were given; wanted a list of SiteData, for example from fedgeom.split(...)")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.describing import Documentation
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.settings import Settings
@@ -41,6 +42,8 @@ class Method(Settings):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if isinstance(cls.__dict__.get("__doc__"), str):
+            cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
 

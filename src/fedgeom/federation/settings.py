@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get
 import numpy as np
 
 from fedgeom.errors import InputError
-from fedgeom.registry import Registry
+from fedgeom.registry import Registry, did_you_mean
 
 Terms = Mapping[str, Any]
 """The settings of a run as plain values: numbers, text, None, lists of text, tables of these."""
@@ -143,8 +143,17 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
         value = value.item()
     fits, found = _fit(name, value, kind)
     if not fits:
-        raise InputError(f"{name}={value!r} given; wanted {wanted(kind)}")
+        hint = did_you_mean(value, _names(kind)) if isinstance(value, str) else ""
+        raise InputError(f"{name}={value!r} given; wanted {wanted(kind)}{'.' if hint else ''}{hint}")
     return found
+
+
+def _names(kind: Any) -> list[str]:
+    """Return the texts among which a type lets one choose."""
+    inside = get_args(kind)
+    if get_origin(kind) is Literal:
+        return [one for one in inside if isinstance(one, str)]
+    return [name for one in inside for name in _names(one)]
 
 
 def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
@@ -236,5 +245,8 @@ class Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(set(terms) - set(known))
         if unknown:
-            raise InputError(f"there is no setting {unknown[0]!r}; there are: {', '.join(known)}")
+            hint = did_you_mean(unknown[0], known)
+            raise InputError(
+                f"there is no setting {unknown[0]!r}; there are: {', '.join(known)}{'.' if hint else ''}{hint}"
+            )
         return cls(**terms)

@@ -9,6 +9,10 @@ import fedgeom.methods  # noqa: F401  # registers those that come with fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation import model as model_file
 from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.record import read_status
+
+MODEL = "model.safetensors"
+"""The joint model in a run's folder."""
 
 
 def method_class(name: str) -> type[Method]:
@@ -19,14 +23,45 @@ def method_class(name: str) -> type[Method]:
     return found
 
 
+def as_method(method: Any) -> Method:
+    """Return a method with its settings, given that, its class or its name; the latter two have the defaults."""
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, str):
+        return method_class(method)()
+    if isinstance(method, type) and issubclass(method, Method):
+        return method()
+    raise InputError(
+        f"method={method!r} given; wanted a method with its settings, such as fedgeom.Hulls(), or for the default "
+        f"settings its name: {METHODS}"
+    )
+
+
 def load_model(path: str | Path) -> Any:
     """Read a model file that some run saved; for the folder of a run, its joint model."""
     file = Path(path)
     if file.is_dir():
-        file = file / "model.safetensors"
+        file = _model_in(file)
     if not file.is_file():
-        raise InputError(f"{file} does not exist; wanted a model file, such as RUN/model.safetensors")
+        raise InputError(
+            f"{file} does not exist; wanted a run's folder, such as runs/NAME-1, or a model file, such as "
+            "runs/NAME-1/model.safetensors"
+        )
     return read_model(file.read_bytes())
+
+
+def _model_in(folder: Path) -> Path:
+    """Return the model file of a run's folder, or say why there is none."""
+    file = folder / MODEL
+    if file.is_file():
+        return file
+    if (folder / "config.json").is_file():  # a run, which did not come to its end
+        status = read_status(folder)
+        why = ": ".join(one for one in (status.state, status.detail.partition("\n")[0]) if one)
+        raise InputError(f"the run in {folder} left no {MODEL} (status {why}); finish it, or run it again")
+    inside = sorted(one.parent.name for one in folder.glob(f"*/{MODEL}"))
+    hint = f"; there is one in {', '.join(inside[:8])}" if inside else ""
+    raise InputError(f"the folder {folder} has no {MODEL}, so it is no finished run's{hint}")
 
 
 def read_model(data: bytes) -> Any:

@@ -97,3 +97,18 @@ def test_classes_with_too_few_rows_in_all_are_named() -> None:
         ClassSums(total, ("x", "y", "z"), 3)
     with pytest.raises(InputError, match=r"fewer than 3 rows at all sites together: x, y, z;"):
         ClassSums(total, ("x", "y", "z"), 3, min_rows=3)
+
+
+@pytest.mark.parametrize("c", [None, 1.0])
+def test_without_squares_counts_means_and_centroids_are_the_same(c: float | None) -> None:
+    X, y = table()
+    rows = X if c is None else exp0(X, c=c)
+    total = class_moments(rows, y, NAMES, c=c, squares=False)
+    assert total.shape == (length(2, 3, squares=False),) == (2 * 2 * 4,)
+    sums, whole = (
+        ClassSums(total, NAMES, 3, squares=False),
+        ClassSums(class_moments(rows, y, NAMES, c=c), NAMES, 3),
+    )
+    np.testing.assert_array_equal(sums.centroids(c=c), whole.centroids(c=c))
+    for mine, known in zip(sums.priors_and_means(), whole.gaussians(1.0), strict=False):
+        np.testing.assert_array_equal(mine, known)

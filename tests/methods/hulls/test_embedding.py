@@ -9,6 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.methods.hulls.embedding import (
+    check_width,
     column_scales,
     embed,
     joint_scales,
@@ -112,3 +113,11 @@ def test_there_is_no_joint_scale_where_the_sums_say_too_little_of_a_column() -> 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2)) * [1.0, 1e-9]
     assert joint_scales(site_scatter(X, np.arange(40) % 2), 2) is None
+
+
+def test_columns_whose_scatter_fits_no_message_are_refused_with_how_many_would() -> None:
+    with pytest.raises(
+        InputError, match=r"a joint map of 13,656 columns .* the limit is 67,108,864 .*2,895 or less"
+    ):
+        check_width(13_656, 2**26)
+    check_width(2_895, 2**26)

@@ -302,3 +302,13 @@ def test_too_many_corners_make_a_site_leave_before_anything_of_them_is_sent(
     with pytest.raises(TooFewSitesError, match=LEAVES):
         hold(fedgeom.Hulls(epsilon=0.1, **options), sites, policy=Policy(max_corner_share=0.02))
     assert "the policy says max_corner_share = 0.02" in caplog.text
+
+
+def test_a_table_too_wide_for_a_joint_map_is_refused_before_anything_is_sent() -> None:
+    sites = [
+        SiteData(f"s{at}", np.random.default_rng(at).normal(size=(8, 4000)), ["a", "b"] * 4) for at in range(3)
+    ]
+    asked: list[Any] = []
+    with pytest.raises(InputError, match=r"site 's0': a joint map of 4,000 columns needs .*take fewer columns"):
+        fedgeom.run(fedgeom.Hulls(embedding="discriminant"), sites, interfere=lambda *one: asked.append(one))
+    assert not asked

@@ -20,7 +20,7 @@ def pooled(method: Moments, sites: list[SiteData]) -> MomentsModel:
     X = np.vstack([site.X for site in sites])
     y = np.concatenate([site.y.astype(str) for site in sites])
     names = tuple(np.unique(y).tolist())
-    return build_model(method, class_moments(X, y, names, c=method.c), names, X.shape[1])
+    return build_model(method, class_moments(X, y, names, c=method.c, squares=method.squares), names, X.shape[1])
 
 
 def test_without_shrinkage_it_is_bayes_rule_with_a_gaussian_per_class_in_the_tangent_space() -> None:

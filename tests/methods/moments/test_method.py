@@ -11,6 +11,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
+from fedgeom.methods.catalogue import read_model
 from tests.methods.coordinators import kill
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_run_is_plain
@@ -102,8 +103,9 @@ def test_one_sum_is_all_that_leaves_a_site() -> None:
     assert told == {"join.keys", "names.vocabulary", "sum.masked", "sum.shares"}
     assert sum(entry.kind == "sum.masked" for entry in run.ledger) == 3
     assert fedgeom.Moments.leaves() == (
-        "masked; with all others: counts, means and covariances of each class, pooled, to the coordinator and the "
-        "sites (of a class that one site alone has, that site's own, unless a policy leaves such classes out)",
+        "masked; with all others: counts and means of each class (and covariances, with the gaussian rule), pooled, "
+        "to the coordinator and the sites (of a class that one site alone has, that site's own, unless a policy leaves "
+        "such classes out)",
     )
 
 
@@ -118,3 +120,43 @@ def test_wrong_input_is_refused_by_name() -> None:
     odd = SiteData("odd", np.zeros((4, 3)), [0, 0, 1, 1])
     with pytest.raises(InputError, match="most have 2, but site 'odd' has 3"):
         fedgeom.run(fedgeom.Moments(), [*sites, odd])
+
+
+def wide(columns: int, sites: int = 3) -> list[SiteData]:
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b"] * 4)
+    rows = [rng.normal(size=(8, columns)) + (y == "b")[:, None] for _ in range(sites)]
+    return [SiteData(f"s{at}", X, y) for at, X in enumerate(rows)]
+
+
+def test_centroids_of_thousands_of_columns_are_summed_without_covariances() -> None:
+    columns, method = 13_656, fedgeom.Moments(rule="centroid", space="euclidean")
+    sites = wide(columns)
+    run = fedgeom.run(method, sites)
+    assert run.metrics["numbers"] == 2 * 2 * (columns + 1)
+    assert run.model.covariances.shape == (2, 0, 0)
+    assert all((run.model.predict(site.X) == site.y).all() for site in sites)
+    again = read_model(run.model.to_bytes())
+    assert again.to_bytes() == run.model.to_bytes()
+
+
+def test_covariances_too_large_for_a_message_are_refused_before_anything_is_sent() -> None:
+    sites, asked = wide(13_656), []
+    words = r'site .s0.: the covariances of 2 classes and 13,656 columns .* rule="centroid".*fewer columns'
+    with pytest.raises(InputError, match=words):
+        fedgeom.run(fedgeom.Moments(space="euclidean"), sites, interfere=lambda *one: asked.append(one))
+    assert not asked
+    small = fedgeom.Policy(max_message_bytes=4000)
+    with pytest.raises(InputError, match=r"the limit is 4,000 \(max_message_bytes in the policy\)"):
+        fedgeom.run(fedgeom.Moments(space="euclidean"), wide(40), policy=small)
+    with pytest.raises(
+        InputError, match=r"the means of 2 classes and 400 columns .* limit is 4,000.*: take fewer columns"
+    ):
+        fedgeom.run(fedgeom.Moments(space="euclidean", rule="centroid"), wide(400), policy=small)
+
+
+def test_classes_of_all_sites_together_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedgeom.methods.moments.method.LARGEST_MESSAGE", 20_000)
+    sites = [site.relabel({"a": f"a{site.name}", "b": f"b{site.name}"}) for site in wide(40)]
+    with pytest.raises(InputError, match="the covariances of 6 classes and 40 columns"):
+        fedgeom.run(fedgeom.Moments(space="euclidean"), sites)

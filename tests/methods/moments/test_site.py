@@ -30,7 +30,11 @@ CLASSES = ("0", "1")
         (SiteData("s", [[0.0, np.inf], [0.0, 0.0]], [0, 0]), {}, "row 0, column 1 is inf"),
         (SiteData("s", [[0.0, 0.0], [0.0, 0.0]], ["a", ""]), {}, "1 of 2 rows have no label"),
         (SiteData("s", [[0.0, 0.0]], ["a"]), {}, "fewer than 2 rows: 'a'"),
-        (SiteData("s", [[2.0, 0.0], [0.0, 0.0]], [0, 0]), {}, r"site 's': X\[0\] has norm 2.0"),
+        (
+            SiteData("s", [[2.0, 0.0], [0.0, 0.0]], [0, 0]),
+            {},
+            r"site 's': X\[0\] has norm 2.0.* table .*say space=\"euclidean\"",
+        ),
         (
             SiteData("s", [[0.0, 0.0], [0.0, 0.0]], ["c", "c"]),
             {"classes": CLASSES},

@@ -13,13 +13,15 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import from_hyperboloid, log0, to_hyperboloid
 
 
-def length(classes: int, columns: int) -> int:
-    """Return how many numbers a site contributes: per class 1 + d + d(d+1)/2 + (d+1)."""
-    return classes * (2 * (columns + 1) + columns * (columns + 1) // 2)
+def length(classes: int, columns: int, *, squares: bool = True) -> int:
+    """Return how many numbers a site contributes: per class 1 + d + d(d+1)/2 + (d+1), or without squares 2(d+1)."""
+    return classes * (2 * (columns + 1) + (columns * (columns + 1) // 2 if squares else 0))
 
 
-def class_moments(X: Floats, y: npt.NDArray[Any], classes: Sequence[str], *, c: float | None) -> Floats:
-    """Return, for each class: count, Σv, the upper triangle of Σvvᵀ, and Σ of hyperboloid coordinates.
+def class_moments(
+    X: Floats, y: npt.NDArray[Any], classes: Sequence[str], *, c: float | None, squares: bool = True
+) -> Floats:
+    """Return, for each class: count, Σv, the upper triangle of Σvvᵀ if wanted, and Σ of hyperboloid coordinates.
 
     In the ball (``c`` given) v = log_0(x), twice the half-distance direction of Eq. 1 at the origin; in
     Euclidean space (``c`` None) v = x and the last block is (count, Σx).
@@ -29,20 +31,24 @@ def class_moments(X: Floats, y: npt.NDArray[Any], classes: Sequence[str], *, c: 
         tangent, lifted = X, np.column_stack([np.ones(len(X)), X])
     else:
         tangent, lifted = np.asarray(log0(X, c=c)), np.asarray(to_hyperboloid(X, c=c))
-    labels, upper = y.astype(str), np.triu_indices(d)
+    labels, upper = y.astype(str), np.triu_indices(d if squares else 0)
     rows = []
     for name in classes:
         v, z = tangent[labels == name], lifted[labels == name]
-        rows.append(np.concatenate([[len(v)], v.sum(axis=0), (v.T @ v)[upper], z.sum(axis=0)]))
+        products = (v.T @ v)[upper] if squares else np.empty(0)
+        rows.append(np.concatenate([[len(v)], v.sum(axis=0), products, z.sum(axis=0)]))
     return np.concatenate(rows)
 
 
 class ClassSums:
-    """The added moments, taken apart again."""
+    """The added moments, taken apart again; without squares there are no covariances."""
 
-    def __init__(self, total: Floats, classes: Sequence[str], columns: int, *, min_rows: int = 1):
+    def __init__(
+        self, total: Floats, classes: Sequence[str], columns: int, *, min_rows: int = 1, squares: bool = True
+    ):
         table = total.reshape(len(classes), -1)
-        d, pairs = columns, columns * (columns + 1) // 2
+        d, wide = columns, columns if squares else 0
+        pairs = wide * (wide + 1) // 2
         self.counts = np.rint(table[:, 0])
         few = [name for name, n in zip(classes, self.counts, strict=True) if n < min_rows]
         if few:
@@ -51,11 +57,15 @@ class ClassSums:
                 "`classes`, or merge them"
             )
         self.sums = table[:, 1 : 1 + d]
-        self.squares = np.zeros((len(classes), d, d))
-        upper = np.triu_indices(d)
+        self.squares = np.zeros((len(classes), wide, wide))
+        upper = np.triu_indices(wide)
         self.squares[:, upper[0], upper[1]] = table[:, 1 + d : 1 + d + pairs]
         self.squares[:, upper[1], upper[0]] = table[:, 1 + d : 1 + d + pairs]
         self.lifted = table[:, 1 + d + pairs :]
+
+    def priors_and_means(self) -> tuple[Floats, Floats]:
+        """Return the classes' log priors and means."""
+        return np.log(self.counts / self.counts.sum()), self.sums / self.counts[:, None]
 
     def gaussians(self, shrinkage: float) -> tuple[Floats, Floats, Floats]:
         """Return log priors, means and covariances of a Gaussian per class.

@@ -8,6 +8,7 @@ discriminant) span the disc; the exponential map at the origin bends them into i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,17 @@ def column_scales(X: Floats) -> Floats:
 def scatter_length(columns: int) -> int:
     """Return how many numbers a site contributes."""
     return 1 + columns * (columns + 1) + 2 * columns
+
+
+def check_width(columns: int, limit: int) -> None:
+    """Refuse so many columns that no message of ``limit`` bytes could hold their scatter; say what to do."""
+    size = 8 * scatter_length(columns)
+    if size > limit:
+        most = math.isqrt(limit // 8) - 1
+        raise InputError(
+            f"a joint map of {columns:,} columns needs their scatter, a message of {size:,} bytes; the limit is "
+            f"{limit:,} (max_message_bytes in the policy): take fewer columns, {most:,} or less"
+        )
 
 
 def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:

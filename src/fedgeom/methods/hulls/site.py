@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_table
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
@@ -63,11 +64,13 @@ class HullSite(SummingSite[HullMemory]):
             raise InputError(
                 f"site {self.name!r} has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}"
             )
-        if not settings.maps:
-            try:
+        try:
+            if settings.maps:
+                joint_map.check_width(self.data.X.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE))
+            else:
                 check_disc(self.data.X, settings.curvature, settings.radius)
-            except InputError as error:
-                raise InputError(f"site {self.name!r}: {error}") from error
+        except InputError as error:
+            raise InputError(f"site {self.name!r}: {error}") from error
 
     @classmethod
     def planned_sums(cls, settings: HullSettings) -> Sequence[type[SumQuestion]]:

@@ -15,8 +15,9 @@ class SumMoments(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "moments.sum"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: counts, means and covariances of each class, pooled, to the coordinator and the "
-        "sites (of a class that one site alone has, that site's own, unless a policy leaves such classes out)"
+        "masked; with all others: counts and means of each class (and covariances, with the gaussian rule), pooled, "
+        "to the coordinator and the sites (of a class that one site alone has, that site's own, unless a policy leaves "
+        "such classes out)"
     )
     fraction_bits: ClassVar[int] = 24
     checked: ClassVar[bool] = True

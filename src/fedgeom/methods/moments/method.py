@@ -12,11 +12,12 @@ from fedgeom.data.checks import check_columns, check_two_classes
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
-from fedgeom.methods.moments.core import build_model
+from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
@@ -41,6 +42,7 @@ class Moments(MomentsSettings, Method):
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.X.shape[1] for site in sites})
         present = check_two_classes(sites)
+        check_width(self, len(self.classes or present), sites[0].X.shape[1], LARGEST_MESSAGE)
         absent = sorted(set(self.classes or ()) - present)
         if absent:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
@@ -49,7 +51,7 @@ class Moments(MomentsSettings, Method):
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
-        size = length(len(classes), cohort.columns)
+        size = length(len(classes), cohort.columns, squares=self.squares)
         result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=size)
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
@@ -60,4 +62,5 @@ class Moments(MomentsSettings, Method):
         classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
         X = np.vstack([site.X for site in sites])
         y = np.concatenate([site.y.astype(str) for site in sites])
-        return Plain(build_model(self, class_moments(X, y, classes, c=self.c), classes, X.shape[1]))
+        total = class_moments(X, y, classes, c=self.c, squares=self.squares)
+        return Plain(build_model(self, total, classes, X.shape[1]))

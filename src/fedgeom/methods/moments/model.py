@@ -28,7 +28,7 @@ class MomentsModel(Model):
     means: Floats
     """(classes, columns)"""
     covariances: Floats
-    """(classes, columns, columns)"""
+    """(classes, columns, columns); (classes, 0, 0) for centroids, which need none."""
     centroids: Floats
     """(classes, columns)"""
     curvature: float | None
@@ -52,7 +52,7 @@ class MomentsModel(Model):
         rows, c = self._rows(X), self.curvature
         if self.rule == "centroid":
             if c is None:
-                return -np.asarray(((rows[:, None, :] - self.centroids) ** 2).sum(axis=2))
+                return -np.column_stack([((rows - centre) ** 2).sum(axis=1) for centre in self.centroids])
             return -(np.asarray(pairwise_distance(rows, self.centroids, c=c)) ** 2)
         if c is not None:
             rows = np.asarray(log0(rows, c=c))

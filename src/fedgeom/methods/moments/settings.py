@@ -28,6 +28,11 @@ class MomentsSettings(Settings):
     """The fewest sites that make a result."""
 
     @property
+    def squares(self) -> bool:
+        """Whether the sites add up squares: covariances need them, centroids do not."""
+        return self.rule == "gaussian"
+
+    @property
     def c(self) -> float | None:
         """The curvature of the ball; None in Euclidean space."""
         return self.curvature if self.space == "ball" else None

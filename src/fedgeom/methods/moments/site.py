@@ -10,10 +10,11 @@ import numpy as np
 
 from fedgeom.data.checks import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.geometry.hyperbolic.poincare import check_points
-from fedgeom.methods.moments.core import build_model
+from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
@@ -48,7 +49,15 @@ class MomentsSite(SummingSite[MomentsMemory]):
             try:
                 check_points(self.data.X, c=settings.c, name="X")
             except InputError as error:
-                raise InputError(f"site {self.name!r}: {error}") from error
+                raise InputError(
+                    f"site {self.name!r}: {error} For a table of ordinary columns, which are no points of the ball, "
+                    'say space="euclidean"'
+                ) from error
+        try:
+            limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
+            check_width(settings, len(settings.classes or names), self.data.X.shape[1], limit)
+        except InputError as error:
+            raise InputError(f"site {self.name!r}: {error}") from error
 
     @classmethod
     def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
@@ -61,8 +70,10 @@ class MomentsSite(SummingSite[MomentsMemory]):
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
-        self.check_size(length(len(ask.classes), self.data.X.shape[1]))
-        return self.contribute(ask, class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature))
+        squares = self.settings.squares
+        self.check_size(length(len(ask.classes), self.data.X.shape[1], squares=squares))
+        moments = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature, squares=squares)
+        return self.contribute(ask, moments)
 
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""

@@ -1,0 +1,59 @@
+"""What a method's settings are and mean, for help() and the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+
+import fedgeom
+from fedgeom.federation.describing import Parameter, parameters
+from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.settings import Between
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toy(Method):
+    """A toy.
+
+    With a second paragraph.
+    """
+
+    size: Annotated[int, Between(1, 9)] = 3
+    """How large it is,
+    in rooms."""
+    silent: bool = True
+
+
+def test_settings_have_kind_default_and_meaning() -> None:
+    assert parameters(Toy) == (
+        Parameter("size", "a whole number from 1 to 9", "3", "How large it is,\nin rooms."),
+        Parameter("silent", "True or False", "True", ""),
+    )
+
+
+def test_help_names_the_parameters() -> None:
+    assert inspect.getdoc(Toy) == (
+        "A toy.\n\nWith a second paragraph.\n\nParameters\n----------\n"
+        "size: a whole number from 1 to 9; 3 if not given\n    How large it is,\n    in rooms.\n"
+        "silent: True or False; True if not given"
+    )
+
+
+@pytest.mark.parametrize("name", [*METHODS])
+def test_every_method_documents_all_its_parameters(name: str) -> None:
+    cls: Any = METHODS[name]
+    said = inspect.getdoc(cls) or ""
+    for one in parameters(cls):
+        assert one.meaning, f"{name}.{one.name} has no docstring"
+        assert f"\n{one.name}: {one.wanted}; {one.default} if not given\n" in said
+    assert [one.name for one in parameters(cls)] == [field.name for field in dataclasses.fields(cls)]
+
+
+def test_a_class_without_source_has_no_meanings() -> None:
+    made = dataclasses.make_dataclass("Made", [("size", int, 3)], frozen=True, kw_only=True)
+    assert [one.meaning for one in parameters(made)] == [""]
+    assert "Sites add up" in str(fedgeom.Moments.__doc__)
