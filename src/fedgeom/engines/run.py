@@ -102,6 +102,7 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
         lost=conversation.lost,
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
+        warnings=conversation.warnings,
     )
 
 
