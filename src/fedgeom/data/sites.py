@@ -26,6 +26,8 @@ class SiteData:
     """Row-aligned arrays of any kind, (rows, …) each, by name."""
     columns: tuple[str, ...] = ()
     """The names of X's columns, where they are known; empty otherwise."""
+    row_numbers: npt.NDArray[np.intp] | None = None
+    """(rows,): what each row is called where it came from; None: they are counted from 0."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -43,6 +45,8 @@ class SiteData:
                 raise InputError(f"site {self.name!r}: extra {key!r} has {len(value)} rows, X has {len(X)}")
         if self.columns and len(self.columns) != X.shape[1]:
             raise InputError(f"site {self.name!r}: {len(self.columns)} column names for {X.shape[1]} columns")
+        if self.row_numbers is not None and np.shape(self.row_numbers) != (len(X),):
+            raise InputError(f"site {self.name!r}: {np.shape(self.row_numbers)} row numbers for {len(X)} rows")
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "extra", extra)
@@ -69,7 +73,9 @@ class SiteData:
     def take(self, rows: npt.ArrayLike) -> SiteData:
         """Return the site with only these rows (indices or a mask)."""
         at = np.asarray(rows)
-        return replace(self, X=self.X[at], y=self.y[at], extra={k: v[at] for k, v in self.extra.items()})
+        numbers = np.arange(len(self)) if self.row_numbers is None else self.row_numbers
+        extra = {k: v[at] for k, v in self.extra.items()}
+        return replace(self, X=self.X[at], y=self.y[at], extra=extra, row_numbers=numbers[at])
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""

@@ -75,6 +75,17 @@ def run(
     return _hold(Session(method, number, seed, carrier.roster, log, transcript, watch), carrier, data, store)
 
 
+def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
+    """Look at the sites' rows as a run does before its first question, and raise `InputError` for all that is wrong.
+
+    Whoever sets rows aside for testing checks the whole tables first: a gap in a row set aside would be found only
+    when the run is over.
+    """
+    data = _checked(method, sites)
+    EmbeddedEngine(method, data, policy=policy).check(bytes(32))
+    method.check_together(data)
+
+
 def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:
     """Hold the session, take what each site has in the end, and put the run together."""
     log = session.record
