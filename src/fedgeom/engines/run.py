@@ -67,6 +67,7 @@ def run(
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     carrier.check(number)
     method.check_together(data)
+    method.check_limits(data, policy or Policy())
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
@@ -83,7 +84,7 @@ def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | N
     """
     data = _checked(method, sites)
     EmbeddedEngine(method, data, policy=policy).check(bytes(32))
-    method.check_together(data)
+    method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
 
 
 def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:

@@ -60,6 +60,8 @@ def compare(
         raise InputError("the test parts must be of the same sites as the train parts, in the same order")
     both = zip(train_sites, test_sites, strict=True)
     pairs = [(a, b) for a, b in both if "names" in run.local.get(a.name, {}) and len(b)]
+    for _, tested in pairs:
+        check_finite(tested)  # before minutes of training
     if not pairs:
         raise InputError("no site has both a result and test rows; nothing can be compared")
     common = _common([a for a, _ in pairs], truth, run.model.classes)

@@ -10,6 +10,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
@@ -54,6 +55,9 @@ class Method(Settings):
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""

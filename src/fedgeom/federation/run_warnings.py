@@ -23,7 +23,7 @@ _REMEDIES = (
     (
         r"max_message_bytes|the limit is",
         "raise max_message_bytes in the policy of the sites (site.toml, or [policy] in a federation file) above that "
-        'size, or make messages smaller: fewer rows, columns or bits; with XCLP graph="anchors"',
+        "size, or make messages smaller: fewer rows or columns, or other settings of the method",
     ),
     (
         re.escape(LEAVES),
@@ -31,7 +31,7 @@ _REMEDIES = (
     ),
     (
         r"weights make this a sum",
-        'weigh the sites alike: with PTopoFL closeness=False and trust="none", fewer clusters, or more sites',
+        "so says the site's policy (min_cohort), which its steward may lower knowingly",
     ),
     (
         r"sites are left|policy .*asks for|holders",
