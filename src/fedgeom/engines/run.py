@@ -97,8 +97,11 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
             store.release()
     try:
         results = carrier.results(session.run, models=log is not None)
+        local = {name: result.found for name, result in results.items()}
+        warnings = [*conversation.warnings, *session.method.look_back(data, local)]
         if log is not None:
             log.sites(results)
+            log.warnings(warnings)
     except BaseException as error:
         session.break_off(error)
         raise
@@ -110,11 +113,11 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
         ledger=conversation.ledger,
         metrics=conversation.metrics,
         sites=data,
-        local={name: result.found for name, result in results.items()},
+        local=local,
         lost=conversation.lost,
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
-        warnings=conversation.warnings,
+        warnings=warnings,
     )
 
 
