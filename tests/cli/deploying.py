@@ -11,6 +11,7 @@ from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import RunRecord
+from fedgeom.federation.run_warnings import ABSENT, lost_site
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
 
@@ -50,6 +51,7 @@ def flower(monkeypatch, made):
         record.event(Event(1, "join.hello", "anna", "answered"))
         record.enter(Entry(step=1, site="anna", kind="join.keys", bytes=362, received=9, reveals="public keys"))
         record.metric("seconds", 1.5)
+        record.warnings([lost_site("bert", ABSENT)])
         record.finish(*end)
         return "17"
 

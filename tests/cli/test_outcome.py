@@ -17,7 +17,9 @@ from rich.console import Console
 import fedgeom
 from fedgeom.cli.outcome import kept, new_folder, show, terminated
 from fedgeom.cli.screen import Terminated, console
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, TooFewSitesError
+from fedgeom.federation.record import RunRecord
+from fedgeom.federation.run_warnings import lost_site
 from fedgeom.report.naming import Naming, read_naming
 from fedgeom.report.page import NAMES
 
@@ -75,11 +77,20 @@ def test_without_test_rows_nothing_is_compared(tmp_path):
     assert not (tmp_path / "r" / "comparison.json").exists()
 
 
-def test_lost_sites_are_named(tmp_path):
+def test_warnings_are_said_at_the_end(tmp_path):
     sites = fedgeom.load_set("wine", n_sites=4).train
     run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "r")
-    odd = replace(run, lost={"site-1": "[red]gone"})
-    assert "site-1 was lost: [red]gone" in shown(odd, sites, sites)
+    assert "warning: " not in shown(run, sites, sites)
+    odd = replace(run, warnings=[lost_site("site-1", "[red]gone")])
+    assert "warning: site 'site-1' was lost: [red]gone. " in shown(odd, sites, sites).partition("record")[2]
+
+
+def test_a_run_that_failed_says_whom_it_lost(tmp_path):
+    folder, out = new_folder(tmp_path / "x"), Console(file=io.StringIO(), width=200)
+    RunRecord(folder, {}).warnings([lost_site("ulm", "max_message_bytes = 5")])
+    with pytest.raises(TooFewSitesError), kept(folder, out):
+        raise TooFewSitesError("2 sites are left")
+    assert "site 'ulm' was lost: max_message_bytes = 5. Raise max_message_bytes" in out.file.getvalue()
 
 
 def test_sigterm_interrupts_what_runs_and_afterwards_does_what_it_did(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 
+import numpy as np
 import pytest
 
 import fedgeom
@@ -82,6 +83,24 @@ def test_a_refused_run_leaves_no_folder(federation, tmp_path):
         "run", tmp_path / "a.toml", "--out", tmp_path / "r", code=2
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a.toml"]
+
+
+def test_a_gap_in_any_row_is_found_before_anything_is_sent(tmp_path):
+    sites = fedgeom.load_set("wine", n_sites=3).train
+    for site in sites:
+        site.X[7, 2] = np.nan
+        write_csv(tmp_path / f"{site.name}.csv", site, "kind")
+    blocks = "".join(f'[[sites]]\nfile = "{site.name}.csv"\n' for site in sites)
+    for seed in range(3):  # set aside with one seed, learnt from with another
+        (tmp_path / "w.toml").write_text(
+            f'method = "moments"\nseed = {seed}\nlabel = "kind"\nholdout = 0.3\n'
+            f'[parameters]\nspace = "euclidean"\n{blocks}'
+        )
+        said = call("run", tmp_path / "w.toml", "--out", tmp_path / "w", code=2).replace("\n", " ")
+        assert "3 sites cannot take part as they are" in said
+        for site in sites:
+            assert f"site '{site.name}': row 9, column 'ash' is nan" in said
+        assert not (tmp_path / "w-1").exists()
 
 
 def test_resuming(federation, finished, tmp_path):

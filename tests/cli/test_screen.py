@@ -63,7 +63,8 @@ def test_a_question_is_one_line_that_fills_as_sites_answer():
     lines = [line for line in text.splitlines() if line.strip()]
     assert len(lines) == 2
     assert WORDS["join.hello"] in lines[0]
-    assert "2/2" in lines[0]
+    assert "1/2" in lines[0]
+    assert "south is lost: no route" in lines[0]
     assert "strange.kind" in lines[1]
     assert "0/1" in lines[1]
 
@@ -77,6 +78,27 @@ def test_who_is_lost_is_said_while_others_are_waited_for():
         ]
     )
     assert "south is lost" in text
+
+
+def test_a_step_that_lost_a_site_has_no_hook_but_the_site_and_the_reason():
+    both = [Event(1, "join.hello", name, "asked") for name in ("north", "south")]
+    came = [Event(1, "join.hello", name, "answered") for name in ("north", "south")]
+    why = "the answer would have 72,000,000 bytes; the policy of 'south' has max_message_bytes = 67,108,864"
+    lost = Event(1, "join.hello", "south", "lost", why)
+    assert "✓" in display([*both, *came])
+    for events in ([*both, came[0], lost], [*both, *came, lost]):  # one that answered may be left out afterwards
+        text = display(events, width=160)
+        assert "✓" not in text
+        assert "✗" in text
+        assert "1/2" in text
+        assert "south is lost: the answer would have 72,000,000 bytes" in text
+
+
+def test_of_many_rounds_those_that_lost_a_site_stay():
+    first = [Event(1, "kind-1", "north", "asked"), Event(1, "kind-1", "north", "lost", "no route")]
+    text = display([*first, *(Event(step, f"kind-{step}", "south", "asked") for step in range(2, 40))])
+    assert "north is lost: no route" in text
+    assert sum("kind-" in line for line in text.splitlines()) == MOST_LINES + 1
 
 
 def test_of_many_rounds_the_last_ones_are_shown():

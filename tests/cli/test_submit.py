@@ -24,6 +24,7 @@ def test_submit(here, flower):
     for piece in ("not used in a submitted job", "anna: joined", "bert: lost join: did not come", "public keys"):
         assert piece in shown
     assert "runs/study-1/model.safetensors" in shown.replace(" ", "")
+    assert "warning: site 'bert' was lost" in shown.partition("record ")[2]
     assert "finished already" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
 
 
@@ -31,7 +32,8 @@ def test_submit_that_fails_says_how_to_go_on(here, flower):
     flower[:] = ["failed", "2 sites answered, 3 are needed"]
     (here / "study.toml").write_text("")
     shown = call("submit", "study.toml", "--folder", "c", code=1)
-    for piece in ("failed: 2 sites answered", "coordinator.log", "fedgeom submit --resume study-1 --folder c"):
+    resume = "fedgeom submit --resume study-1 --folder c"
+    for piece in ("failed: 2 sites answered", "coordinator.log", resume, "warning: site 'bert' was lost"):
         assert piece in shown
     flower[:] = ["finished", ""]
     call("submit", "--resume", "c/runs/study-1", "--folder", "c")

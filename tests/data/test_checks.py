@@ -13,7 +13,7 @@ from fedgeom.data.checks import (
     check_table,
     check_two_classes,
 )
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import SiteData, holdout
 from fedgeom.errors import InputError
 
 
@@ -29,7 +29,10 @@ def test_a_good_table_gives_its_names_in_order():
     ("table", "message"),
     [
         (site(X=np.zeros((0, 1)), y=[]), "site 'north' has no rows; leave it out"),
-        (site(X=[[1], [np.nan], [np.inf]]), "site 'north': row 1, column 0 is nan; finite numbers are wanted"),
+        (
+            site(X=[[1], [np.nan], [np.inf]]),
+            "site 'north': row 1, column 0 is nan; row 2, column 0 is inf; finite numbers are wanted",
+        ),
         (site(y=["a", "", "a"]), "site 'north': 1 of 3 rows have no label.*let XCLP find"),
         (site(), r"site 'north' has classes with fewer than 2 rows: 'a' \(1\); .*min_rows"),
     ],
@@ -37,6 +40,32 @@ def test_a_good_table_gives_its_names_in_order():
 def test_tables_that_cannot_be_used(table, message):
     with pytest.raises(InputError, match=message):
         check_table(table, min_rows=2)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(InputError) as caught:
+        check_table(site(X=[[1.0], [np.nan], [2.0]], y=["a", "b", ""]), min_rows=2, min_rows_per_class=5)
+    cells, labels, sizes = str(caught.value).splitlines()
+    assert "row 1, column 0 is nan" in cells
+    assert "1 of 3 rows have no label" in labels
+    assert "fewer than 5 rows: 'a' (1), 'b' (1)" in sizes
+    assert "min_rows_per_class" in sizes
+
+
+def test_of_many_gaps_the_first_are_named_and_the_others_counted():
+    with pytest.raises(InputError, match=r"row 9, column 0 is nan; and 90 more cells; finite"):
+        check_finite(SiteData("north", np.full((100, 1), np.nan), np.zeros(100)))
+
+
+def test_rows_and_columns_are_called_as_where_they_came_from():
+    X = np.zeros((60, 2))
+    X[50, 1] = np.nan
+    whole = SiteData("north", X, np.repeat(["a", "b"], 30), columns=("age", "dose"))
+    for seed in range(3):
+        kept, aside = holdout(whole, 0.3, seed)
+        (part,) = [part for part in (kept, aside) if not np.isfinite(part.X).all()]
+        with pytest.raises(InputError, match="row 50, column 'dose' is nan"):
+            check_finite(part)
 
 
 def test_rows_without_a_label_may_be_finite():

@@ -150,3 +150,12 @@ def test_labels_and_numbers_of_a_reader_become_text_and_floats(tmp_path):
     (tmp_path / "a.odd").write_text("")
     site = read_site(tmp_path / "a.odd", label="y")
     assert (site.X.dtype, site.y.tolist(), site.columns) == (np.float64, ["1", ""], ("n",))
+
+
+def test_rows_keep_the_numbers_that_the_file_gives_them(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,a\n2,\n3,b\n4,b\n")
+    site = read_site(tmp_path / "a.csv", label="y", drop_unlabelled=True)
+    assert site.row_numbers.tolist() == [2, 4, 5]
+    assert read_site(tmp_path / "a.csv", label="y", rows=[3, 0]).row_numbers.tolist() == [5, 2]
+    np.savez(tmp_path / "a.npz", X=np.zeros((2, 1)), y=["a", "b"])
+    assert read_site(tmp_path / "a.npz", label="y").row_numbers.tolist() == [0, 1]

@@ -23,7 +23,8 @@ from fedgeom.federation import messages
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.runner import LEAVES, SiteRunner
+from fedgeom.federation.run_warnings import LEAVES
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.session import Session
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import load_model

@@ -127,6 +127,7 @@ def test_a_lost_site_is_named_with_the_reason():
     sites = tables(5)
     found = run(METHOD, sites, interfere=lambda name, request: "out of power" if name == "s3" else None)
     assert found.lost == {"s3": "out of power"}
+    assert [(warning.site, warning.why) for warning in found.warnings] == [("s3", "out of power")]
     assert set(found.local) == {"s0", "s1", "s2", "s4"}
 
 

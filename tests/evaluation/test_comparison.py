@@ -96,3 +96,10 @@ def test_a_run_in_the_disc_is_compared(disc_case):
 
 def test_means_are_of_the_columns_there_are():
     assert Comparison(("a", "b"), (0.5, 1.0), (), (0.25, 0.75), ()).means() == {"federated": 0.75, "local": 0.5}
+
+
+def test_a_gap_in_a_test_row_is_named(case):
+    train, test = case.data.train, [replace(site, X=site.X.copy()) for site in case.data.test]
+    test[1].X[3, 2] = np.nan
+    with pytest.raises(InputError, match=r"site 'South': row \d+, column .* is nan"):
+        evaluate(case.run, train, test)

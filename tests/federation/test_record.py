@@ -144,7 +144,7 @@ def test_a_record_is_its_owners_only_also_in_a_folder_that_was_there(tmp_path: P
     finally:
         os.umask(before)
     found = {file: stat.S_IMODE(file.lstat().st_mode) for file in [folder, *folder.rglob("*")]}
-    assert len(found) == 14
+    assert len(found) == 15
     assert found == {file: 0o700 if file.is_dir() else 0o600 for file in found}
     assert outside.read_bytes() == b"another's"
     assert np.load(folder / "artifacts.npz")["a"].shape == (3,)

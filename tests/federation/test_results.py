@@ -10,6 +10,7 @@ import pytest
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.results import Run
+from fedgeom.federation.run_warnings import RunWarning, lost_sites
 from tests.federation.test_frames import without_pandas
 
 
@@ -70,3 +71,10 @@ def test_a_notebook_shows_who_was_lost_and_no_html_of_others() -> None:
     assert "s11 …" in page
     assert "s12" not in page
     assert "<td>nobody</td>" in some()._repr_html_()
+
+
+def test_warnings_are_a_word_in_the_line_and_whole_in_a_notebook() -> None:
+    lost = {"b": "no power"}
+    odd = some(lost=lost, warnings=[*lost_sites(lost), RunWarning("two <words> in one class", "evidence " * 99)])
+    assert repr(odd).endswith("; lost: b; 1 warning: see run.warnings>")
+    assert "two &lt;words&gt; in one class" in odd._repr_html_()

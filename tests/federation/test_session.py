@@ -12,6 +12,7 @@ import pytest
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Event, Sites
+from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.record import RunRecord, read_folder, read_status
 from fedgeom.federation.session import Session
@@ -48,6 +49,24 @@ def test_without_a_record_nothing_is_written_and_the_model_is_the_same() -> None
     first, _ = held(Naming(), EmbeddedEngine(Naming(), named_sites(4)), run=run)
     second, _ = held(Naming(), EmbeddedEngine(Naming(), named_sites(4)), run=run)
     assert first.to_bytes() == second.to_bytes()
+
+
+def test_lost_sites_are_warnings_with_the_reason_and_what_to_do(tmp_path: Path) -> None:
+    data = named_sites(4)
+    lost = data[1].name
+    engine = EmbeddedEngine(
+        Naming(),
+        data,
+        interfere=lambda name, request: (
+            "max_message_bytes = 9" if name == lost and unpack(request).kind == "names.seal" else None
+        ),
+    )
+    _, sites = held(Naming(), engine, tmp_path, participants=(*engine.names, "zurich"))
+    first, absent = read_folder(tmp_path)["warnings"]
+    assert (first.site, first.why) == (lost, "max_message_bytes = 9")
+    assert first.remedy.startswith("raise max_message_bytes")
+    assert "fedgeom site start" in absent.remedy
+    assert sites.warnings == [first, absent]
 
 
 class Failing(Naming):

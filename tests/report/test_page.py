@@ -7,6 +7,8 @@ import shutil
 import msgspec
 
 from fedgeom.evaluation.comparison import Comparison
+from fedgeom.federation.record import WARNINGS
+from fedgeom.federation.run_warnings import lost_site
 from fedgeom.report.naming import read_naming
 from fedgeom.report.page import COMPARISON, NAMES, PICTURE, write_page
 
@@ -26,3 +28,12 @@ def test_page(case, tmp_path):
     assert "bösartig" in page
     assert "http" not in page
     assert "<script" not in page
+
+
+def test_warnings_stand_near_the_top(case, tmp_path):
+    folder = shutil.copytree(case.run.folder, tmp_path / "run")
+    assert "<h2>Warnings" not in write_page(folder).read_text()
+    (folder / WARNINGS).write_bytes(msgspec.json.encode([lost_site("<b>ulm", "no power")]))
+    page = write_page(folder).read_text()
+    assert "site &#x27;&lt;b&gt;ulm&#x27; was lost: no power" in page
+    assert page.index("<h2>Warnings") < page.index("<h2>What left")

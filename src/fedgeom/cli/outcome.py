@@ -14,13 +14,15 @@ from rich.markup import escape
 
 from fedgeom.cli.screen import Terminated
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError, printable
+from fedgeom.federation.record import read_warnings
 from fedgeom.storage import close_to_others, make_private_folder, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fedgeom.federation.results import Run
+    from fedgeom.federation.run_warnings import RunWarning
     from fedgeom.report.naming import Truth
 
 
@@ -70,6 +72,9 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
         else:
             out.print("\nInterrupted before the run began; nothing was written.")
         raise
+    except ProtocolError:
+        show_warnings(read_warnings(folder), out)  # the sites that were lost are often why
+        raise
     finally:
         if not any(folder.iterdir()):
             folder.rmdir()  # refused before anything was written
@@ -91,8 +96,6 @@ def show(
     folder = run.folder
     assert folder is not None, "the commands always record their runs"
     in_disc = run.model.in_disc
-    for site, reason in run.lost.items():
-        out.print(f"[yellow]{escape(site)} was lost: {escape(reason)}[/yellow]")
     if any(len(part) for part in test):
         from fedgeom.evaluation.comparison import evaluate
 
@@ -121,3 +124,12 @@ def show(
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
     out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
     out.print(f"record   {escape(str(folder))}", soft_wrap=True)
+    show_warnings(run.warnings, out)
+
+
+def show_warnings(warnings: Sequence[RunWarning], out: Console) -> None:
+    """Print what a reader of a run must know, in yellow; nothing where there is nothing."""
+    if warnings:
+        out.print()
+    for warning in warnings:
+        out.print(f"[yellow]warning: {escape(printable(str(warning)))}[/yellow]", soft_wrap=True)

@@ -27,6 +27,7 @@ def run(
     from fedgeom.cli.screen import Questions, console
     from fedgeom.data.sites import holdout
     from fedgeom.deploy.federation_file import build_method, build_policy, read_federation, read_sites
+    from fedgeom.engines.run import check_sites
     from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
@@ -41,6 +42,7 @@ def run(
     begun = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
     chosen = begun if seed is None else seed
     sites = [method.normalise_labels(site) for site in read_sites(federation, plan)]
+    check_sites(method, sites, policy=policy)
     parts = [holdout(site, plan.holdout, chosen) for site in sites]
     train, test = [a for a, _ in parts], [b for _, b in parts]
     folder = resume or new_folder(out or Path("runs") / federation.stem)

@@ -10,7 +10,7 @@ from fedgeom.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
+    from rich.progress import Task, TaskID
     from rich.text import Text
 
     from fedgeom.federation.conversation import Event
@@ -86,6 +86,10 @@ def complain(text: str, style: str = "red") -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
 
 
+SHORT = 60
+"""How many characters of the reason for a loss are shown on the way; the whole is said at the end."""
+
+
 class Terminated(KeyboardInterrupt):
     """A service manager, a queue or ``kill`` ended the command, not the person at the keyboard."""
 
@@ -95,16 +99,30 @@ class Questions:
 
     def __init__(self, out: Console):
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.text import Text
+
+        class Sign(SpinnerColumn):
+            """A hook for a step that all sites answered; another sign as soon as one was lost."""
+
+            def render(self, task: Task) -> Any:
+                return Text("✗", style="yellow") if task.fields["lost"] else super().render(task)
+
+        class Note(TextColumn):
+            """Who was lost, or who answered last."""
+
+            def render(self, task: Task) -> Text:
+                lost = [f"{site} is lost: {why}" for site, why in task.fields["lost"].items()]
+                return Text("; ".join(lost), style="yellow") if lost else Text(task.fields["last"], style="dim")
 
         self._step = 0
         self._lines: list[TaskID] = []
         self._progress = Progress(
-            SpinnerColumn(finished_text="[green]✓[/green]"),
+            Sign(finished_text="[green]✓[/green]"),
             TextColumn("{task.fields[step]:>3}"),
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TextColumn("[dim]{task.fields[last]}[/dim]"),
+            TextColumn("{task.fields[came]}/{task.total:.0f}"),
+            Note(""),
             TimeElapsedColumn(),
             console=out,
         )
@@ -123,11 +141,14 @@ class Questions:
         if event.step != self._step:
             self._step = event.step
             words = WORDS.get(event.kind, printable(event.kind))
-            self._lines.append(self._progress.add_task(words, total=0, step=event.step, last=""))
+            self._lines.append(
+                self._progress.add_task(words, total=0, step=event.step, last="", came=0, lost={}, answered=set())
+            )
             if len(self._lines) > MOST_LINES:
-                self._progress.update(self._lines[-MOST_LINES - 1], visible=False)
+                old = self._task(self._lines[-MOST_LINES - 1])
+                self._progress.update(old.id, visible=bool(old.fields["lost"]))
         line = self._lines[-1]
-        task = next(task for task in self._progress.tasks if task.id == line)
+        task = self._task(line)
         if event.state == "asked":
             self._progress.update(line, total=(task.total or 0) + 1)
             return
@@ -135,7 +156,20 @@ class Questions:
         if event.state == "waiting":
             self._progress.update(line, last=f"waiting for approval at {site}")
             return
-        note = site if event.state == "answered" else f"{site} is lost"
-        self._progress.update(line, advance=1, last=note)
+        lost, answered = task.fields["lost"], task.fields["answered"]
+        new = site not in lost and site not in answered  # one that answered may be left out afterwards
+        if event.state == "lost":
+            lost[site] = _shortened(printable(event.detail)) or "no reason was given"
+            answered.discard(site)
+        else:
+            answered.add(site)
+        self._progress.update(line, advance=int(new), last=site, came=len(answered))
         if task.completed >= (task.total or 0):
             self._progress.update(line, last="")
+
+    def _task(self, line: TaskID) -> Task:
+        return next(task for task in self._progress.tasks if task.id == line)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"

@@ -80,11 +80,21 @@ def submit(
         raise typer.Exit(130) from None
     screen.print()
     if status.state != "finished":
-        complain(f"{status.state}: {status.detail}")
+        show_failure(job.run_folder, f"{status.state}: {status.detail}", screen)
         complain(f"Flower's log: {made.path / 'coordinator.log'}\nrecord: {job.run_folder}", "")
         complain(f"to go on: {again}\nif a site's keys, data or policy were the reason, submit anew instead", "")
         raise typer.Exit(1)
     show_record(job.run_folder, screen)
+
+
+def show_failure(folder: Path, said: str, screen: Console) -> None:
+    """Print how a run failed, and the sites that it had lost by then: they are often why."""
+    from fedgeom.cli.outcome import show_warnings
+    from fedgeom.cli.screen import complain
+    from fedgeom.federation.record import read_warnings
+
+    show_warnings(read_warnings(folder), screen)
+    complain(said)
 
 
 class Display:
@@ -149,6 +159,7 @@ def show_record(folder: Path, screen: Console) -> None:
     """Print what a run's record holds."""
     from rich.markup import escape
 
+    from fedgeom.cli.outcome import show_warnings
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
 
@@ -162,3 +173,4 @@ def show_record(folder: Path, screen: Console) -> None:
     screen.print()
     screen.print(f"model    {escape(str(folder / 'model.safetensors'))}", soft_wrap=True)
     screen.print(f"record   {escape(str(folder))}", soft_wrap=True)
+    show_warnings(content["warnings"], screen)

@@ -11,23 +11,28 @@ import numpy.typing as npt
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, is_name
 
+MOST_CELLS = 10
+"""How many cells of a site that are no numbers are named; the others are counted."""
+
 
 def check_table(site: SiteData, *, min_rows: int, min_rows_per_class: int = 0) -> list[str]:
     """Refuse empty tables, numbers that are not finite, missing labels and classes too small to hide a patient in.
 
     ``min_rows`` is the method's floor, ``min_rows_per_class`` that of the site's own policy. Returns the site's label
-    names, sorted.
+    names, sorted. What does not fit is said at once, a line each.
     """
-    check_finite(site)
+    faults = _cell_faults(site)
     without = len(site) - int(site.has_label.sum())
     if without:
-        raise InputError(
+        faults.append(
             f"site {site.name!r}: {without} of {len(site)} rows have no label, which this method cannot use: label "
             "them, leave them out with drop_unlabelled, or let XCLP find their labels"
         )
-    labels = site.y.astype(str)
-    check_class_sizes(site.name, labels, min_rows, key="min_rows")
-    check_class_sizes(site.name, labels, min_rows_per_class, key="min_rows_per_class")
+    labels = site.y[site.has_label].astype(str)
+    floor, key = max((min_rows, "min_rows"), (min_rows_per_class, "min_rows_per_class"), key=lambda one: one[0])
+    faults += _size_faults(site.name, labels, floor, key)
+    if faults:
+        raise InputError("\n".join(faults))
     return list(np.unique(labels).tolist())
 
 
@@ -36,26 +41,47 @@ def check_class_sizes(site: str, labels: npt.ArrayLike, least: int, *, key: str)
 
     labels (n,): the names of the rows that have one.
     """
-    names, counts = np.unique(np.asarray(labels, str), return_counts=True)
-    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least]
-    if few:
-        raise InputError(
-            f"site {site!r} has classes with fewer than {least} rows: {', '.join(few)}; what so few "
-            f"rows send is the patients themselves: merge or drop these classes (or lower {key} knowingly)"
-        )
+    faults = _size_faults(site, labels, least, key)
+    if faults:
+        raise InputError(faults[0])
 
 
 def check_finite(site: SiteData) -> None:
     """Refuse a table without rows, or with numbers that are not finite, naming the first of them."""
+    faults = _cell_faults(site)
+    if faults:
+        raise InputError(faults[0])
+
+
+def _size_faults(site: str, labels: npt.ArrayLike, least: int, key: str) -> list[str]:
+    names, counts = np.unique(np.asarray(labels, str), return_counts=True)
+    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least]
+    if not few:
+        return []
+    return [
+        f"site {site!r} has classes with fewer than {least} rows: {', '.join(few)}; what so few "
+        f"rows send is the patients themselves: merge or drop these classes (or lower {key} knowingly)"
+    ]
+
+
+def _cell_faults(site: SiteData) -> list[str]:
+    """Return what is wrong with the numbers of a table: at most one line, with the first cells and how many more."""
     if len(site) == 0:
-        raise InputError(f"site {site.name!r} has no rows; leave it out of the federation")
+        return [f"site {site.name!r} has no rows; leave it out of the federation"]
     bad = np.argwhere(~np.isfinite(site.X))
-    if bad.size:
-        row, column = bad[0]
-        raise InputError(
-            f"site {site.name!r}: row {row}, column {column} is {site.X[row, column]}; finite numbers are wanted: "
-            "impute, or drop the row"
-        )
+    if not bad.size:
+        return []
+    numbers = np.arange(len(site)) if site.row_numbers is None else site.row_numbers
+    cells = [
+        f"row {numbers[row]}, column {repr(site.columns[column]) if site.columns else column} is {site.X[row, column]}"
+        for row, column in bad[:MOST_CELLS].tolist()
+    ]
+    more = f"; and {len(bad) - MOST_CELLS:,} more cells" if len(bad) > MOST_CELLS else ""
+    return [
+        f"site {site.name!r}: {'; '.join(cells)}{more}; finite numbers are wanted: impute, or drop the "
+        f"{'row' if len(set(bad[:, 0].tolist())) == 1 else 'rows'} (rows are counted from 0; in a text file, where the "
+        "header is row 1, as there)"
+    ]
 
 
 def check_known_labels(site: str, names: Iterable[str], classes: Sequence[str] | None) -> None:

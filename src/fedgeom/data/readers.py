@@ -89,7 +89,8 @@ def read_site(
     labels = as_labels([]) if table.y is None else table.y
     if len(labels) != len(table.X):
         raise InputError(f"{file}: {len(table.X)} rows but {len(labels)} labels; wanted one label per row")
-    site = SiteData(name or _stem(file, ending), table.X, labels, columns=table.columns)
+    numbers = table.first_row + np.arange(len(labels))
+    site = SiteData(name or _stem(file, ending), table.X, labels, columns=table.columns, row_numbers=numbers)
     if rows is not None:
         try:
             site = site.take(np.atleast_1d(np.asarray(rows)))
@@ -181,4 +182,4 @@ def _table(file: Path, ending: str, label: str | None, columns: Columns | None) 
     y = None if found.y is None else np.asarray(found.y)
     if y is not None and y.dtype.kind != "U":
         y = as_labels(y)
-    return Table(X.astype(np.float64), y, tuple(map(str, found.columns)))
+    return replace(found, X=X.astype(np.float64), y=y, columns=tuple(map(str, found.columns)))

@@ -28,6 +28,8 @@ class SiteData:
     """Row-aligned arrays of any kind, (rows, …) each, by name."""
     columns: tuple[str, ...] = ()
     """The names of X's columns, where they are known; empty otherwise. Those of a frame or an AnnData are kept."""
+    row_numbers: npt.NDArray[np.intp] | None = None
+    """(rows,): what each row is called where it came from; None: they are counted from 0."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -48,6 +50,8 @@ class SiteData:
             raise InputError(f"site {self.name!r}: {len(columns)} column names for {X.shape[1]} columns")
         check_distinct(columns, f"site {self.name!r}")
         object.__setattr__(self, "columns", columns)
+        if self.row_numbers is not None and np.shape(self.row_numbers) != (len(X),):
+            raise InputError(f"site {self.name!r}: {np.shape(self.row_numbers)} row numbers for {len(X)} rows")
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "extra", extra)
@@ -74,7 +78,9 @@ class SiteData:
     def take(self, rows: npt.ArrayLike) -> SiteData:
         """Return the site with only these rows (indices or a mask)."""
         at = np.asarray(rows)
-        return replace(self, X=self.X[at], y=self.y[at], extra={k: v[at] for k, v in self.extra.items()})
+        numbers = np.arange(len(self)) if self.row_numbers is None else self.row_numbers
+        extra = {k: v[at] for k, v in self.extra.items()}
+        return replace(self, X=self.X[at], y=self.y[at], extra=extra, row_numbers=numbers[at])
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""

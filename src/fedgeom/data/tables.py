@@ -31,6 +31,8 @@ class Table:
     y: npt.NDArray[np.str_] | None
     """(rows,): labels as text."""
     columns: tuple[str, ...] = ()
+    first_row: int = 0
+    """What the file's readers call its first row of numbers: 2 where row 1 is a header."""
 
 
 def from_columns(

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from fedgeom.data.tables import Columns, Table, from_columns, listed
@@ -43,9 +44,10 @@ def _from_text(file: Path, text: str, mark: str, label: str | None, columns: Col
     twice = [name for name, n in Counter(header).items() if n > 1]
     if twice:
         raise InputError(f"{file}: the header names {listed(twice)} more than once; rename the columns")
-    return from_columns(
+    found = from_columns(
         file, list(where), lambda name: [line[where[name]] for line in lines], label, columns, first_row=2
     )
+    return replace(found, first_row=2)
 
 
 def _lines(file: Path, text: str, mark: str) -> tuple[list[str], list[list[str]]]:

@@ -70,6 +70,7 @@ def run(
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     carrier.check(number)
     method.check_together(data)
+    method.check_limits(data, policy or Policy())
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
@@ -78,6 +79,17 @@ def run(
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
     return _hold(session, carrier, data, store)
+
+
+def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
+    """Look at the sites' rows as a run does before its first question, and raise `InputError` for all that is wrong.
+
+    Whoever sets rows aside for testing checks the whole tables first: a gap in a row set aside would be found only
+    when the run is over.
+    """
+    data = _checked(method, sites)
+    EmbeddedEngine(method, data, policy=policy).check(bytes(32))
+    method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
 
 
 def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:
@@ -90,8 +102,11 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
             store.release()
     try:
         results = carrier.results(session.run, models=log is not None)
+        local = {name: result.found for name, result in results.items()}
+        warnings = [*conversation.warnings, *session.method.look_back(data, local)]
         if log is not None:
             log.sites(results)
+            log.warnings(warnings)
     except BaseException as error:
         session.break_off(error)
         raise
@@ -103,10 +118,11 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
         ledger=conversation.ledger,
         metrics=conversation.metrics,
         sites=data,
-        local={name: result.found for name, result in results.items()},
+        local=local,
         lost=conversation.lost,
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
+        warnings=warnings,
     )
 
 

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.checks import check_finite
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.evaluation.baselines import train, train_alone
+from fedgeom.federation.model import Model
 from fedgeom.federation.results import Run
 
 Truth = Mapping[str, Mapping[str, str]]
@@ -58,12 +60,14 @@ def compare(
         raise InputError("the test parts must be of the same sites as the train parts, in the same order")
     both = zip(train_sites, test_sites, strict=True)
     pairs = [(a, b) for a, b in both if "names" in run.local.get(a.name, {}) and len(b)]
+    for _, tested in pairs:
+        check_finite(tested)  # before minutes of training
     if not pairs:
         raise InputError("no site has both a result and test rows; nothing can be compared")
     common = _common([a for a, _ in pairs], truth, run.model.classes)
     in_disc = run.model.embedding is None
     options: dict[str, Any] = {"in_disc": in_disc, "C": C, "curvature": run.model.curvature}
-    federated = [_share(run.model.for_site(run.local[a.name]).predict(b.X), b.y.astype(str)) for a, b in pairs]
+    federated = [_accuracy(run.model.for_site(run.local[a.name]), b) for a, b in pairs]
     alone = [train_alone(a, options) for a, _ in pairs]
     local = [_share(model(a, b.X), b.y.astype(str)) for model, (a, b) in zip(alone, pairs, strict=True)]
     pooled: list[float] = []
@@ -92,7 +96,7 @@ def score(run: Run, test_sites: Sequence[SiteData]) -> Comparison:
         local = run.local.get(site.name)
         if len(site) and site.name not in run.lost and (local or run.model.everywhere):
             model = run.model.for_site(local) if local else run.model
-            found[site.name] = _share(np.asarray(model.predict(site.X)), site.y.astype(str))
+            found[site.name] = _accuracy(model, site)
     if not found:
         raise InputError("no site has test rows; nothing can be scored")
     return Comparison(tuple(found), tuple(found.values()), (), (), ())
@@ -126,6 +130,16 @@ def _translate(site: SiteData, words: Truth) -> SiteData:
     # A test part may hold a word that training never saw; it stays as it is and counts as missed.
     y = np.array([known.get(word, word) for word in site.y.astype(str).tolist()], dtype=np.str_)
     return SiteData(site.name, site.X, y)
+
+
+def _accuracy(model: Model, site: SiteData) -> float:
+    """Return the share of a site's rows that a model calls as the site does."""
+    try:
+        found = np.asarray(model.predict(site.X))
+    except InputError as error:
+        check_finite(site)  # says which cell it is
+        raise InputError(f"site {site.name!r}: {error}") from error
+    return _share(found, site.y.astype(str))
 
 
 def _share(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fedgeom.errors import DecodeError, TooFewSitesError, printable
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.messages import Message, Question, Refusal, encode, pack_body, read_answer, unpack
+from fedgeom.federation.run_warnings import ABSENT, RunWarning, lost_sites
 
 A = TypeVar("A", bound=Message)
 
@@ -101,6 +102,8 @@ class Sites:
         self.seconds: list[tuple[str, float]] = []
         self.metrics: dict[str, Any] = {}
         """What a method wants to report about the run."""
+        self.notices: list[RunWarning] = []
+        """What a method wants to warn of."""
         self.artifacts: dict[str, npt.NDArray[Any]] = {}
         """What a method wants to keep for pictures."""
         self.keepers: list[Callable[[str, bytes], None]] = []
@@ -115,6 +118,12 @@ class Sites:
     def participants(self) -> tuple[str, ...]:
         """Everyone who may take part, in alphabetical order: a part of the terms, also where not all of them came."""
         return self._participants or tuple(sorted(self.names))
+
+    @property
+    def warnings(self) -> list[RunWarning]:
+        """What a reader of the run must know: who was lost, and what the method warns of."""
+        absent = dict.fromkeys(set(self.participants) - set(self.names), ABSENT)
+        return [*lost_sites(absent | self.lost), *self.notices]
 
     def waits(self, name: str, detail: str = "") -> None:
         """Tell those who listen that a site's steward has yet to approve the job."""

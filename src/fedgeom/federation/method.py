@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,9 +11,12 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.describing import Documentation
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
+from fedgeom.federation.word_warnings import mixed_words
 from fedgeom.registry import Registry
 
 METHODS = Registry("method", "fedgeom.methods")
@@ -57,6 +60,13 @@ class Method(Settings):
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
+
+    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
+        """Return what looks odd in a finished run to one process that sees all sites; ``local`` is `Run.local`."""
+        return mixed_words(local)
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""

@@ -11,7 +11,7 @@ import hashlib
 import importlib.metadata
 import io
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ import numpy.typing as npt
 from fedgeom.errors import InputError, printable
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.storage import as_plain, make_private_folder, open_new, write_file, write_json
 
 FORMAT = "fedgeom-run/1"
+WARNINGS = "warnings.json"
 LIBRARIES = ("fedgeom", "numpy", "scipy", "scikit-learn", "python-flint", "cryptography", "msgspec")
 
 
@@ -50,6 +52,7 @@ class RunRecord:
         make_private_folder(self.folder)
         self._write("config.json", {"format": FORMAT, **config})
         self._write("versions.json", versions())
+        self.warnings([])  # a resumed run has its own
         self.status("running")
         # A resumed run replays its answers from the beginning, so the files are written anew.
         self._events = open_new(self.folder / "events.jsonl")
@@ -88,6 +91,10 @@ class RunRecord:
             packed = io.BytesIO()
             np.savez_compressed(packed, **arrays)  # type: ignore[arg-type]
             write_file(self.folder / "artifacts.npz", packed.getvalue(), private=True)
+
+    def warnings(self, warnings: Sequence[RunWarning]) -> None:
+        """Keep what a reader of the run must know, in the place of what was kept before."""
+        self._write(WARNINGS, warnings)
 
     def sites(self, results: Mapping[str, SiteResult]) -> None:
         """Keep each site's own view (in a deployment it stays at the site)."""
@@ -162,7 +169,7 @@ def file_name(site: str) -> str:
 
 
 def read_folder(folder: str | Path) -> dict[str, Any]:
-    """Read a run's folder back: config, versions, status, metrics and ledger."""
+    """Read a run's folder back: config, versions, status, metrics, ledger and warnings."""
     path = Path(folder)
     if not (path / "config.json").exists():
         raise InputError(f"{path} is not a run folder (it has no config.json)")
@@ -179,4 +186,13 @@ def read_folder(folder: str | Path) -> dict[str, Any]:
         metrics[row["metric"]] = row["value"]
     content["metrics"] = metrics
     content["ledger"] = Ledger.load(path / "ledger.jsonl")
+    content["warnings"] = read_warnings(path)
     return content
+
+
+def read_warnings(folder: str | Path) -> list[RunWarning]:
+    """Read what a run warned of; nothing where it was cut off, or is older than warnings."""
+    try:
+        return msgspec.json.decode((Path(folder) / WARNINGS).read_bytes(), type=list[RunWarning])
+    except (OSError, ValueError):
+        return []

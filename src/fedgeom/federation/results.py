@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.frames import as_frame
 from fedgeom.federation.ledger import Ledger
+from fedgeom.federation.run_warnings import RunWarning
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +36,8 @@ class Run:
     """What the coordinator decoded on the way (hulls, bins), for pictures."""
     folder: Path | None = None
     """The folder of the run's record, where one was asked for."""
+    warnings: list[RunWarning] = field(default_factory=list)
+    """What a reader must know, such as sites that were lost: what happened, why, and what to do."""
 
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:
@@ -69,8 +72,10 @@ class Run:
         """Return a line for people: the model, the sites, the bytes, and who was lost."""
         rows = sum(len(site) for site in self.sites)
         lost = f"; lost: {', '.join(sorted(self.lost))}" if self.lost else ""
+        more = len(self.warnings) - len(self.lost)
+        other = f"; {more} warning{'s' if more > 1 else ''}: see run.warnings" if more > 0 else ""
         sent = f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes left them"
-        return f"{self.model!r} from {len(self.sites)} sites with {rows:,} rows; {sent}{lost}"
+        return f"{self.model!r} from {len(self.sites)} sites with {rows:,} rows; {sent}{lost}{other}"
 
     def __repr__(self) -> str:
         return f"<Run: {self.summary()}>"
@@ -82,5 +87,7 @@ class Run:
             "left the sites": f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes",
             "lost": "; ".join(f"{name}: {why}" for name, why in self.lost.items()) or "nobody",
         }
+        if self.warnings:
+            shown["warnings"] = "; ".join(map(str, self.warnings[:12])) + (" …" if len(self.warnings) > 12 else "")
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in shown.items())
         return f"<b>Run</b><table>{rows}</table>"

@@ -17,12 +17,10 @@ from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError,
 from fedgeom.federation.approval import Invitation, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.messages import Question, Refusal, Waiting, decode, pack, unpack
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.run_warnings import LEAVES
 from fedgeom.federation.site import Memory, Site, SiteIdentity
 
 log = logging.getLogger(__name__)
-
-LEAVES = "the site's data do not fit this question; its own log says why"
-"""All that a coordinator hears of a site that leaves a run, whatever the reason."""
 
 
 def describe_failure(error: Exception, policy: Policy) -> str:

@@ -18,6 +18,7 @@ from fedgeom.federation.conversation import Engine, Event, Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import name_columns
 from fedgeom.federation.record import RunRecord
+from fedgeom.federation.run_warnings import written
 from fedgeom.federation.transcript import Transcript
 from fedgeom.federation.waiting import Patience, PatientEngine
 
@@ -75,6 +76,10 @@ class Session:
                 sites.metrics["seconds_waited"] = round(patient.waited, 3)  # they are among the seconds
             self._write_down(model, sites)
         except BaseException as error:
+            if self.record is not None:
+                self.record.warnings(sites.warnings)
+            if sites.warnings and isinstance(error, Exception):
+                error.add_note(written(sites.warnings))
             self.break_off(error)
             if isinstance(error, TooFewSitesError) and isinstance(carrier, Transcript):
                 # Whoever resumes the run does so because the lost sites are back.
@@ -93,6 +98,7 @@ class Session:
             for name, value in sites.metrics.items():
                 self.record.metric(name, value)
             self.record.artifacts(sites.artifacts)
+            self.record.warnings(sites.warnings)
 
     def break_off(self, error: BaseException) -> None:
         """Write down that the run ended badly, and why."""

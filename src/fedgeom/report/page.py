@@ -36,6 +36,7 @@ th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); ver
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 tr.last td { font-weight: 600 }
 td.bad { color: #b42318 }
+.warnings { background: #fffaeb; border-left: 4px solid #dc6803; margin: 0; padding: .6rem 1rem .6rem 2rem }
 """
 
 
@@ -52,6 +53,7 @@ def write_page(folder: str | Path) -> Path:
     naming = _read(path / NAMES, Naming)
     body = [
         _summary(content, comparison),
+        _warnings(content),
         _picture(path / PICTURE),
         _accuracy(comparison),
         _ledger(content),
@@ -91,6 +93,11 @@ def _summary(content: dict[str, Any], comparison: Comparison | None) -> str:
         f'<p class="dim">{escape(status["state"] + detail)}, {escape(status["time"])}</p>'
         f'<div class="facts">{boxes}</div>'
     )
+
+
+def _warnings(content: dict[str, Any]) -> str:
+    lines = "".join(f"<li>{escape(str(warning))}</li>" for warning in content["warnings"])
+    return f'<h2>Warnings</h2><ul class="warnings">{lines}</ul>' if lines else ""
 
 
 def _picture(file: Path) -> str:

@@ -210,7 +210,8 @@ def test_weights_may_differ_a_little():
 )
 def test_weights_must_not_single_a_site_out(factors):
     with pytest.raises(
-        TooFewSitesError, match=r"the weights make this a sum of \d\.\d sites; the policy asks for 3"
+        TooFewSitesError,
+        match=r"the weights make this a sum of \d\.\d sites; the policy asks for 3\. Weigh .*closeness=False",
     ):
         weighted(factors)
 

@@ -13,6 +13,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import shared_seed
+from fedgeom.methods.xclp.message_sizes import largest_message
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
 from fedgeom.methods.xclp.scores import is_labelled
 from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
@@ -95,8 +96,12 @@ class Comparing(SummingPart[ComparingMemory]):
         self.joining.check_many_enough({*ask.partners, me})
         self._check_hashing(ask.hashing)
         how, rows, letters = variant(ask.hashing.comparison), len(self.site.data), {}
-        first = [n for partner, n in ask.partners.items() if asks_first(me, partner)]
-        self.site.check_size(sum(how.sizes(rows, n, ask.hashing.bits)[0] for n in first) + rows * (rows - 1), 1)
+        # Of all turns: a site that leaves in the middle has cost the others their work.
+        largest = largest_message(ask.hashing.comparison, ask.hashing.bits, me, {**ask.partners, me: rows})
+        try:
+            self.site.check_size(largest, 1)
+        except ProtocolError as error:
+            raise ProtocolError(f'{error}; graph="anchors" or fewer bits make messages smaller') from error
         mine = self.bits(ask.hashing)
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}

@@ -16,10 +16,12 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.xclp.anchor_messages import ModelRead, ReadModel
 from fedgeom.methods.xclp.anchored import AnchorConversation
 from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
+from fedgeom.methods.xclp.message_sizes import check_message_sizes
 from fedgeom.methods.xclp.messages import (
     Collect,
     CountClasses,
@@ -67,6 +69,10 @@ class XCLP(XclpSettings, Method):
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.X.shape[1] for site in sites})
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
+        check_message_sizes(self, sites, policy.max_message_bytes)
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""

@@ -144,7 +144,10 @@ class Hiding:
         mixed = float(values.sum() ** 2 / max(float((values**2).sum()), 1e-300))
         least = max(least, self.joining.site.policy.min_cohort)
         if len(values) < least or mixed < 0.8 * least:
-            raise ProtocolError(f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}")
+            raise ProtocolError(
+                f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}. Weigh the sites alike "
+                '(such as closeness=False, trust="none"), or take fewer clusters or more sites'
+            )
 
     def check_difference(self, alive: Iterable[str]) -> None:
         """Refuse a sum that differs by a few sites from one before: the difference is a sum over these few.

@@ -1,0 +1,103 @@
+"""What a run that ended well must still say: sites that were lost, answers that look odd; and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from fedgeom.errors import printable
+
+LEAVES = "the site's data do not fit this question; its own log says why"
+"""All that a coordinator hears of a site that leaves a run, whatever the reason."""
+
+ABSENT = "it did not come, and was never asked"
+"""Why a site of the terms that the engine could not reach has no part in the run."""
+
+_REMEDIES = (
+    (
+        re.escape(ABSENT),
+        "start the site (fedgeom site start), or give it longer to come (wait in the federation file)",
+    ),
+    (
+        r"max_message_bytes|the limit is",
+        "raise max_message_bytes in the policy of the sites (site.toml, or [policy] in a federation file) above that "
+        "size, or make messages smaller: fewer rows or columns, or other settings of the method",
+    ),
+    (
+        re.escape(LEAVES),
+        "look into the site's own log, which says what does not fit: gaps, labels, or classes with too few rows",
+    ),
+    (
+        r"weights make this a sum",
+        "so says the site's policy (min_cohort), which its steward may lower knowingly",
+    ),
+    (
+        r"sites are left|policy .*asks for|holders",
+        "bring the other lost sites back, invite more sites, or let the site's steward lower min_cohort knowingly",
+    ),
+    (
+        r"max_memory_mb|more memory",
+        "raise max_memory_mb in the site's site.toml, or use fewer rows or columns",
+    ),
+    (
+        r"does not take part|policy",
+        "ask the site's steward whether its policy (site.toml) is meant to refuse this; fedgeom site preview shows it",
+    ),
+    (
+        r"approv|revoked",
+        "ask the site's steward to approve the job: fedgeom site approve",
+    ),
+    (
+        r"fewer than \d+ rows|too few rows|no rows",
+        "merge or drop small classes at that site, or leave the site out",
+    ),
+)
+"""What to do, by words of the reason for which a site was lost; the first that fits."""
+
+_OTHERWISE = "see the site's log and events.jsonl of the run; once the cause is mended, run again with all sites"
+
+
+class RunWarning(msgspec.Struct, frozen=True):
+    """Something that a run's reader must know."""
+
+    what: str
+    """What happened."""
+    why: str = ""
+    """The reason or the evidence."""
+    remedy: str = ""
+    """What to do about it."""
+    site: str = ""
+    """The site that it is about, where it is about one."""
+
+    def __str__(self) -> str:
+        return (
+            self.what
+            + (f": {self.why}" if self.why else "")
+            + (f". {_capital(self.remedy)}" if self.remedy else "")
+        )
+
+
+def lost_site(site: str, reason: str) -> RunWarning:
+    """Return what to say of a site that dropped out.
+
+    >>> lost_site("ulm", "the answer would have 72 bytes; max_message_bytes = 64").remedy.partition(" in ")[0]
+    'raise max_message_bytes'
+    """
+    remedy = next((what for words, what in _REMEDIES if re.search(words, reason)), _OTHERWISE)
+    return RunWarning(f"site {printable(site)!r} was lost", reason, remedy, site)
+
+
+def lost_sites(lost: Mapping[str, str]) -> list[RunWarning]:
+    """Return a warning for each site that dropped out, in alphabetical order."""
+    return [lost_site(site, reason) for site, reason in sorted(lost.items())]
+
+
+def written(warnings: Iterable[RunWarning]) -> str:
+    """Return warnings as lines for people."""
+    return "\n".join(f"warning: {warning}" for warning in warnings)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
