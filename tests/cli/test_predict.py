@@ -32,7 +32,7 @@ def test_predict(federation, finished, tmp_path):
     assert "no model of a site 'Hospital 9'; it has those of Hospital 0, Hospital 1, Hospital 2" in missing
     alone = call("predict", folder / "model.safetensors", file, "--site", "Hospital 0", code=2)
     assert "Give the folder of a run" in alone
-    assert "does not exist; wanted a model file" in call("predict", tmp_path, file, code=2)
+    assert "has no model.safetensors, so it is no finished run's" in call("predict", tmp_path, file, code=2)
 
 
 def hide_labels(sites, kept=8):
