@@ -87,7 +87,7 @@ def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | N
     Whoever sets rows aside for testing checks the whole tables first: a gap in a row set aside would be found only
     when the run is over.
     """
-    data = _checked(method, sites)
+    data = _checked(sites)
     EmbeddedEngine(method, data, policy=policy).check(bytes(32))
     method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
 
