@@ -18,7 +18,8 @@ def mixed_words(local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
     together: list[str] = []
     for site, result in sorted(local.items()):
         groups: dict[int, list[str]] = {}
-        for word, group in result.get("names", {}).items():
+        names = result.get("names")
+        for word, group in names.items() if isinstance(names, Mapping) else ():
             where.setdefault(str(word), {}).setdefault(int(group), []).append(site)
             groups.setdefault(int(group), []).append(str(word))
         together += [

@@ -45,7 +45,7 @@ def check_width(columns: int, limit: int) -> None:
     """Refuse so many columns that no message of ``limit`` bytes could hold their scatter; say what to do."""
     size = 8 * scatter_length(columns)
     if size > limit:
-        most = math.isqrt(limit // 8) - 1
+        most = math.isqrt(limit // 8) - 2  # (d + 2)² is more than d·(d + 1) + 2·d + 1
         raise InputError(
             f"a joint map of {columns:,} columns needs their scatter, a message of {size:,} bytes; the limit is "
             f"{limit:,} (max_message_bytes in the policy): take fewer columns, {most:,} or less"
