@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+import fedgeom.testing
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
@@ -137,3 +138,13 @@ def test_a_file_with_other_hyperplanes_than_classes_is_refused(classes: int, hyp
     flat = {name: np.empty((10**9, 0)) for name in arrays}  # no bytes at all
     with pytest.raises(InputError, match="hyperplanes"):
         HullModel.from_tensors(flat, facts | {"classes": 10**9})
+
+
+@pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
+def test_a_row_with_a_gap_gets_no_class(gap: float) -> None:
+    sites = fedgeom.testing.example_sites()
+    model = fedgeom.run(fedgeom.Hulls(embedding="discriminant"), sites).model
+    X = sites[0].X.copy()
+    X[2, 1] = gap
+    with pytest.raises(InputError, match="X has 1 rows with gaps or infinite numbers, the first is row 2"):
+        model.predict(X)

@@ -86,6 +86,11 @@ class HullModel(Model):
             return check_points(rows, c=self.curvature, name="X", dim=self.reference.shape[1])
         if rows.ndim != 2 or rows.shape[1] != len(self.embedding):
             raise InputError(f"X has shape {rows.shape}; wanted rows of {len(self.embedding)} columns")
+        gaps = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if gaps.size:  # the map would take them somewhere, and a class would be named
+            raise InputError(
+                f"X has {gaps.size} rows with gaps or infinite numbers, the first is row {gaps[0]}; impute or drop them"
+            )
         if self.scales is None:
             raise InputError(
                 "the model has no joint scale of the columns; say whose rows these are: "
