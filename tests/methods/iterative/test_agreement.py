@@ -11,6 +11,7 @@ from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
+from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import (
     Begin,
     Ready,
@@ -174,3 +175,13 @@ def test_within():
     assert not within(np.array([1.0, -2.0]), 2.0)
     assert not within(np.array([np.nan]), np.inf)
     assert not within(np.array([1, 2]), 5)
+
+
+def test_rows_are_scaled_once_a_run_and_not_once_a_round(monkeypatch):
+    scaled, calls = scaling.scaled, []
+    monkeypatch.setattr(scaling, "scaled", lambda *given: calls.append(1) or scaled(*given))
+    sites = unlike()
+    fedgeom.run(fedgeom.FedAvg(rounds=4, validation=0.2), sites, seed=0)
+    assert len(calls) == len(sites)
+    fedgeom.run(fedgeom.FedAvg(rounds=1), sites, seed=0)  # another run knows nothing of the first
+    assert len(calls) == 2 * len(sites)

@@ -90,8 +90,9 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     ready.need(settings.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told = hash_agreed(begin)
-    if settings.scale == "none":
-        return Agreed(classes, columns, np.zeros(columns), np.ones(columns), told)
+    fixed = scaling.fixed_scale(settings.scale, columns)
+    if fixed is not None:
+        return Agreed(classes, columns, *fixed, told)
     centre, spread = (None, None) if sums is None else scaling.scale_from(sums.reals(SumColumns))
     return Agreed(classes, columns, centre, spread, told)
 
@@ -187,10 +188,8 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError("the question is about other classes or another scale than this site was told")
 
     def _own_scale(self) -> tuple[Floats, Floats]:
-        X = self.site.table.X
-        if self.settings.scale == "none":
-            return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        return scaling.scale_from(scaling.column_sums(X))
+        fixed = scaling.fixed_scale(self.settings.scale, self.site.data.X.shape[1])
+        return fixed or scaling.scale_from(scaling.column_sums(self.site.table.X))
 
     @property
     def scale(self) -> tuple[Floats, Floats]:
@@ -200,14 +199,21 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError("the site was asked to train before it was told the classes")
         return memory.centre.numpy(), memory.spread.numpy()
 
-    def scaled(self) -> Floats:
-        """Return the site's rows on the agreed scale."""
-        centre, spread = self.scale
-        return np.asarray((self.site.table.X - centre) / spread)
+    def scaled(self, dtype: type[np.floating[Any]] = np.float64) -> Floats:
+        """Return the site's rows on the agreed scale; they are converted once."""
+        key, known = ("scaled", self.memory.told, np.dtype(dtype)), self.site.scratch
+        if key not in known:
+            known[key] = scaling.scaled(self.site.table.X, *self.scale, dtype)
+        found: Floats = known[key]
+        return found
 
     def label_indices(self) -> npt.NDArray[np.int64]:
         """Return the index of each row's label among the agreed classes."""
-        return label_indices(self.site.table.y, self.memory.classes)
+        key, known = ("labels", self.memory.told), self.site.scratch
+        if key not in known:
+            known[key] = label_indices(self.site.table.y, self.memory.classes)
+        found: npt.NDArray[np.int64] = known[key]
+        return found
 
 
 def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -14,6 +14,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Parameters
 from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.scaling import scaled
 from fedgeom.methods.iterative.tree import grow
 
 SCALE = ("scale/centre", "scale/spread")
@@ -61,8 +62,8 @@ class TrainedModel(Model):
             raise InputError(
                 "the sites scaled by their own columns; use model.for_site(run.local[site]) for a site's rows"
             )
-        features = self.features((rows - self.centre) / self.spread)
         learner = built_learner(self.learner, dict(self.options))
+        features = self.features(scaled(rows, self.centre, self.spread, learner.dtype))
         learner.bind(features.shape[1], len(self.names))
         return learner.predict_proba(self.parameters, features)
 

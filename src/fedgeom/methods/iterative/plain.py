@@ -38,7 +38,7 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
     def task(at: int, number: int) -> Task:
         site, (centre, spread) = ordered[at], scale[at]
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
-        rows, y = (site.X - centre) / spread, label_indices(site.y, names)
+        rows, y = scaling.scaled(site.X, centre, spread, learner.dtype), label_indices(site.y, names)
         return Task(
             learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
         )
@@ -84,8 +84,9 @@ def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Flo
     For each site two of (columns,), f8.
     """
     columns = sites[0].X.shape[1]
-    if settings.scale == "none":
-        return [(np.zeros(columns), np.ones(columns))] * len(sites)
+    fixed = scaling.fixed_scale(settings.scale, columns)
+    if fixed is not None:
+        return [fixed] * len(sites)
     sums = [scaling.column_sums(site.X) for site in sites]
     if settings.scale == "site":
         return [scaling.scale_from(one) for one in sums]

@@ -109,8 +109,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return what a rule works with in this round; ``rows`` marks those to use."""
         rule, at, classes = self.rule, slice(None) if rows is None else rows, self.memory.agreement.classes
-        X, y = self.features(self.agreement.scaled()[at]), self.agreement.label_indices()[at]
         learner = rule.build_learner()
+        X = self.features(self.agreement.scaled(learner.dtype)[at])
+        y = self.agreement.label_indices()[at]
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
