@@ -149,7 +149,7 @@ class SiteRunner:
     def _site(self, memory: Memory) -> Site[Any]:
         return self.site(self._data(), self.identity, memory.run, memory, self.method)
 
-    def _read(self, method: str, kind: str, body: bytes) -> Question:
+    def _read(self, method: str, kind: str, body: bytes | memoryview) -> Question:
         allowed = self.identity.policy.methods
         if method != self.method.name or (allowed and method not in allowed):
             raise ProtocolError(f"site {self.identity.name!r} does not take part in method {method!r}")

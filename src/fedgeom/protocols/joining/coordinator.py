@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class Joined:
     keys: dict[str, PublicKeys]
     peers: dict[str, tuple[str, ...]]
     mail: dict[str, dict[str, bytes]]
-    """For each recipient, the sealed letters by sender."""
+    """For each recipient, the sealed letters by sender; empty once they are delivered."""
     needed: dict[str, int]
     """For each site, how many shares give a secret of it back."""
     seed: bytes
@@ -44,6 +44,11 @@ class Joined:
     def names(self) -> tuple[str, ...]:
         """The sites that joined and sent their letters."""
         return tuple(sorted(self.needed))
+
+    def delivered(self, names: Iterable[str]) -> None:
+        """Take note that sites have read their mail: it need not be sent again."""
+        for name in names:
+            self.mail[name] = {}
 
     def numbers(self) -> dict[str, int]:
         """Return each site's number as a holder of shares: its place on the ring, from 1."""
