@@ -32,7 +32,7 @@ class Joined:
 
     sites: Sites
     keys: dict[str, PublicKeys]
-    peers: dict[str, tuple[str, ...]]
+    peers: Mapping[str, tuple[str, ...]]
     mail: dict[str, dict[str, bytes]]
     """For each recipient, the sealed letters by sender; empty once they are delivered."""
     needed: dict[str, int]
@@ -66,7 +66,7 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
     check_same_names({name: keys.columns_hash for name, keys in shown.items()})
     numbers, draw = _draw_ring(shown, sites, min_sites)
     seed = cohort_seed(sites.run, shown, numbers, draw)
-    peers = neighbours(sorted(shown), seed)
+    peers = neighbours(shown, seed)
     sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=draw), of=shown, expect=Letters)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")
