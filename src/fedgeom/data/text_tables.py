@@ -6,23 +6,26 @@ import csv
 import gzip
 import io
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from fedgeom.data.tables import Columns, Table, from_columns, listed
 from fedgeom.errors import InputError
 
 
-def read_csv(file: Path, label: str | None, columns: Columns | None) -> Table:
+def read_csv(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
     """Read a table with commas (or, where the header has none, semicolons) between its cells."""
     text = read_text(file)
     top = text.partition("\n")[0]
-    return _from_text(file, text, ";" if ";" in top and "," not in top else ",", label, columns)
+    return _from_text(file, text, ";" if ";" in top and "," not in top else ",", label, columns, also)
 
 
-def read_tsv(file: Path, label: str | None, columns: Columns | None) -> Table:
+def read_tsv(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
     """Read a table with tabs between its cells."""
-    return _from_text(file, read_text(file), "\t", label, columns)
+    return _from_text(file, read_text(file), "\t", label, columns, also)
 
 
 def read_text(file: Path) -> str:
@@ -36,18 +39,28 @@ def read_text(file: Path) -> str:
         raise InputError(f"{file} cannot be unzipped: {error}") from error
 
 
-def _from_text(file: Path, text: str, mark: str, label: str | None, columns: Columns | None) -> Table:
+def _from_text(
+    file: Path, text: str, mark: str, label: str | None, columns: Columns | None, also: Sequence[str]
+) -> Table:
     header, lines = _lines(file, text, mark)
-    where = {name: at for at, name in enumerate(header)}
-    if header[0].strip() == "" and len(header) > 1:
-        where.pop(header[0])  # the unnamed first column that tools write for row numbers
     twice = [name for name, n in Counter(header).items() if n > 1]
     if twice:
         raise InputError(f"{file}: the header names {listed(twice)} more than once; rename the columns")
+    where = {name: at for at, name in enumerate(header)}
+    index = None
+    if header[0] == "" and len(header) > 1:  # the unnamed first column that tools write for what rows are called
+        where.pop("")
+        index = np.array([line[0] for line in lines])
     found = from_columns(
-        file, list(where), lambda name: [line[where[name]] for line in lines], label, columns, first_row=2
+        file,
+        list(where),
+        lambda name: [line[where[name]] for line in lines],
+        label,
+        columns,
+        first_row=2,
+        also=also,
     )
-    return replace(found, first_row=2)
+    return replace(found, first_row=2, index=index)
 
 
 def _lines(file: Path, text: str, mark: str) -> tuple[list[str], list[list[str]]]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.readers import same_columns
+from fedgeom.data.same_columns import same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
@@ -172,5 +172,5 @@ def _config(method: Method, sites: Sequence[SiteData], seed: int, engine: str) -
         "parameters": method.terms(),
         "seed": seed,
         "engine": engine,
-        "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
+        "sites": {site.name: {"rows": len(site), "columns": site.shape[1]} for site in sites},
     }
