@@ -11,18 +11,59 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.columns import check_distinct, index_of
-from fedgeom.data.tables import Columns, Table, as_labels, from_columns, need
+from fedgeom.data.tables import Columns, Table, as_labels, from_columns, need, wanted_columns
 from fedgeom.errors import InputError
+
+BATCH = 8192
+"""Rows of a Parquet file that are taken at once: so few that they fit into a processor's cache."""
 
 
 def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
-    """Read a Parquet table."""
-    pandas = need(file, "pandas", "pyarrow")
+    """Read a Parquet table: columns of numbers a piece at a time, others, where they are wanted, through pandas."""
+    parquet = need(file, "pyarrow.parquet", "pandas")
     try:
-        frame = pandas.read_parquet(file)
-    except (OSError, ValueError) as error:
+        with parquet.ParquetFile(file) as source:
+            names = _index_names(source.schema_arrow)
+            header = [name for name in source.schema_arrow.names if name not in names]
+            check_distinct(header, str(file))
+            wanted = wanted_columns(file, header, label, columns, also)
+            beside = [*names, *(name for name in (label, *also) if name is not None)]
+            kinds = [source.schema_arrow.field(name).type for name in wanted]
+            if all(_is_number(kind) for kind in kinds):
+                return _numbers(source, wanted, label, also, beside)
+            frame = source.read([*beside, *wanted], use_pandas_metadata=True).to_pandas()
+    except (OSError, ValueError) as error:  # Arrow's errors are among them
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{file} cannot be read as Parquet: {error}") from error
-    return frame_table(frame, str(file), label, columns, also=also)
+    return frame_table(frame, str(file), label, wanted, also=also)
+
+
+def _is_number(kind: Any) -> bool:
+    """Say whether Arrow's type is one of numbers."""
+    from pyarrow import types  # an extra
+
+    return bool(types.is_integer(kind) or types.is_floating(kind))
+
+
+def _index_names(schema: Any) -> list[str]:
+    """Return the columns in which pandas kept what rows are called."""
+    kept = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in kept if isinstance(name, str)]
+
+
+def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[str], beside: list[str]) -> Table:
+    """Read columns that are all numbers into one array, and beside them those that are not features."""
+    small = all(str(source.schema_arrow.field(name).type) in ("float", "halffloat") for name in wanted)
+    X, n = np.empty((source.metadata.num_rows, len(wanted)), np.float32 if small else np.float64), 0
+    for batch in source.iter_batches(BATCH, columns=wanted, use_threads=False):
+        for at, name in enumerate(wanted):
+            X[n : n + batch.num_rows, at] = batch.column(name).to_numpy(zero_copy_only=False)
+        n += batch.num_rows
+    frame = source.read(beside, use_pandas_metadata=True).to_pandas()
+    along = {name: labels_of_series(frame[name]) for name in (label, *also) if name is not None}
+    y = None if label is None else along[label]
+    return Table(X, y, tuple(wanted), index=index_of(frame), also={name: along[name] for name in also})
 
 
 def frame_table(
@@ -54,11 +95,12 @@ def cells_of_series(series: Any) -> Any:
 
 
 def labels_of_series(series: Any) -> npt.NDArray[np.str_]:
-    """Return a pandas column as label texts; of categories, each is looked at once.
+    """Return a pandas column as label texts; each word is looked at once.
 
     Returns (rows,), text.
     """
-    if not hasattr(series, "cat"):
-        return as_labels(cells_of_series(series))
-    words = as_labels([*series.cat.categories.astype(object), None])  # code -1 stands for a missing one: the last
-    return np.asarray(words[series.cat.codes.to_numpy()])
+    codes, words = series.factorize()
+    known = words.astype(object).tolist()
+    if series.dtype == object and not all(isinstance(word, str) for word in known):
+        return as_labels(cells_of_series(series))  # 1, 1.0 and True are one word to pandas
+    return np.asarray(as_labels([*known, None])[codes])  # code -1 stands for a missing one: the last

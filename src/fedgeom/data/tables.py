@@ -21,7 +21,8 @@ Columns = str | Sequence[str]
 
 UNLABELLED = ("", "nan", "na", "n/a", "<na>")
 """Cells of a label column, in lower case, that mean: nobody said what this row is."""
-_EMPTY = (*UNLABELLED, "none", "null", "?", ".")
+EMPTY = (*UNLABELLED, "none", "null", "?", ".")
+"""Cells among the features, in lower case, that mean: nobody measured it."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def _remedy(cell: Any) -> str:
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _EMPTY)
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in EMPTY)
 
 
 def as_labels(cells: Any) -> npt.NDArray[np.str_]:
