@@ -14,8 +14,10 @@ from fedgeom.data.columns import check_distinct, index_of
 from fedgeom.data.tables import Columns, Table, as_labels, from_columns, need, wanted_columns
 from fedgeom.errors import InputError
 
+PIECE = 2**26
+"""So many bytes of columns of a Parquet file are read at once: beside the table there is little else in memory."""
 BATCH = 8192
-"""Rows of a Parquet file that are taken at once: so few that they fit into a processor's cache."""
+"""So many rows of them are put into the table at once: they fit into a processor's cache."""
 
 
 def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
@@ -55,11 +57,15 @@ def _index_names(schema: Any) -> list[str]:
 def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[str], beside: list[str]) -> Table:
     """Read columns that are all numbers into one array, and beside them those that are not features."""
     small = all(str(source.schema_arrow.field(name).type) in ("float", "halffloat") for name in wanted)
-    X, n = np.empty((source.metadata.num_rows, len(wanted)), np.float32 if small else np.float64), 0
-    for batch in source.iter_batches(BATCH, columns=wanted, use_threads=False):
-        for at, name in enumerate(wanted):
-            X[n : n + batch.num_rows, at] = batch.column(name).to_numpy(zero_copy_only=False)
-        n += batch.num_rows
+    rows = source.metadata.num_rows
+    X = np.empty((rows, len(wanted)), np.float32 if small else np.float64)
+    width = max(PIECE // max(8 * rows, 1), 1)
+    for left in range(0, len(wanted), width):
+        some, top = wanted[left : left + width], 0
+        for batch in source.read(some, use_threads=False).to_batches(BATCH):
+            for at, name in enumerate(some, start=left):
+                X[top : top + batch.num_rows, at] = batch.column(name).to_numpy(zero_copy_only=False)
+            top += batch.num_rows
     frame = source.read(beside, use_pandas_metadata=True).to_pandas()
     along = {name: labels_of_series(frame[name]) for name in (label, *also) if name is not None}
     y = None if label is None else along[label]
