@@ -13,7 +13,7 @@ from fedgeom.data.tables import Columns, Table, as_labels, from_columns, listed
 from fedgeom.errors import InputError
 
 
-def _need(file: Path, *modules: str) -> Any:
+def need(file: Path, *modules: str) -> Any:
     """Import what a format needs, or say how to install it; the first module is returned."""
     try:
         loaded = [importlib.import_module(module) for module in modules]
@@ -26,7 +26,7 @@ def _need(file: Path, *modules: str) -> Any:
 
 def read_parquet(file: Path, label: str | None, columns: Columns | None) -> Table:
     """Read a Parquet table."""
-    pandas = _need(file, "pandas", "pyarrow")
+    pandas = need(file, "pandas", "pyarrow")
     try:
         frame = pandas.read_parquet(file)
     except (OSError, ValueError) as error:
@@ -42,7 +42,7 @@ def read_parquet(file: Path, label: str | None, columns: Columns | None) -> Tabl
 
 def read_h5ad(file: Path, label: str | None, columns: Columns | None) -> Table:
     """Read an AnnData file: features from ``X``, an ``obsm`` entry or named genes, the label from ``obs``."""
-    anndata = _need(file, "anndata")
+    anndata = need(file, "anndata")
     try:
         cells = anndata.read_h5ad(file)
     except (OSError, ValueError, KeyError) as error:

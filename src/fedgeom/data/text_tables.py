@@ -15,14 +15,22 @@ from fedgeom.errors import InputError
 
 def read_csv(file: Path, label: str | None, columns: Columns | None) -> Table:
     """Read a table with commas (or, where the header has none, semicolons) between its cells."""
-    text = read_text(file)
-    top = text.partition("\n")[0]
-    return _from_text(file, text, ";" if ";" in top and "," not in top else ",", label, columns)
+    return _from_text(file, *read_cells(file), label, columns)
 
 
 def read_tsv(file: Path, label: str | None, columns: Columns | None) -> Table:
     """Read a table with tabs between its cells."""
-    return _from_text(file, read_text(file), "\t", label, columns)
+    return _from_text(file, *read_cells(file, "\t"), label, columns)
+
+
+def read_cells(file: Path, mark: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """Return a table's header and the texts of its cells, row by row, as they stand in the file.
+
+    ``mark`` stands between cells; None: a comma, or a semicolon where the header has no comma.
+    """
+    text = read_text(file)
+    top = text.partition("\n")[0]
+    return _lines(file, text, mark or (";" if ";" in top and "," not in top else ","))
 
 
 def read_text(file: Path) -> str:
@@ -36,8 +44,9 @@ def read_text(file: Path) -> str:
         raise InputError(f"{file} cannot be unzipped: {error}") from error
 
 
-def _from_text(file: Path, text: str, mark: str, label: str | None, columns: Columns | None) -> Table:
-    header, lines = _lines(file, text, mark)
+def _from_text(
+    file: Path, header: list[str], lines: list[list[str]], label: str | None, columns: Columns | None
+) -> Table:
     where = {name: at for at, name in enumerate(header)}
     if header[0].strip() == "" and len(header) > 1:
         where.pop(header[0])  # the unnamed first column that tools write for row numbers
