@@ -34,6 +34,7 @@ class SiteData:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InputError(f"a site needs a name; {self.name!r} was given")
+        object.__setattr__(self, "name", str(self.name))  # NumPy's texts cannot travel
         if not is_name(self.name):
             raise InputError(f"a site's name is one line without control characters; {self.name!r} was given")
         X, y = _rows(self.X, self.name), np.asarray(self.y)
