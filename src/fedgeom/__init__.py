@@ -9,7 +9,7 @@ Running          run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
 Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
-Classifiers      PoincareSVC, EuclideanSVC
+Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
 
@@ -27,6 +27,7 @@ from fedgeom.version import __version__ as __version__
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
+    "FederatedClassifier": "fedgeom.evaluation.estimator",
     "FedgeomError": "fedgeom.errors",
     "InputError": "fedgeom.errors",
     "Ledger": "fedgeom.federation.ledger",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
     from fedgeom.errors import TooFewSitesError as TooFewSitesError
+    from fedgeom.evaluation.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.federation.ledger import Ledger as Ledger
     from fedgeom.federation.method import Method as Method
     from fedgeom.federation.model import Model as Model

@@ -58,6 +58,7 @@ class SiteData(FromTables):
         """Take rows X (or ``table``, which `dataclasses.replace` hands over) and labels y, and check that they fit."""
         if not isinstance(name, str) or not name.strip():
             raise InputError(f"a site needs a name; {name!r} was given")
+        name = str(name)  # NumPy's texts cannot travel
         if not is_name(name):
             raise InputError(f"a site's name is one line without control characters; {name!r} was given")
         given, where = table if X is None else X, f"site {name!r}"

@@ -35,6 +35,14 @@ def _read(file: Path, mark: str | None, label: str | None, columns: Columns | No
     return read_carefully(file, mark, label, columns, also) if found is None else found
 
 
+def read_cells(file: Path, mark: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """Return a table's header and the texts of its cells, row by row, as they stand in the file.
+
+    ``mark`` stands between cells; None: a comma, or a semicolon where the header has no comma.
+    """
+    return _lines(file, read_text(file), mark)
+
+
 def read_text(file: Path) -> str:
     """Return a file's text, unzipped where it is zipped and without a byte-order mark; refuse what is not UTF-8."""
     raw = file.read_bytes()
@@ -50,7 +58,7 @@ def read_carefully(
     file: Path, mark: str | None, label: str | None, columns: Columns | None, also: Sequence[str]
 ) -> Table:
     """Read a text table cell by cell: slow, but it takes what people write, and says which cell is wrong."""
-    header, lines = _lines(file, read_text(file), mark)
+    header, lines = read_cells(file, mark)
     where = places_of(file, header)
     index = None if 0 in where.values() else np.array([line[0] for line in lines], object)
     found = from_columns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ def run(
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    method, data = as_method(method), _checked(sites)
+    method, data, seed = as_method(method), _checked(sites), operator.index(seed)
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
