@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.readers import same_columns
+from fedgeom.data.same_columns import same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
@@ -58,7 +59,7 @@ def run(
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    method, data = as_method(method), _checked(sites)
+    method, data, seed = as_method(method), _checked(sites), operator.index(seed)
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
@@ -180,5 +181,5 @@ def _config(method: Method, sites: Sequence[SiteData], seed: int, engine: str) -
         "parameters": method.terms(),
         "seed": seed,
         "engine": engine,
-        "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
+        "sites": {site.name: {"rows": len(site), "columns": site.shape[1]} for site in sites},
     }
