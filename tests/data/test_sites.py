@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.sites import SiteData, holdout, split
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData, split
 from fedgeom.errors import InputError
 
 
@@ -24,16 +25,6 @@ def test_which_rows_have_a_label(y, known):
     _, aside = holdout(SiteData("a", np.zeros((5 * len(y), 1)), np.tile(y, 5)), 0.4)
     assert len(aside) == 2 * sum(known)
     assert aside.has_label.all()
-
-
-def test_holdout_keeps_two_of_each_class():
-    site = SiteData("s", np.arange(13.0)[:, None], ["a"] * 10 + ["b"] * 2 + ["c"])
-    kept, aside = holdout(site, 0.5)
-    assert np.unique(kept.y, return_counts=True)[1].tolist() == [5, 2, 1]
-    assert sorted([*kept.X[:, 0], *aside.X[:, 0]]) == site.X[:, 0].tolist()
-    assert len(holdout(site, 0)[1]) == 0
-    with pytest.raises(InputError, match="holdout share"):
-        holdout(site, 1.0)
 
 
 def test_rows_are_taken_with_their_labels_and_extras():
@@ -179,3 +170,11 @@ def test_a_cell_that_is_no_number_is_shown():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(InputError, match=r"column 'crp', row 0: '1,5'.*write 1.5"):
         SiteData("a", pandas.DataFrame({"age": [1, 2], "crp": ["1,5", "2"]}), ["x", "y"])
+
+
+def test_groups_go_with_their_rows():
+    site = SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q", "p"])
+    assert site.take([2, 1]).groups.tolist() == ["p", "q"]
+    assert site.relabel({"x": "1", "y": "2"}).groups.tolist() == ["p", "q", "p"]
+    with pytest.raises(InputError, match=r"groups of shape \(2,\); wanted one for each of 3"):
+        SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q"])

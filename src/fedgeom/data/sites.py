@@ -30,6 +30,9 @@ class SiteData:
     """The names of X's columns, where they are known; empty otherwise. Those of a frame or an AnnData are kept."""
     row_numbers: npt.NDArray[np.intp] | None = None
     """(rows,): what each row is called where it came from; None: they are counted from 0."""
+    groups: npt.NDArray[Any] | None = None
+    """(rows,): what each row belongs to, such as its patient; None: nothing is known. Rows of one group are never both
+    learnt from and tested on (`holdout`)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -52,6 +55,13 @@ class SiteData:
         object.__setattr__(self, "columns", columns)
         if self.row_numbers is not None and np.shape(self.row_numbers) != (len(X),):
             raise InputError(f"site {self.name!r}: {np.shape(self.row_numbers)} row numbers for {len(X)} rows")
+        if self.groups is not None:
+            groups = np.asarray(self.groups)
+            if groups.shape != (len(X),):
+                raise InputError(
+                    f"site {self.name!r}: groups of shape {groups.shape}; wanted one for each of {len(X)}"
+                )
+            object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "extra", extra)
@@ -80,7 +90,8 @@ class SiteData:
         at = np.asarray(rows)
         numbers = np.arange(len(self)) if self.row_numbers is None else self.row_numbers
         extra = {k: v[at] for k, v in self.extra.items()}
-        return replace(self, X=self.X[at], y=self.y[at], extra=extra, row_numbers=numbers[at])
+        groups = None if self.groups is None else self.groups[at]
+        return replace(self, X=self.X[at], y=self.y[at], extra=extra, row_numbers=numbers[at], groups=groups)
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
@@ -145,25 +156,6 @@ def _culprit(X: Any) -> str:
         except (TypeError, ValueError):
             return no_number(str(name), column, first_row=0)
     return ""
-
-
-def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, SiteData]:
-    """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
-
-    Rows without a label cannot be tested and are never set aside.
-
-    >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
-    >>> len(kept), len(aside)
-    (3, 1)
-    """
-    if not 0 <= share < 1:
-        raise InputError(f"a holdout share of {share} was given; wanted at least 0 and less than 1")
-    rng = np.random.default_rng(seed)
-    aside = np.zeros(len(site), bool)
-    for label in site.classes:
-        members = rng.permutation(np.flatnonzero(site.y == label))
-        aside[members[: min(round(share * len(members)), max(len(members) - 2, 0))]] = True
-    return site.take(~aside), site.take(aside)
 
 
 def split(
