@@ -39,7 +39,7 @@ _HOMES = {
     "Site": "fedgeom.protocols.site",
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
-    "holdout": "fedgeom.data.sites",
+    "holdout": "fedgeom.data.holding_out",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.sets",
     "read_site": "fedgeom.data.readers",
@@ -50,11 +50,11 @@ _HOMES = {
 _ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
+    from fedgeom.data.holding_out import holdout as holdout
     from fedgeom.data.readers import read_site as read_site
     from fedgeom.data.same_columns import shared_columns as shared_columns
     from fedgeom.data.sets import load_set as load_set
     from fedgeom.data.sites import SiteData as SiteData
-    from fedgeom.data.sites import holdout as holdout
     from fedgeom.data.splitting import split as split
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError

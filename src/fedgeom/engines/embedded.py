@@ -81,12 +81,12 @@ class EmbeddedEngine:
         """The sites that can be asked."""
         return tuple(self.runners)
 
-    def check(self, run: bytes) -> None:
+    def check(self, run: bytes, seed: int = 0) -> None:
         """Let every site look at its own data; the complaints of all are raised at once, before anything is sent."""
         complaints: list[InputError] = []
         for runner in self.runners.values():
             try:
-                runner.restore(run, None).check(self.method)
+                runner.restore(run, None).examine(self.method, seed)
             except InputError as error:
                 complaints.append(error)
         if len(complaints) == 1:
@@ -142,5 +142,5 @@ class EmbeddedEngine:
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
                 file = name_columns(site.model_file(), site.data.columns) if models else b""
-                found[name] = SiteResult(name, site.result(), file)
+                found[name] = SiteResult(name, site.outcome(), file)
         return found

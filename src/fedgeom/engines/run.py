@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from fedgeom.data.same_columns import same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
+from fedgeom.evaluation.rivals import evaluate_run
 from fedgeom.federation.conversation import Event
+from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
@@ -38,6 +41,7 @@ def run(
     seed: int = 0,
     *,
     engine: str | type[EmbeddedEngine] = "embedded",
+    holdout: float | Holdout | None = None,
     policy: Policy | None = None,
     record: str | Path | None = None,
     resumable: bool = False,
@@ -54,12 +58,17 @@ def run(
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
     side. The same seed gives the same model, with however many of them; keys and masks are new each time.
 
+    With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
+    ``run.evaluation`` has the figures, beside simple rivals.
+
     ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
     died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
     method, data, seed = as_method(method), _checked(sites), operator.index(seed)
+    if holdout is not None:
+        method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
@@ -74,7 +83,7 @@ def run(
     if n_jobs != 1:
         options["n_jobs"] = n_jobs
     carrier, number = _engine(made, method, data, options, store if going_on else None)
-    carrier.check(number)
+    carrier.check(number, seed)
     method.check_together(data)
     method.check_limits(data, policy or Policy())
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
@@ -84,7 +93,7 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store)
+    return _hold(session, carrier, data, store, policy or Policy())
 
 
 def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
@@ -98,7 +107,9 @@ def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | N
     method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
 
 
-def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:
+def _hold(
+    session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None, policy: Policy
+) -> Run:
     """Hold the session, take what each site has in the end, and put the run together."""
     log = session.record
     try:
@@ -113,9 +124,12 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
         warnings = [*conversation.warnings, *session.method.look_back(data, local)]
+        parts = [part_rows(site, session.method, session.seed, policy) for site in data]
+        tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
         if log is not None:
             log.sites(results)
             log.warnings(warnings)
+            log.evaluation(tested)
     except BaseException as error:
         session.break_off(error)
         raise
@@ -132,6 +146,9 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
         warnings=warnings,
+        train=[train for train, _ in parts],
+        test=[aside for _, aside in parts],
+        evaluation=tested,
     )
 
 

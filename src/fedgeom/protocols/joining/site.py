@@ -61,14 +61,14 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
         settings = self._read(ask.terms)
         check_settings(self.site.policy, settings, site=self.site.name)
-        planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
+        planned = self.site.all_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        self.site.check(settings)  # the data are looked at last: until here nothing depends on them
+        self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
