@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedgeom
+from fedgeom.engines.estimator import FederatedClassifier
 from fedgeom.errors import InputError
-from fedgeom.evaluation.estimator import FederatedClassifier
 
 X, y = load_wine(return_X_y=True)
 HOSPITAL = np.arange(len(y)) % 4
