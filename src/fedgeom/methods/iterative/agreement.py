@@ -99,7 +99,7 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
     """Refuse sites whose tables do not fit together, before anything is sent."""
-    check_columns({site.name: site.X.shape[1] for site in sites})
+    check_columns({site.name: site.shape[1] for site in sites})
     if not classes:
         check_two_classes(sites)
 
@@ -149,20 +149,18 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
-        self.site.check_size(
-            len(ask.classes) * (1 + self.site.data.X.shape[1])
-        )  # no smaller model tells them apart
+        self.site.check_size(len(ask.classes) * (1 + self.site.data.shape[1]))  # no smaller model tells them apart
         self.names.check_agreed(ask.classes)
-        X, joint, memory = self.site.table.X, self.settings.scale == "joint", self.memory
+        joint, memory = self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):
             raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
-        if not len(X):  # it depends on the labels, so the site leaves
+        if not len(self.site.table):  # it depends on the labels, so the site leaves
             raise InputError("all classes of this site are too rare; there is nothing to train on")
         centre, spread = self._own_scale() if ask.columns is None else self._joint_scale(ask.columns)
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
-            far = joint and not within((X - centre) / spread, FARTHEST)
+            far = joint and not within((self.site.table.X - centre) / spread, FARTHEST)
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = ask.classes, Array.of(centre), Array.of(spread)
@@ -170,7 +168,7 @@ class Agreement(SummingPart[AgreementMemory]):
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
-        columns = self.site.data.X.shape[1]
+        columns = self.site.data.shape[1]
         self.site.sums.check_result(sums, SumColumns)
         if sums.total.shape != (1 + 2 * columns,):
             raise ProtocolError(f"the sums do not fit a table of {columns} columns")
@@ -188,7 +186,7 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError("the question is about other classes or another scale than this site was told")
 
     def _own_scale(self) -> tuple[Floats, Floats]:
-        fixed = scaling.fixed_scale(self.settings.scale, self.site.data.X.shape[1])
+        fixed = scaling.fixed_scale(self.settings.scale, self.site.data.shape[1])
         return fixed or scaling.scale_from(scaling.column_sums(self.site.table.X))
 
     @property
@@ -203,7 +201,7 @@ class Agreement(SummingPart[AgreementMemory]):
         """Return the site's rows on the agreed scale; they are converted once."""
         key, known = ("scaled", self.memory.told, np.dtype(dtype)), self.site.scratch
         if key not in known:
-            known[key] = scaling.scaled(self.site.table.X, *self.scale, dtype)
+            known[key] = scaling.scaled(scaling.rows_of(self.site.table, dtype), *self.scale, dtype)
         found: Floats = known[key]
         return found
 

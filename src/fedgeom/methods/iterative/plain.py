@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import label_indices
-from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.table_settings import TableSettings
@@ -31,14 +31,15 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         )
     ordered = sorted(sites, key=lambda site: site.name)
     names = rule.classes or tuple(sorted({str(name) for site in sites for name in site.classes.tolist()}))
-    columns, learner = ordered[0].X.shape[1], rule.build_learner()
+    columns, learner = ordered[0].shape[1], rule.build_learner()
     first = Tree(learner.start(columns, len(names), np.random.default_rng([seed % 2**63, 0])))
     scale = scales(rule, ordered)
 
     def task(at: int, number: int) -> Task:
         site, (centre, spread) = ordered[at], scale[at]
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
-        rows, y = scaling.scaled(site.X, centre, spread, learner.dtype), label_indices(site.y, names)
+        rows, y = scaling.rows_of(site, learner.dtype), label_indices(site.y, names)
+        rows = scaling.scaled(rows, centre, spread, learner.dtype)
         return Task(
             learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
         )
@@ -52,9 +53,9 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         mean = rule.combine_rule(np.array([one.flat() for one in sent]), weights)
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
-    model = _model(
-        rule, names, first | state["model"], columns, scale[0] if rule.scale != "site" else (None, None)
-    )
+    found = first | state["model"]
+    model = _model(rule, names, found, columns, scale[0] if rule.scale != "site" else (None, None))
+    model = replace(model, joint=is_joint(rule, first))
     local = {}
     for at, site in enumerate(ordered):
         own = Tree(rule.personalise(task(at, LAST), state.select(rule.gives).copy(), owns[at]))
@@ -83,7 +84,7 @@ def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Flo
 
     For each site two of (columns,), f8.
     """
-    columns = sites[0].X.shape[1]
+    columns = sites[0].shape[1]
     fixed = scaling.fixed_scale(settings.scale, columns)
     if fixed is not None:
         return [fixed] * len(sites)
@@ -99,7 +100,9 @@ def pooled(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Trai
     What makes the rule federated or personal has no meaning there; its learner, effort and scale have.
     """
     labels = np.concatenate([site.y.astype(str) for site in sites])
-    everyone = SiteData("everyone", np.vstack([site.X for site in sites]), labels)
+    everyone = SiteData(
+        "everyone", np.vstack([scaling.rows_of(site, rule.build_learner().dtype) for site in sites]), labels
+    )
     settings = {field.name: getattr(rule, field.name) for field in fields(TrainingRule)}
     settings |= {"share": 1.0, "validation": 0.0, "patience": None, "aggregation": "mean", "personal": "none"}
     settings["scale"] = "joint" if rule.scale == "site" else rule.scale

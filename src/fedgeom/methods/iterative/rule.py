@@ -37,8 +37,8 @@ else:  # a learner's instance is registered and known by its name from then on; 
     LearnerOrName = str
     AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
 
-MOST_SUMS = MOST_PLANNED - 2
-"""Two planned sums are those of the names and of the columns."""
+MOST_SUMS = MOST_PLANNED - 3
+"""Three planned sums are those of the names, of the columns and of the test."""
 SMALL = Between(0, 10**6, open_low=True, open_high=True)
 
 
@@ -64,6 +64,8 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
     """The branches of the coordinator's state that sites are given."""
     sends_changes: ClassVar[bool] = False
     """Whether the branch "model" that is sent is a change of the model."""
+    predicts_jointly: ClassVar[bool] = False
+    """Whether the joint model predicts although sites keep a part to themselves, which is nothing at first."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
 

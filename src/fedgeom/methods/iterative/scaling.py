@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.sites import SiteData
 
 FRACTION_BITS = 20
 """Fewer than elsewhere: squares of raw columns are large."""
@@ -20,6 +21,15 @@ def fixed_scale(name: str, columns: int) -> tuple[Floats, Floats] | None:
     """
     factors = {"none": 1.0, "pixels": 255.0}
     return (np.zeros(columns), np.full(columns, factors[name])) if name in factors else None
+
+
+def rows_of(site: SiteData, dtype: type[np.floating[Any]]) -> npt.NDArray[Any]:
+    """Return a site's rows, (rows, columns): as they came for learners of single precision, otherwise as double.
+
+    A sparse table is made dense.
+    """
+    single = np.dtype(dtype).itemsize < 8 and isinstance(site.table, np.ndarray)
+    return site.table if single else site.X
 
 
 def scaled(rows: npt.NDArray[Any], centre: Floats, spread: Floats, dtype: type[np.floating[Any]]) -> Floats:

@@ -18,7 +18,7 @@ from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
 from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
-from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
@@ -44,6 +44,8 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """For each round a hash of its question, of which there is one."""
     model: Array | None = None
     """(numbers,): the site's own model after the last round."""
+    joint: Array | None = None
+    """(numbers,): the joint model, where it is tested beside the site's own."""
     grouping: Grouping = msgspec.field(default_factory=Grouping)
 
 
@@ -186,8 +188,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
-        personal = self.rule.personalise(task, self._given(ask.given, task), own)
+        state = self._given(ask.given, task)
+        joint = Array.of((task.first | state["model"]).flat())
+        personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
+        if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
+            self.memory.joint = joint
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -208,9 +214,19 @@ class TrainingSite(SummingSite[TrainingMemory]):
         found = self.result()
         return self.joint_model().for_site(found).to_bytes() if found else b""
 
+    def tells_joint(self, task: Task) -> bool:
+        """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
+        return is_joint(self.rule, task.first)
+
+    def joint_file(self) -> bytes:
+        """Return the joint model on the site's scale, where the site ends with another of its own."""
+        if self.memory.joint is None:
+            return b""
+        return self.joint_model().for_site(self.result() | {"model": self.memory.joint.numpy()}).to_bytes()
+
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""
-        rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.X.shape[1]
+        rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.shape[1]
         first = rule.build_learner().start(columns + rule.extra_columns, len(classes), np.random.default_rng(0))
         return TrainedModel(
             method=self.method_type.name,  # type: ignore[attr-defined]
