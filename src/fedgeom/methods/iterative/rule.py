@@ -165,6 +165,11 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
         found: Tree = chosen.model(task, self.whole(task, given["model"], own))
         return found
 
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the model that a site has after its training in a round, for the figures on rows set aside."""
+        trained = given["model"] + sent["model"] if self.sends_changes else sent["model"]
+        return self.whole(task, trained, own)
+
     def shared(self, model: Tree) -> Tree:
         """Return the part of a whole model that is sent; the rest stays at the site."""
         return model

@@ -19,6 +19,7 @@ from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumC
 from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
+from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
@@ -120,8 +121,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
         return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
 
-    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
-        """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
+    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
+        """Return what is sent, the site's weight, and the figures on the rows set aside.
 
         ``asked`` stands for the question. A coordinator that died may put it again; then training starts again from
         what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
@@ -137,13 +138,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
         state = self._given(given, task)
-        loss = 0.0
-        if aside.any():
-            watched = self.task(round, rate, aside)
-            loss = watched.rows * watched.nll(rule.whole(watched, state["model"], own))
+        joint = rule.whole(task, state["model"], own)  # before training changes what the site has of its own
         sent = rule.train(task, state, own)
+        figures = Figures()
+        if aside.any():
+            figures = Figures.of(self.task(round, rate, aside), joint, rule.own_model(task, state, sent, own))
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
-        return sent, float(task.rows) if rule.weights == "rows" else 1.0, loss, int(aside.sum())
+        return sent, float(task.rows) if rule.weights == "rows" else 1.0, figures
 
     def _given(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
@@ -165,15 +166,21 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if self.rule.masked:
             raise ProtocolError("this run was agreed on with secure sums; a site's own update is not shown")
         asked = fingerprint(b"open", encode(ask))
-        sent, weight, loss, rows = self.train(asked, ask.round, ask.given, self._rate(ask))
-        return Update(sent=to_wire(sent), weight=weight, aside_loss=loss, aside_rows=rows)
+        sent, weight, figures = self.train(asked, ask.round, ask.given, self._rate(ask))
+        return Update(
+            sent=to_wire(sent),
+            weight=weight,
+            figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
+        )
 
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
         """Train and add the result to the secure sum."""
-        sent, weight, loss, rows = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
+        sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         weight *= ask.factors[self.name]
-        return self.contribute(ask, np.concatenate([weight * sent.flat(), [weight, loss, float(rows)]]))
+        return self.contribute(
+            ask, np.concatenate([weight * sent.flat(), [weight], figures.values(how_many(self.rule.validation))])
+        )
 
     def _rate(self, ask: TrainOpen | TrainMasked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
