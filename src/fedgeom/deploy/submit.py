@@ -90,6 +90,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "label": bool(file.label),
         "columns": file.columns is not None,
         "[policy]": bool(file.policy),
+        "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(
             site.label or site.columns is not None or site.drop_unlabelled or (site.file and site.name)
             for site in file.sites
