@@ -6,7 +6,7 @@
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
 Running          run, Run, Ledger, Policy, load_model
-Data             SiteData, split, holdout, read_site, load_set
+Data             SiteData, split, holdout, Holdout, read_site, load_set
 Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
 Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
 Classifiers      PoincareSVC, EuclideanSVC
@@ -28,6 +28,7 @@ _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FedgeomError": "fedgeom.errors",
+    "Holdout": "fedgeom.federation.holdout",
     "InputError": "fedgeom.errors",
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
     from fedgeom.errors import TooFewSitesError as TooFewSitesError
+    from fedgeom.federation.holdout import Holdout as Holdout
     from fedgeom.federation.ledger import Ledger as Ledger
     from fedgeom.federation.method import Method as Method
     from fedgeom.federation.model import Model as Model
