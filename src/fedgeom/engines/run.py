@@ -85,7 +85,8 @@ def run(
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     carrier.check(number, seed)
     method.check_together(data)
-    method.check_limits(data, policy or Policy())
+    rules = policy or Policy()
+    method.check_limits([part_rows(site, method, seed, rules)[0] for site in data], rules)
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
@@ -93,7 +94,7 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store, policy or Policy())
+    return _hold(session, carrier, data, store, rules)
 
 
 def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
