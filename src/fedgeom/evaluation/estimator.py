@@ -92,7 +92,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named: npt.NDArray[Any] = self.classes_[order[at]]
         return named
 
-    @available_if(_gives_probabilities)
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return a probability for each row and class, (rows, classes), in the order of ``classes_``."""
         rows = self._rows(X)
