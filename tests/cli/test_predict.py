@@ -172,6 +172,32 @@ def test_what_is_there_is_replaced_only_with_force_and_found_before_the_work(tra
     assert [one.name for one in tmp_path.iterdir()] == ["p.tsv"]  # nothing is left beside it
 
 
+def test_rows_that_fit_no_class_are_unknown(trained, tmp_path):
+    run, rows, file = trained
+    words = ("predict", run, file, "--ignore-others", "--unknown", "0.05")
+    lines = list(csv.reader(call(*words, only_results=True).splitlines()))
+    assert lines[0] == ["row", "class", "probability", "best_class"]
+    model = fedgeom.load_model(run)
+    assert [line[1] for line in lines[1:]] == model.predict_or_unknown(rows.X).tolist()
+    assert [line[3] for line in lines[1:]] == model.predict(rows.X).tolist()
+    assert f"of {len(rows)} rows are called unknown: they are farther from every class" in call(*words)
+    assert "by the model's densities" in call(*words, "--site", rows.name)
+    assert f"all but 0.05 of {len(rows)} known rows" in call(*words, "--known", file)
+    assert "wanted a share between 0 and 1" in call(*words[:-1], "5", code=2)
+    assert "say which share: --unknown 0.05" in call(*words[:-2], "--known", file, code=2)
+
+
+def test_a_model_that_cannot_tell_says_so_before_the_work(tmp_path):
+    sites, rows = data_for("fedavg")
+    fedgeom.run(METHODS["fedavg"], sites, record=tmp_path / "run")
+    said = call("predict", tmp_path / "run", tmp_path / "nowhere.csv", "--unknown", "0.05", code=2)
+    assert "a fedavg model alone cannot say which rows fit no class" in said
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    words = ("predict", tmp_path / "run", file, "--label", "y", "--unknown", "0.05")
+    for more in (["--site", rows.name], ["--known", file]):
+        assert "rows are called unknown: they fit less well" in call(*words, *more)
+
+
 def test_a_copy_with_columns_added(trained, tmp_path):
     pandas = pytest.importorskip("pandas", reason="needs the bio extra")
     pytest.importorskip("pyarrow", reason="needs the bio extra")

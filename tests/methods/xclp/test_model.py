@@ -74,3 +74,13 @@ def test_files_that_make_no_sense_are_refused(
     whole = {"classes": ["a", "b"], "nearest": 3} if facts else {}
     with pytest.raises(InputError, match=words):
         XclpModel.from_tensors(arrays, whole | facts)
+
+
+def test_with_anchors_rows_far_from_all_are_unknown() -> None:
+    assert ANCHORS.anchors is not None
+    close = np.random.default_rng(0).normal(5 * ANCHORS.anchors[0], 0.1, size=(50, 3))
+    model = ANCHORS.with_known(close)
+    assert model.known is not None
+    assert model.known.cloud is None
+    assert model.unknown([ANCHORS.anchors[0], -ANCHORS.anchors.sum(axis=0)]).tolist() == [False, True]
+    assert PAIRS.density_scores(close) is None

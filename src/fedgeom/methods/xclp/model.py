@@ -97,6 +97,15 @@ class XclpModel(Model):
         weights = attach(cosine, np.ones(len(self.rows)), setting.k, power=setting.power)
         return np.asarray(weights @ shares(self.row_scores))
 
+    def density_scores(self, X: npt.ArrayLike) -> Floats | None:
+        """Return the cosine of each row with the nearest anchor; over pairs nothing."""
+        if self.anchors is None:
+            return None
+        from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: half a second
+
+        self.scores(X)  # checks the columns
+        return np.asarray((unit_rows(X) @ self.anchors.T).max(axis=1))
+
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return class shares for each row, (rows, classes); a row of zeros where no label reaches."""
         Z = self.scores(X)
