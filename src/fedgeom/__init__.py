@@ -5,7 +5,7 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          run, Run, Ledger, Policy, load_model
+Running          check, run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, read_site, load_set
 Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
 Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
@@ -38,6 +38,7 @@ _HOMES = {
     "Site": "fedgeom.protocols.site",
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
+    "check": "fedgeom.engines.check",
     "holdout": "fedgeom.data.sites",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.sets",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from fedgeom.data.sites import SiteData as SiteData
     from fedgeom.data.sites import holdout as holdout
     from fedgeom.data.sites import split as split
+    from fedgeom.engines.check import check as check
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError

@@ -115,26 +115,26 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
     """Read the sites' files; their paths are relative to the federation file."""
     if not federation.sites:
         raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")
-    sites = []
-    for entry in federation.sites:
-        if not entry.file:
-            raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
-        label = entry.label or federation.label
-        if not label:
-            raise InputError(
-                f'{path}: no label column is named for {entry.file!r}; add label = "…" to its [[sites]] block, or '
-                "at the top of the file for all"
-            )
-        sites.append(
-            read_site(
-                Path(path).parent / entry.file,
-                label=label,
-                name=entry.name or None,
-                columns=entry.columns if entry.columns is not None else federation.columns,
-                drop_unlabelled=entry.drop_unlabelled,
-            )
+    return same_columns([read_entry(path, federation, entry) for entry in federation.sites])
+
+
+def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
+    """Read the file of one ``[[sites]]`` block."""
+    if not entry.file:
+        raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
+    label = entry.label or federation.label
+    if not label:
+        raise InputError(
+            f'{path}: no label column is named for {entry.file!r}; add label = "…" to its [[sites]] block, or at the '
+            "top of the file for all"
         )
-    return same_columns(sites)
+    return read_site(
+        Path(path).parent / entry.file,
+        label=label,
+        name=entry.name or None,
+        columns=entry.columns if entry.columns is not None else federation.columns,
+        drop_unlabelled=entry.drop_unlabelled,
+    )
 
 
 def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 
+from fedgeom.data.findings import Finding
 from fedgeom.errors import printable
 
 LEAVES = "the site's data do not fit this question; its own log says why"
@@ -92,6 +94,12 @@ def lost_site(site: str, reason: str) -> RunWarning:
 def lost_sites(lost: Mapping[str, str]) -> list[RunWarning]:
     """Return a warning for each site that dropped out, in alphabetical order."""
     return [lost_site(site, reason) for site, reason in sorted(lost.items())]
+
+
+def warning_of(finding: Finding) -> RunWarning:
+    """Return what was found before a run, as one of its warnings."""
+    site = finding.sites[0] if len(finding.sites) == 1 else ""
+    return RunWarning(str(replace(finding, remedy="")), remedy=finding.remedy, site=site)
 
 
 def written(warnings: Iterable[RunWarning]) -> str:
