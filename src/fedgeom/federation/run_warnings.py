@@ -11,7 +11,7 @@ import msgspec
 from fedgeom.data.findings import Finding
 from fedgeom.errors import printable
 
-LEAVES = "the site's data do not fit this question; its own log says why"
+LEAVES = "not ready: the site's data do not fit this question; its own log says why"
 """All that a coordinator hears of a site that leaves a run, whatever the reason."""
 
 ABSENT = "it did not come, and was never asked"
@@ -29,7 +29,8 @@ _REMEDIES = (
     ),
     (
         re.escape(LEAVES),
-        "look into the site's own log, which says what does not fit: gaps, labels, or classes with too few rows",
+        "its steward finds in the site's own log, and by fedgeom site check, what does not fit: gaps, labels, or "
+        "classes with too few rows",
     ),
     (
         r"weights make this a sum",
