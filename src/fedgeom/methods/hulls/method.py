@@ -14,9 +14,10 @@ from fedgeom.data.checks import check_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
@@ -77,6 +78,17 @@ class Hulls(HullSettings, Method):
             raise InputError(
                 f"n_classes={self.n_classes}, but there are fewer hulls in all: a label is missing everywhere"
             )
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse a joint map of more columns than a message can hold."""
+        if self.maps:
+            joint_map.check_width(sites[0].X.shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the scatter, or else of the levels that are agreed on; hulls are smaller."""
+        scatter = 8 * joint_map.scatter_length(sites[0].X.shape[1]) if self.maps else 0
+        levels = 0 if self.settled else 8 * sum(LEVELS)
+        return MessageSizes(max(scatter, levels), scatter)
 
     def _check_grid(self, farthest: float) -> None:
         try:

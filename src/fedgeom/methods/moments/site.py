@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from fedgeom.data.checks import check_known_labels, check_table
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.data.checks import check_ball, check_known_labels, check_table
+from fedgeom.data.findings import Collector
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
-from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
@@ -23,6 +23,9 @@ from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+EUCLIDEAN = 'for a table of ordinary columns say space="euclidean" (in a federation file under [parameters])'
+"""What to do with rows that are no points of the ball."""
 
 
 class MomentsMemory(SecureMemory, kw_only=True):
@@ -41,23 +44,18 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     def check(self, settings: MomentsSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        names = check_table(
-            self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class
-        )
-        check_known_labels(self.name, names, settings.classes)
+        faults, names = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        with faults.take():
+            check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
+        with faults.take():
+            check_known_labels(self.name, names, settings.classes)
         if settings.c is not None:
-            try:
-                check_points(self.data.X, c=settings.c, name="X")
-            except InputError as error:
-                raise InputError(
-                    f"site {self.name!r}: {error} For a table of ordinary columns, which are no points of the ball, "
-                    'say space="euclidean"'
-                ) from error
-        try:
+            with faults.take():
+                check_ball(self.data, settings.c, EUCLIDEAN)
+        with faults.take():
             limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
             check_width(settings, len(settings.classes or names), self.data.X.shape[1], limit)
-        except InputError as error:
-            raise InputError(f"site {self.name!r}: {error}") from error
+        faults.raise_all()
 
     @classmethod
     def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:

@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, agree, check_together, label_indices
@@ -46,6 +46,11 @@ class Shrunk(ShrunkSettings, Method):
         check_together(sites, self.classes)
         names = {str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ())
         self.check_shape(len(names), sites[0].X.shape[1])
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the terms of all candidates, which are sent, and summed come back."""
+        size = 8 * terms_length((len(self.ridges), self.folds + 1), sites[0].X.shape[1])
+        return MessageSizes(size, size)
 
     def conduct(self, sites: Sites) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
