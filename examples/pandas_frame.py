@@ -21,9 +21,8 @@ parts = [fedgeom.holdout(site, 0.3, seed=0) for site in sites]
 run = fedgeom.run(fedgeom.Moments(space="euclidean"), [train for train, _ in parts], seed=0)
 for train, test in parts:
     shared = set(train.groups) & set(test.groups)
-    print(
-        f"{test.name}: {run.model.score(test.X, test.y):.2f} of {len(test)} visits, {len(shared)} patients on both sides"
-    )
+    right = run.model.score(test.X, test.y)
+    print(f"{test.name}: {right:.2f} of {len(test)} visits, {len(shared)} patients on both sides")
 
 # Columns are found by name: another order is put right, an unknown or missing one refused.
 new = visits.loc[["visit-3", "visit-7"], ["crp", "bmi"]]

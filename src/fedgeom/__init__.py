@@ -40,7 +40,7 @@ _HOMES = {
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
     "check": "fedgeom.engines.check",
-    "holdout": "fedgeom.data.sites",
+    "holdout": "fedgeom.data.holding_out",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.sets",
     "read_site": "fedgeom.data.readers",
@@ -52,10 +52,10 @@ _ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
     from fedgeom.data.alignment import shared_columns as shared_columns
+    from fedgeom.data.holding_out import holdout as holdout
     from fedgeom.data.readers import read_site as read_site
     from fedgeom.data.sets import load_set as load_set
     from fedgeom.data.sites import SiteData as SiteData
-    from fedgeom.data.sites import holdout as holdout
     from fedgeom.data.splitting import split as split
     from fedgeom.engines.check import check as check
     from fedgeom.engines.run import run as run

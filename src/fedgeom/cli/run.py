@@ -27,7 +27,7 @@ def run(
 
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.sites import holdout
+    from fedgeom.data.holding_out import holdout
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import read_federation
     from fedgeom.engines.run import run as conduct
