@@ -167,7 +167,8 @@ def _joint_findings(
         with together.take():
             method.check_together(data)
         together.found += method.advise(data, policy, seed)
-    return together.found + _memory_findings(data, sizes)
+    too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
+    return together.found + _memory_findings(data, None if too_large else sizes)
 
 
 def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
