@@ -128,6 +128,21 @@ def test_too_few_sites_and_what_the_policy_forbids():
     assert "secure_only = true" in said
 
 
+def test_classes_too_rare_for_the_policy_are_said_to_be_left_out():
+    sites = tables()
+    sites[0].y[:9] = "rare"
+    strict = StrictPolicy(secure_only=False)
+    (found,) = [one for one in fedgeom.check(EUCLIDEAN, sites, strict).warnings if one.topic == "classes"]
+    assert found.what.startswith(
+        "1 of 4 classes are left out of every sum, with their rows: 'rare' (1 site, 9 rows);"
+    )
+    assert not fedgeom.check(EUCLIDEAN, sites).warnings
+    assert not fedgeom.check(fedgeom.Hulls(embedding="discriminant"), sites, strict).warnings  # it knows no names
+    own = [site.relabel({f"class {k}": f"{site.name} {k}" for k in range(3)}) for site in tables()]
+    (found,) = [one for one in fedgeom.check(EUCLIDEAN, own, strict).errors if one.topic == "classes"]
+    assert found.what.startswith("12 of 12 classes are left out")
+
+
 def test_rows_of_a_run_over_pairs_against_the_limit():
     """Finding 9: sites were lost to the limit while the screen showed a hook."""
     sites = tables(n=5, rows=360)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
 from fedgeom.data.checks import check_finite
-from fedgeom.data.findings import Collector, Finding, fault
+from fedgeom.data.findings import Collector, Finding, Level, fault
 from fedgeom.data.inspection import inspect_table
 from fedgeom.data.readiness import Report, summaries
 from fedgeom.data.sites import SiteData
@@ -21,6 +21,7 @@ from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.policy_checks import reasons_against
 from fedgeom.methods.catalogue import as_method
+from fedgeom.protocols.names.messages import CountNames
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
@@ -166,9 +167,33 @@ def _joint_findings(
     if whole:
         with together.take():
             method.check_together(data)
-        together.found += method.advise(data, policy, seed)
+        together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
     too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
     return together.found + _memory_findings(data, None if too_large else sizes)
+
+
+def _rare_classes(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
+    """Find classes that so few sites or rows have that the policy leaves them out of every sum."""
+    planned = getattr(method.site, "planned_sums", None)
+    if planned is None or CountNames not in planned(method) or policy.class_floors == (1, 1):
+        return []
+    least_sites, least_rows = policy.class_floors
+    where: dict[str, list[int]] = {}
+    for site in data:
+        for word, rows in site.class_counts().items():
+            where.setdefault(word, []).append(rows)
+    rare = {word: n for word, n in where.items() if len(n) < least_sites or sum(n) < least_rows}
+    if not rare:
+        return []
+    some = [f"{word!r} ({len(n)} site{'s' * (len(n) > 1)}, {sum(n)} rows)" for word, n in sorted(rare.items())]
+    shown = f"{', '.join(some[:8])}{f' and {len(some) - 8} more' if len(some) > 8 else ''}"
+    what = (
+        f"{len(rare)} of {len(where)} classes are left out of every sum, with their rows: {shown}; the policy wants "
+        f"{least_sites} sites and {least_rows} rows (min_sites, min_rows)"
+    )
+    remedy = "merge rare classes, or set single_site_classes = true knowingly"
+    level: Level = "error" if len(where) - len(rare) < 2 else "warning"
+    return [Finding(level=level, what=what, remedy=remedy, topic="classes")]
 
 
 def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
