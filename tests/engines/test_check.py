@@ -53,6 +53,7 @@ def test_all_faults_of_all_sites_are_found_at_once():
     assert whats(report, "gaps") == [
         (("s0",), "row 7, column 'c2' is nan"),
         (("s1",), "row 3, column 'c4' is inf"),
+        ((), "4 of 6 columns have no gap at any site: 'c0', 'c1', 'c3', 'c5'"),
     ]
     assert (("s2",), "has classes with fewer than 2 rows: 'class 2' (1)") in whats(report, "classes")
     assert whats(report, "labels") == [(("s3",), "1 of 60 rows have no label, which this method cannot use")]
@@ -70,7 +71,9 @@ def test_classes_too_small_are_named_at_all_sites_whoever_else_has_faults():
         site.X[0, 0] = np.nan
     report = fedgeom.check(EUCLIDEAN, sites, fedgeom.Policy(min_rows_per_class=30))
     assert {sites for sites, _ in whats(report, "classes")} == {("s0", "s1"), ("s2", "s3")}
-    assert {sites for sites, _ in whats(report, "gaps")} == {("s0", "s1")}  # what is the same at both is said once
+    assert {one.sites for one in report.errors if one.topic == "gaps"} == {
+        ("s0", "s1")
+    }  # what is the same at both is said once
 
 
 def test_rows_outside_the_ball_are_counted_and_the_remedy_is_named():
