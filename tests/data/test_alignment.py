@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from scipy.sparse import csr_array, csr_matrix
 
-from fedgeom.data.alignment import align, compare_tables
+from fedgeom.data.alignment import align, compare_tables, shared_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
+from fedgeom.errors import InputError
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +61,7 @@ def test_gene_sets_that_differ_are_counted_not_listed():
     _, (found,) = align(sites)
     assert "it lacks 1,000: 'GENE0', 'GENE1'" in found.what
     assert "and it has 500 that are not there: 'ens0'" in found.what
-    assert "22,000 columns have the same name at all sites (of 23,000): keep these in every file" in found.remedy
+    assert "22,000 columns have the same name at all sites (of 23,000): keep these alone" in found.remedy
     assert len(str(found)) < 600
 
 
@@ -123,3 +126,30 @@ def test_classes_of_one_site_and_words_that_look_alike():
     (words,) = [one for one in compared(a, b) if one.topic == "words"]
     assert words.what == "these label names look like one class: 'Ill' at b, 'ill' at a"
     assert words.sites == ()
+
+
+def test_shared_columns_stay_sparse_and_belong_to_their_rows():
+    a = SiteData("a", csr_array([[1.0, 0.0, 2.0]]), ["u"], columns=("x", "y", "z"))
+    b = SiteData("b", np.array([[3, 4]], np.uint8), ["v"], columns=("z", "x"))
+    both = shared_columns([a, b])
+    assert [site.X.tolist() for site in both] == [[[1, 2]], [[4, 3]]]
+    assert both[0].table.format == "csr"
+    assert both[1].table.dtype == np.uint8
+    with pytest.raises(InputError, match="no column is at all sites: 'a' has 'x', 'y', 'z'"):
+        shared_columns([a, SiteData("c", [[1.0]], ["v"], columns=("w",))])
+    with pytest.raises(InputError, match="the columns of site 'c' have no names"):
+        shared_columns([a, SiteData("c", [[1.0]], ["v"])])
+
+
+def test_sparse_tables_are_put_in_order_and_compared_without_becoming_dense(monkeypatch):
+    counts = np.random.default_rng(0).poisson(0.3, (30, 60))
+    names = [f"g{at}" for at in range(60)]
+    dense = [SiteData(name, counts, np.arange(30) % 2, columns=names) for name in "ab"]
+    sparse = [SiteData("a", csr_matrix(counts), np.arange(30) % 2, columns=names)]
+    sparse += [SiteData("b", csr_matrix(counts[:, ::-1]), np.arange(30) % 2, columns=names[::-1])]
+    wanted = [(one.what, one.level) for one in compared(*dense)]
+    monkeypatch.setattr(SiteData, "X", property(lambda site: pytest.fail("it was made dense")))
+    same, found = align(sparse)
+    assert found == []
+    assert same[1].columns == tuple(names)
+    assert [(one.what, one.level) for one in compared(*same)] == wanted

@@ -120,3 +120,18 @@ def test_too_few_sites_are_not_complained_of_where_a_file_is_missing(tmp_path, s
     assert len(check_federation(write(tmp_path, sites)).report.errors) == 2
     (found,) = check_federation(write(tmp_path, sites[2:])).report.errors
     assert "2 sites were given; sums need 3" in found.what
+
+
+def test_one_file_with_all_sites_is_looked_at_as_well(tmp_path):
+    rows = "".join(f"{i},{1 + i % 3},{'AB'[i % 2]},{'uv'[i // 2 % 2]}\n" for i in range(40))
+    (tmp_path / "all.csv").write_text("a,b,town,y\n" + rows)
+    file = tmp_path / "f.toml"
+    text = 'method = "moments"\nfile = "all.csv"\nsites_from = "town"\nlabel = "y"\ncolumns = ["a", "b"]\n'
+    file.write_text(text + '[parameters]\nspace = "euclidean"\n[policy]\nmin_cohort = 2\n')
+    checked = check_federation(file)
+    assert checked.report.ready, checked.report.errors
+    assert [site.name for site in checked.sites] == ["A", "B"]
+    file.write_text(text.replace('"town"', '"twon"'))
+    (found,) = check_federation(file).report.errors
+    assert "has no column 'twon'" in found.what
+    assert "Did you mean 'town'?" in f"{found.what} {found.remedy}"

@@ -15,6 +15,7 @@ from fedgeom.data.inspection import ENOUGH_ROWS, MANY_COLUMNS, kind_of, spelling
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
+from fedgeom.errors import InputError
 
 MOST_NAMES = 6
 """How many names of columns are shown; the others are counted."""
@@ -34,12 +35,12 @@ def align(sites: Sequence[SiteData]) -> tuple[list[SiteData], list[Finding]]:
             return data, faults
         first = named[0].columns
         data = [_in_order(site, first) for site in data]
-    counts = Counter(site.X.shape[1] for site in data)
+    counts = Counter(site.shape[1] for site in data)
     if len(counts) <= 1:
         return data, []
     usual = counts.most_common(1)[0][0]
-    odd = [site for site in data if site.X.shape[1] != usual]
-    shown = ", ".join(f"{site.name!r} has {site.X.shape[1]:,}" for site in odd[:8])
+    odd = [site for site in data if site.shape[1] != usual]
+    shown = ", ".join(f"{site.name!r} has {site.shape[1]:,}" for site in odd[:8])
     return data, [
         fault(
             f"sites must have the same columns: most have {usual:,}, but site {shown}",
@@ -53,7 +54,29 @@ def _in_order(site: SiteData, wanted: tuple[str, ...]) -> SiteData:
     if not site.columns or site.columns == wanted:
         return site
     places = {name: at for at, name in enumerate(site.columns)}
-    return replace(site, X=site.X[:, [places[name] for name in wanted]], columns=wanted)
+    return replace(site, table=site.table[:, [places[name] for name in wanted]], columns=wanted)
+
+
+def shared_columns(sites: Sequence[SiteData]) -> list[SiteData]:
+    """Return the sites with the columns that all of them have, in the first one's order; all need names of columns.
+
+    >>> north = SiteData("north", [[1.0, 2.0]], ["ill"], columns=("age", "bmi"))
+    >>> south = SiteData("south", [[3.0, 4.0]], ["well"], columns=("crp", "age"))
+    >>> [site.X.tolist() for site in shared_columns([north, south])]
+    [[[1.0]], [[4.0]]]
+    """
+    data = list(sites)
+    nameless = [site.name for site in data if not site.columns]
+    if nameless:
+        raise InputError(f"the columns of site {listed(nameless)} have no names; nobody can say which are shared")
+    everywhere = set(data[0].columns).intersection(*(site.columns for site in data)) if data else set()
+    wanted = tuple(name for name in data[0].columns if name in everywhere) if data else ()
+    if data and not wanted:
+        raise InputError(
+            f"no column is at all sites: {data[0].name!r} has {listed(data[0].columns, 4)}, {data[-1].name!r} "
+            f"{listed(data[-1].columns, 4)}; rename them alike"
+        )
+    return [_in_order(site, wanted) for site in data]
 
 
 def _name_faults(named: Sequence[SiteData]) -> list[Finding]:
@@ -114,8 +137,9 @@ def _shared_remedy(shared: Sequence[str], usual: int) -> str:
         line = ", ".join(f'"{name}"' for name in shared)
         return f"rename columns alike, or use the {len(shared)} that all sites share: columns = [{line}]"
     return (
-        f"{len(shared):,} columns have the same name at all sites (of {usual:,}): keep these in every file (with "
-        "AnnData: adata[:, shared]), or name those that you want, columns = […]"
+        f"{len(shared):,} columns have the same name at all sites (of {usual:,}): keep these alone with "
+        "shared_columns = true in the federation file or fedgeom.shared_columns(sites) in Python, or name those "
+        "that you want, columns = […]"
     )
 
 

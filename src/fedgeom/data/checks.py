@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.findings import FaultsError, Finding, fault
+from fedgeom.data.rows import not_finite
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
 from fedgeom.errors import InputError, is_name
@@ -89,18 +90,17 @@ def _cell_faults(site: SiteData) -> list[Finding]:
     """Return what is wrong with the numbers of a table: at most one finding, with the first cells and how many more."""
     if len(site) == 0:
         return [fault("has no rows", "leave it out of the federation", site=site.name, topic="rows")]
-    good = np.isfinite(site.X)
-    if good.all():
+    bad = not_finite(site.table)
+    if not len(bad):
         return []
-    in_column = len(site) - good.sum(axis=0)
-    rows, count = np.flatnonzero(~good.all(axis=1)), int(in_column.sum())
+    in_column = np.bincount(bad[:, 1], minlength=site.shape[1])
+    rows, count = np.unique(bad[:, 0]), len(bad)
     numbers = np.arange(len(site)) if site.row_numbers is None else site.row_numbers
-    named = [repr(name) for name in site.columns] or [str(at) for at in range(site.X.shape[1])]
+    named = [repr(name) for name in site.columns] or [str(at) for at in range(site.shape[1])]
     many = count > MOST_CELLS
-    first = np.argwhere(~good[rows[:MOST_CELLS]])[: FIRST_CELLS if many else MOST_CELLS]
     what = "; ".join(
-        f"row {numbers[rows[at]]}, column {named[column]} is {site.X[rows[at], column]}"
-        for at, column in first.tolist()
+        f"row {numbers[row]}, column {named[column]} is {site.table[row, column]}"
+        for row, column in bad[: FIRST_CELLS if many else MOST_CELLS].tolist()
     )
     if many:
         worst = [at for at in np.argsort(-in_column, kind="stable")[:MOST_COLUMNS].tolist() if in_column[at]]

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from fedgeom.data.findings import Finding
+from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
@@ -39,7 +40,7 @@ Kind = Literal["counts", "logarithms", ""]
 
 def inspect_table(site: SiteData, facts: TableFacts | None = None) -> list[Finding]:
     """Return what a steward should know of a table before it is learnt from."""
-    if not len(site) or not site.X.shape[1]:
+    if not len(site) or not site.shape[1]:
         return []
     facts = facts or TableFacts.of(site)
     return [*_kind_findings(site, facts), *_numbering(site, facts), *_class_findings(site)]
@@ -122,7 +123,7 @@ def _numbering(site: SiteData, facts: TableFacts) -> list[Finding]:
     candidates = np.flatnonzero(facts.whole & (facts.finite == len(site)) & (span >= len(site) - 1))
     for at in candidates.tolist():
         suspect = span[at] == len(site) - 1 or NUMBERING.search(site.columns[at])
-        if suspect and len(np.unique(site.X[:, at])) == len(site):
+        if suspect and len(np.unique(dense(site.table[:, [at]], site.name))) == len(site):
             found.append(site.columns[at])
     if not found:
         return []

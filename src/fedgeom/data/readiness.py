@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from fedgeom.data.findings import LEVELS, FaultsError, Finding, Level, merged
+from fedgeom.data.rows import not_finite
 from fedgeom.data.sites import SiteData
 
 
@@ -30,8 +29,8 @@ class SiteSummary:
     def of(cls, site: SiteData) -> SiteSummary:
         """Count what a table has."""
         counts = site.class_counts()
-        gaps = int(site.X.size - np.isfinite(site.X).sum())
-        return cls(site.name, len(site), site.X.shape[1], counts, len(site) - sum(counts.values()), gaps)
+        gaps = len(not_finite(site.table))
+        return cls(site.name, len(site), site.shape[1], counts, len(site) - sum(counts.values()), gaps)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
 
 BLOCK = 2**21
@@ -37,7 +38,7 @@ class TableFacts:
     @classmethod
     def of(cls, site: SiteData) -> TableFacts:
         """Look at a site's table."""
-        n, columns = site.X.shape
+        n, columns = site.shape
         low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
         first = np.zeros(columns)  # sums are taken around a row of the table, which keeps digits
         total, squares = np.zeros(columns), np.zeros(columns)
@@ -45,7 +46,7 @@ class TableFacts:
         whole, depths = np.ones(columns, bool), [np.inf, -np.inf]
         step = max(1, BLOCK // max(columns, 1))
         for at in range(0, n, step):
-            block = np.asarray(site.X[at : at + step], np.float64)
+            block = dense(site.table[at : at + step], site.name)
             good = np.isfinite(block)
             some = np.where(good, block, 0.0)
             if at == 0:

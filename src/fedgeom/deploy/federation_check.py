@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from fedgeom.data.alignment import shared_columns
 from fedgeom.data.findings import Collector, Finding, fault
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
@@ -17,6 +18,7 @@ from fedgeom.deploy.federation_file import (
     build_policy,
     read_entry,
     read_federation,
+    read_sites,
     site_names,
 )
 from fedgeom.engines.check import check_aligned
@@ -48,6 +50,8 @@ def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFed
     method = _try(collector, lambda: build_method(path, plan))
     policy = _try(collector, lambda: build_policy(path, plan))
     tables = read_all(path, plan, collector)
+    if plan.shared_columns:
+        tables = _try(collector, lambda: shared_columns(tables)) or tables
     if method is not None:
         tables = [method.normalise_labels(site) for site in tables]
     findings = list(collector.found)
@@ -65,10 +69,8 @@ def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFed
 
 def read_all(path: str | Path, plan: FederationFile, collector: Collector) -> list[SiteData]:
     """Read every site's file; what cannot be read is told to the collector, and the others are read all the same."""
-    if not plan.sites:
-        what = f"{path}: no [[sites]] are named"
-        collector.found.append(fault(what, "to run in this process, every site needs a file", topic="file"))
-        return []
+    if plan.sites_from or not plan.sites:  # one file is read or not, for all sites
+        return _try(collector, lambda: read_sites(path, plan)) or []
     names, tables = site_names(plan), list[SiteData]()
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from fedgeom.data.readers import read_site, same_columns
+from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
@@ -35,6 +35,7 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     label: str = ""
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
+    group: str = ""
 
 
 class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,6 +47,14 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     holdout: Share = 0.0
     label: str = ""
     columns: str | list[str] | None = None
+    file: str = ""
+    """One file with all sites; ``sites_from`` names the column that says to which a row belongs."""
+    sites_from: str = ""
+    drop_unlabelled: bool = False
+    shared_columns: bool = False
+    """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
+    holdout_by: str = ""
+    """The column with the patient of each row, or the like, for every site that names no ``group``."""
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
@@ -112,29 +121,63 @@ def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
-    """Read the sites' files; their paths are relative to the federation file."""
-    if not federation.sites:
-        raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")
-    return same_columns([read_entry(path, federation, entry) for entry in federation.sites])
+    """Read the sites' files, or the one that has them all; paths are relative to the federation file."""
+    check_sources(path, federation)
+    if not federation.sites_from:
+        return [read_entry(path, federation, entry) for entry in federation.sites]
+    return read_sites_from(
+        Path(path).parent / federation.file,
+        by=federation.sites_from,
+        label=_label(path, federation, federation.label, federation.file),
+        columns=federation.columns,
+        drop_unlabelled=federation.drop_unlabelled,
+        group=federation.holdout_by or None,
+    )
 
 
 def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
     """Read the file of one ``[[sites]]`` block."""
     if not entry.file:
         raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
-    label = entry.label or federation.label
-    if not label:
-        raise InputError(
-            f'{path}: no label column is named for {entry.file!r}; add label = "…" to its [[sites]] block, or at the '
-            "top of the file for all"
-        )
     return read_site(
         Path(path).parent / entry.file,
-        label=label,
+        label=_label(path, federation, entry.label or federation.label, entry.file),
         name=entry.name or None,
         columns=entry.columns if entry.columns is not None else federation.columns,
-        drop_unlabelled=entry.drop_unlabelled,
+        drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
+        group=entry.group or federation.holdout_by or None,
     )
+
+
+def _label(path: str | Path, federation: FederationFile, label: str, file: str) -> str:
+    if not label:
+        where = (
+            "at the top of the file" if federation.sites_from else "to its [[sites]] block, or at the top for all"
+        )
+        raise InputError(f'{path}: no label column is named for {file!r}; add label = "…" {where}')
+    return label
+
+
+def check_sources(path: str | Path, federation: FederationFile) -> None:
+    """Refuse a file that says nothing, or two things, about where the sites are."""
+    one, many = federation.sites_from, federation.sites
+    if one and many:
+        raise InputError(
+            f'{path}: sites_from = {one!r} and [[sites]] are both there; wanted one file for all sites, file = "…" '
+            "with sites_from, or one [[sites]] block per site"
+        )
+    if one and not federation.file:
+        raise InputError(f'{path}: sites_from = {one!r} needs the file with all sites, file = "…" at the top')
+    if federation.file and not one:
+        raise InputError(
+            f'{path}: file = {federation.file!r} needs sites_from = "…", the column that says to which site a row '
+            "belongs; sites with files of their own are named in [[sites]] blocks"
+        )
+    if not one and not many:
+        raise InputError(
+            f"{path}: no [[sites]] are named; to run in this process, every site needs a file (or all of them one, "
+            "with file and sites_from)"
+        )
 
 
 def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

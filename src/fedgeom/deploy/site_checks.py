@@ -21,7 +21,7 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     config = folder.config()
     folder.identity()
     data = read_data(folder)
-    say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
+    say(f"{config.name}: {len(data)} rows, {data.shape[1]} columns, {len(data.classes)} classes")
     report = check_own(None, data, config.policy)
     errors, warnings = len(report.errors), len(report.warnings)
     if errors or warnings:

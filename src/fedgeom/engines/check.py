@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,9 @@ from fedgeom.data.alignment import align, compare_tables
 from fedgeom.data.checks import check_finite
 from fedgeom.data.findings import Collector, Finding, Level, fault
 from fedgeom.data.inspection import inspect_table
+from fedgeom.data.memory import free_memory
 from fedgeom.data.readiness import Report, summaries
+from fedgeom.data.rows import dense_bytes
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.engines.embedded import EmbeddedEngine
@@ -200,7 +201,7 @@ def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) 
     limit, largest = min(policy.max_message_bytes, LARGEST_MESSAGE), max(sizes.sent, sizes.received)
     if largest > limit:
         what = (
-            f"the largest message is one of about {largest:,} bytes, for {data[0].X.shape[1]:,} columns; the limit is "
+            f"the largest message is one of about {largest:,} bytes, for {data[0].shape[1]:,} columns; the limit is "
             f"{limit:,} (max_message_bytes in the policy)"
         )
         return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
@@ -215,9 +216,10 @@ def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) 
 
 def _memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> list[Finding]:
     """Compare what a run in this process takes with what is free: all tables, copies of one, and all messages."""
-    tables = [site.X.nbytes for site in data]
+    tables = [8 * len(site) * site.shape[1] for site in data]
     largest = 0 if sizes is None else max(sizes.sent, sizes.received)
-    needed, free = 2 * max(tables) + (len(data) + 6) * largest, free_memory()
+    unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
+    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
     if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
         return []
     held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
@@ -231,19 +233,6 @@ def _memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> li
             topic="memory",
         )
     ]
-
-
-def free_memory() -> int | None:
-    """Return how many bytes of memory are free on this machine; None where it does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        try:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (ValueError, OSError, AttributeError):
-            return None
 
 
 def _size(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -59,7 +60,7 @@ def run(
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    method = as_method(method)
+    method, seed = as_method(method), operator.index(seed)
     report, data = check_aligned(method, sites, policy, seed=seed)
     report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
@@ -151,5 +152,5 @@ def _config(method: Method, sites: Sequence[SiteData], seed: int, engine: str) -
         "parameters": method.terms(),
         "seed": seed,
         "engine": engine,
-        "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
+        "sites": {site.name: {"rows": len(site), "columns": site.shape[1]} for site in sites},
     }

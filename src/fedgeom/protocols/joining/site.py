@@ -125,7 +125,7 @@ class Joining(Part[JoiningMemory]):
             letters=exchange_public(memory.letter_secret),
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
-            columns=site.data.X.shape[1],
+            columns=site.data.shape[1],
             columns_hash=hash_columns(site.run, site.data.columns),
             floors=site.policy.class_floors,
             ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
