@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.federation_file import (
     build_method,
     build_policy,

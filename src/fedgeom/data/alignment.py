@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -77,6 +77,15 @@ def shared_columns(sites: Sequence[SiteData]) -> list[SiteData]:
             f"{listed(data[-1].columns, 4)}; rename them alike"
         )
     return [_in_order(site, wanted) for site in data]
+
+
+def without_columns(sites: Sequence[SiteData], names: Collection[str]) -> list[SiteData]:
+    """Return the sites without the columns of these names."""
+    found = []
+    for site in sites:
+        kept = tuple(name for name in site.columns if name not in names)
+        found.append(_in_order(site, kept) if kept else site)
+    return found
 
 
 def _name_faults(named: Sequence[SiteData]) -> list[Finding]:
