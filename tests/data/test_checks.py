@@ -14,7 +14,8 @@ from fedgeom.data.checks import (
     check_two_classes,
 )
 from fedgeom.data.findings import FaultsError
-from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from fedgeom.data.from_tables import MOST_SITES
-from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Table
 from fedgeom.errors import InputError
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
 from fedgeom.data.splitting import split
 from fedgeom.errors import InputError
 
@@ -27,16 +28,6 @@ def test_which_rows_have_a_label(y, known):
     _, aside = holdout(SiteData("a", np.zeros((5 * len(y), 1)), np.tile(y, 5)), 0.4)
     assert len(aside) == 2 * sum(known)
     assert aside.has_label.all()
-
-
-def test_holdout_keeps_two_of_each_class():
-    site = SiteData("s", np.arange(13.0)[:, None], ["a"] * 10 + ["b"] * 2 + ["c"])
-    kept, aside = holdout(site, 0.5)
-    assert np.unique(kept.y, return_counts=True)[1].tolist() == [5, 2, 1]
-    assert sorted([*kept.X[:, 0], *aside.X[:, 0]]) == site.X[:, 0].tolist()
-    assert len(holdout(site, 0)[1]) == 0
-    with pytest.raises(InputError, match="holdout share"):
-        holdout(site, 1.0)
 
 
 def test_rows_are_taken_with_their_labels_and_extras():
@@ -159,3 +150,11 @@ def test_rows_are_called_as_the_frame_calls_them():
             SiteData("a", frame, ["x", "y", "x"], **{what: [1, 2]})
     with pytest.raises(InputError, match="wanted rows X and one label per row"):
         SiteData("a")
+
+
+def test_groups_go_with_their_rows():
+    site = SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q", "p"])
+    assert site.take([2, 1]).groups.tolist() == ["p", "q"]
+    assert site.relabel({"x": "1", "y": "2"}).groups.tolist() == ["p", "q", "p"]
+    with pytest.raises(InputError, match=r"groups of shape \(2,\) for 3 rows; wanted one each"):
+        SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q"])

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedgeom.arrays import Floats, Labels
-from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
 from fedgeom.data.splitting import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc

@@ -167,22 +167,3 @@ class SiteData(FromTables):
 
 def _short(text: str, most: int = 24) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def holdout(site: SiteData, share: float, seed: int = 0) -> tuple[SiteData, SiteData]:
-    """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
-
-    Rows without a label cannot be tested and are never set aside.
-
-    >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
-    >>> len(kept), len(aside)
-    (3, 1)
-    """
-    if not 0 <= share < 1:
-        raise InputError(f"a holdout share of {share} was given; wanted at least 0 and less than 1")
-    rng = np.random.default_rng(seed)
-    aside = np.zeros(len(site), bool)
-    for label in site.classes:
-        members = rng.permutation(np.flatnonzero(site.y == label))
-        aside[members[: min(round(share * len(members)), max(len(members) - 2, 0))]] = True
-    return site.take(~aside), site.take(aside)

@@ -30,7 +30,7 @@ def file_report(folder: SiteFolder, federation: Path) -> Report:
         method = build_method(federation, plan)
     except InputError as error:
         return Report.of("", (), findings_of(error, topic="file"))
-    report = _report(folder, method, usual_number(folder, plan))
+    report = _report(folder, method, usual_number(folder, plan), plan.seed)
     refusals = [fault(why, site=folder.config().name, topic="policy") for why in file_refusals(folder, plan)]
     return Report.of(report.method, report.sites, [*refusals, *report.findings])
 
@@ -41,21 +41,21 @@ def terms_report(folder: SiteFolder, terms: JobTerms) -> Report:
         method = method_class(terms.method).from_terms(terms.settings)
     except InputError as error:
         return Report.of(terms.method, (), findings_of(error, topic="file"))
-    return _report(folder, method, len(terms.participants))
+    return _report(folder, method, len(terms.participants), terms.seed)
 
 
-def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int) -> Report:
+def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int, seed: int) -> Report:
     """Look at a table that was read already."""
-    return check_own(method, own, folder.config().policy, sites=sites)
+    return check_own(method, own, folder.config().policy, sites=sites, seed=seed)
 
 
-def _report(folder: SiteFolder, method: Method | None, sites: int) -> Report:
+def _report(folder: SiteFolder, method: Method | None, sites: int, seed: int = 0) -> Report:
     config = folder.config()
     collector = Collector(config.name)
     own, _ = read_numbers(collector, lambda columns: read_data(folder, columns))
     if own is None:
         return Report.of("" if method is None else method.name, (), collector.found)
-    report = check_own(method, own, config.policy, sites=sites)
+    report = check_own(method, own, config.policy, sites=sites, seed=seed)
     return Report.of(report.method, report.sites, [*collector.found, *report.findings])
 
 

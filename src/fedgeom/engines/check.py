@@ -17,6 +17,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
+from fedgeom.federation.holdout import part_rows
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.policy import Policy
@@ -61,26 +62,26 @@ def check_aligned(
     if method is None:
         return Report.of("", summaries(given), [*findings, *_table_findings(data)]), data
     findings += _cohort_findings(method, data, rules)
-    findings += _site_findings(method, data, policy)
+    findings += _site_findings(method, data, policy, seed)
     whole = not _stops(findings)
     if fits:
         findings += _joint_findings(method, data, rules, seed, whole=whole)
     return Report.of(method.name, summaries(given), _without_echoes(findings)), data
 
 
-def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1) -> Report:
+def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1, seed: int = 0) -> Report:
     """Look at one site's table, as its steward can: against a method's terms among so many sites, or by itself."""
     findings = [*inspect_table(own), *_same_everywhere([own])]
     if method is None:
         return Report.of("", summaries([own]), [*findings, *_table_findings([own])])
     for why in reasons_against(policy, method):
         findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
-    findings += _site_findings(method, [own], policy)
+    findings += _site_findings(method, [own], policy, seed)
     if not _stops(findings) and not any(one.topic == "size" for one in findings):
         others = [
             replace(own, name=f"{own.name} {at}") for at in range(max(sites, 1))
         ]  # rows like ours, for sizes
-        findings += _joint_findings(method, others, policy, 0, whole=False)
+        findings += _joint_findings(method, others, policy, seed, whole=False)
     return Report.of(method.name, summaries([own]), findings)
 
 
@@ -144,13 +145,13 @@ def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -
     return found
 
 
-def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None) -> list[Finding]:
-    """Let every site look at its own table, as it does when it joins."""
+def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None, seed: int) -> list[Finding]:
+    """Let every site look at its own table, and at the rows that are left to learn from, as it does when it joins."""
     engine, found = EmbeddedEngine(method, data, policy=policy), list[Finding]()
     for name, runner in engine.runners.items():
         collector = Collector(name)
         with collector.take():
-            runner.restore(bytes(32), None).check(method)
+            runner.restore(bytes(32), None).examine(method, seed)
         found += collector.found
     return found
 
@@ -159,6 +160,8 @@ def _joint_findings(
     method: Method, data: Sequence[SiteData], policy: Policy, seed: int, *, whole: bool
 ) -> list[Finding]:
     """Look at what concerns all tables together: classes, sizes of messages, memory."""
+    if whole:
+        data = [part_rows(site, method, seed, policy)[0] for site in data]  # what is learnt from
     together = Collector()
     with together.take():
         method.check_limits(data, policy)
