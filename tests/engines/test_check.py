@@ -146,6 +146,23 @@ def test_classes_too_rare_for_the_policy_are_said_to_be_left_out():
     assert found.what.startswith("12 of 12 classes are left out")
 
 
+def test_rows_kept_aside_are_looked_at_and_what_is_left_is_enough():
+    sites = tables(rows=18)
+    tested = fedgeom.Moments(space="euclidean", holdout=0.3)
+    report = fedgeom.check(tested, sites)
+    assert report.ready
+    (note,) = report.findings
+    assert note.sites == ("s0", "s1", "s2", "s3")
+    assert note.what == "fewer than 10 rows are kept aside for testing"
+    for seed in range(3):  # a gap is found wherever its row is
+        sites[1].X[4, 0] = np.nan
+        assert whats(fedgeom.check(tested, sites, seed=seed), "gaps")[0] == (("s1",), "row 4, column 'c0' is nan")
+    grouped = fedgeom.Moments(space="euclidean", holdout={"share": 0.3, "grouped": True})
+    (found,) = fedgeom.check(grouped, tables()).errors
+    assert found.sites == ("s0", "s1", "s2", "s3")
+    assert 'group = "patient" in site.toml' in found.what
+
+
 def test_rows_of_a_run_over_pairs_against_the_limit():
     """Finding 9: sites were lost to the limit while the screen showed a hook."""
     sites = tables(n=5, rows=360)

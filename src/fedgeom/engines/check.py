@@ -17,6 +17,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
+from fedgeom.evaluation.figures import LEAST_ROWS
 from fedgeom.federation.holdout import part_rows
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method
@@ -160,9 +161,11 @@ def _joint_findings(
     method: Method, data: Sequence[SiteData], policy: Policy, seed: int, *, whole: bool
 ) -> list[Finding]:
     """Look at what concerns all tables together: classes, sizes of messages, memory."""
-    if whole:
-        data = [part_rows(site, method, seed, policy)[0] for site in data]  # what is learnt from
     together = Collector()
+    if whole:
+        parts = [part_rows(site, method, seed, policy) for site in data]
+        data = [learnt for learnt, _ in parts]
+        together.found += _test_findings(method, [aside for _, aside in parts])
     with together.take():
         method.check_limits(data, policy)
     sizes = method.message_sizes(data) if all(len(site) for site in data) else None
@@ -174,6 +177,16 @@ def _joint_findings(
         together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
     too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
     return together.found + _memory_findings(data, None if too_large else sizes)
+
+
+def _test_findings(method: Method, aside: Sequence[SiteData]) -> list[Finding]:
+    """Say of which sites there will be no figures of their own, where rows are kept aside for a test."""
+    few = tuple(part.name for part in aside if len(part) < LEAST_ROWS)
+    if method.holdout is None or not few:
+        return []
+    what = f"fewer than {LEAST_ROWS} rows are kept aside for testing"
+    remedy = "they count among all sites' figures, but get none of their own: keep a larger share aside (holdout)"
+    return [Finding(level="note", what=what, remedy=remedy, sites=few, topic="holdout")]
 
 
 def _rare_classes(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
