@@ -27,7 +27,7 @@ from fedgeom.version import __version__ as __version__
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
-    "FederatedClassifier": "fedgeom.evaluation.estimator",
+    "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
     "InputError": "fedgeom.errors",
     "Ledger": "fedgeom.federation.ledger",
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from fedgeom.data.sites import SiteData as SiteData
     from fedgeom.data.splitting import split as split
     from fedgeom.engines.check import check as check
+    from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
     from fedgeom.errors import TooFewSitesError as TooFewSitesError
-    from fedgeom.evaluation.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.federation.ledger import Ledger as Ledger
     from fedgeom.federation.method import Method as Method
     from fedgeom.federation.model import Model as Model

@@ -89,6 +89,16 @@ def test_a_column_that_one_site_did_not_measure():
     assert compared(a, b) == []
 
 
+def test_columns_without_gaps_at_any_site():
+    a, b = table("a", "xyz"), table("b", "xyz")
+    a.X[2, 0] = np.nan
+    (found,) = compared(a, b)
+    assert (found.level, found.what) == ("note", "2 of 3 columns have no gap at any site: 'y', 'z'")
+    assert found.remedy == 'to use these alone: columns = ["y", "z"]'
+    a.X[0], b.X[0] = np.nan, np.nan
+    assert compared(a, b) == []
+
+
 def test_columns_that_say_nothing_anywhere():
     a, b = table("a", "xyz"), table("b", "xyz")
     for one in (a, b):

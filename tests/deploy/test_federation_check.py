@@ -63,6 +63,26 @@ def test_a_site_that_cannot_be_read_keeps_nobody_from_being_checked(tmp_path, si
         stop_if_unready(checked)
 
 
+def test_text_in_a_column_keeps_nobody_from_being_checked(tmp_path):
+    for name, dose, gap in (("a", "1.5", "3"), ("b", '"1,5"', ""), ("c", "2.5", "4")):
+        rows = "".join(f"{at},{dose},{gap if at == 4 else 1},{'uv'[at % 2]}\n" for at in range(12))
+        (tmp_path / f"{name}.csv").write_text(f"age,dose,bmi,y\n{rows}")
+    file = tmp_path / "f.toml"
+    file.write_text(
+        'method = "fedavg"\nlabel = "y"\n' + "".join(f'[[sites]]\nfile = "{name}.csv"\n' for name in "abc")
+    )
+    text, gap = check_federation(file).report.errors
+    assert "column 'dose', row 2: '1,5', 12 of 12 cells are no numbers; write 1.5 with a point" in text.what
+    assert gap.what == "row 6, column 'bmi' is nan"
+    assert text.sites == gap.sites == ("b",)
+    rows = "".join(f"{at},{'abc'[at % 3]},{'' if at == 4 else 1},{at % 2},x\n" for at in range(30))
+    (tmp_path / "all.csv").write_text(f"age,site,bmi,y,word\n{rows}")
+    file.write_text('method = "fedavg"\nfile = "all.csv"\nsites_from = "site"\nlabel = "y"\n')
+    text, gap = check_federation(file).report.errors
+    assert "'word'" in text.what
+    assert gap.what == "row 6, column 'bmi' is nan"
+
+
 def test_method_policy_and_sites_are_looked_at_whatever_else_is_wrong(tmp_path, sites):
     sites[0].X[2, 0] = np.nan
     write_csv(tmp_path / "site-1.csv", sites[0], "kind")

@@ -58,11 +58,13 @@ def test_no_policy_is_the_default(tmp_path):
         ("seed = 1\n", r"no \[\[sites\]\] are named"),
         ("sites = []\n", r"no \[\[sites\]\] are named"),
         ('[[sites]]\nname = "x"\n', "site 'x' has no file"),
-        ("holdout = 1.5\n" + SITE, "< 1"),
+        ("holdout = 0.6\n" + SITE, "<= 0.5"),
         ("approval_wait = -1\n" + SITE, r"approval_wait"),
         ("approval_wait = 700000\n" + SITE, r"approval_wait = 700000 given; wanted a number <= 604800"),
         ('seed = "one"\n' + SITE, "seed = 'one' given; wanted a whole number"),
-        ("holdout = 2\n" + SITE, "holdout = 2 given; wanted a number < 1"),
+        ("holdout = 2\n" + SITE, "holdout = 2 given; wanted a number <= 0.5"),
+        ('holdout_by = "patient"\n' + SITE, "holdout_by is given, but no rows are kept aside"),
+        ("[parameters]\nholdout = 0.2\n" + SITE, r"\[parameters\] has the unknown key 'holdout'"),
         ("columns = 3\n" + SITE, "columns = 3 given; wanted a text or a list"),
         ('method = "momens"\n' + SITE, "there are: hulls.* Did you mean 'moments'?"),
         (
@@ -227,3 +229,12 @@ def test_one_file_that_does_not_say_its_sites(tmp_path, text, message):
     file = written(tmp_path, text)
     with pytest.raises(InputError, match=message):
         read_sites(file, read_federation(file))
+
+
+def test_the_holdout_is_a_part_of_the_terms(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('method = "moments"\nholdout = 0.2\nholdout_by = "patient"\n' + SITE)
+    plan = read_federation(file)
+    assert terms_of(file, plan, []).settings["holdout"] == {"share": 0.2, "grouped": True}
+    file.write_text('method = "moments"\n' + SITE)
+    assert terms_of(file, read_federation(file), []).settings["holdout"] is None

@@ -74,11 +74,19 @@ def test_a_table_that_cannot_be_read_is_a_fault_and_no_traceback(content, anna, 
         (tmp_path / "anna.npz").write_bytes(content)
     (found,) = table_report(anna).errors
     assert found.sites == ("anna",)
-    assert found.topic == "file"
+
+
+def test_text_is_told_and_the_other_columns_are_looked_at(anna, tmp_path):
+    rows = "".join(f"{at},{'' if at == 7 else 2},male,{at % 2}\n" for at in range(40))
+    (tmp_path / "anna.csv").write_text(f"age,bmi,sex,y\n{rows}")
+    edit(anna, "anna.npz", "anna.csv")
+    text, gap = table_report(anna).errors
+    assert "these columns hold text, wanted numbers: 'sex'" in text.what
+    assert gap.what == "row 9, column 'bmi' is nan"
 
 
 def test_a_reader_that_stumbles_is_a_fault_and_no_traceback(anna, monkeypatch):
-    def stumble(folder):
+    def stumble(folder, columns):
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr("fedgeom.deploy.site_readiness.read_data", stumble)

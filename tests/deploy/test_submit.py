@@ -54,7 +54,7 @@ def test_keys_that_only_a_local_run_uses(tmp_path):
     assert submit.ignored_keys(one) == ["file and sites_from", "holdout_by"]
     text = 'holdout = 0.3\nlabel = "y"\n[policy]\nmin_cohort = 3\n[[sites]]\nname = "a"\nfile = "a.csv"\n'
     keys = submit.ignored_keys(read_federation(federation(tmp_path, text)))
-    assert keys == ["holdout", "label", "[policy]", "everything but the name in [[sites]]"]
+    assert keys == ["label", "[policy]", "everything but the name in [[sites]]"]
 
 
 def test_the_board():

@@ -53,6 +53,7 @@ def test_all_faults_of_all_sites_are_found_at_once():
     assert whats(report, "gaps") == [
         (("s0",), "row 7, column 'c2' is nan"),
         (("s1",), "row 3, column 'c4' is inf"),
+        ((), "4 of 6 columns have no gap at any site: 'c0', 'c1', 'c3', 'c5'"),
     ]
     assert (("s2",), "has classes with fewer than 2 rows: 'class 2' (1)") in whats(report, "classes")
     assert whats(report, "labels") == [(("s3",), "1 of 60 rows have no label, which this method cannot use")]
@@ -70,7 +71,9 @@ def test_classes_too_small_are_named_at_all_sites_whoever_else_has_faults():
         site.X[0, 0] = np.nan
     report = fedgeom.check(EUCLIDEAN, sites, fedgeom.Policy(min_rows_per_class=30))
     assert {sites for sites, _ in whats(report, "classes")} == {("s0", "s1"), ("s2", "s3")}
-    assert {sites for sites, _ in whats(report, "gaps")} == {("s0", "s1")}  # what is the same at both is said once
+    assert {one.sites for one in report.errors if one.topic == "gaps"} == {
+        ("s0", "s1")
+    }  # what is the same at both is said once
 
 
 def test_rows_outside_the_ball_are_counted_and_the_remedy_is_named():
@@ -126,6 +129,38 @@ def test_too_few_sites_and_what_the_policy_forbids():
     assert "2 sites were given; sums need 3 (min_cohort in the policy, min_sites of the method)" in said
     assert "the policy allows the methods moments, not xclp" in said
     assert "secure_only = true" in said
+
+
+def test_classes_too_rare_for_the_policy_are_said_to_be_left_out():
+    sites = tables()
+    sites[0].y[:9] = "rare"
+    strict = StrictPolicy(secure_only=False)
+    (found,) = [one for one in fedgeom.check(EUCLIDEAN, sites, strict).warnings if one.topic == "classes"]
+    assert found.what.startswith(
+        "1 of 4 classes are left out of every sum, with their rows: 'rare' (1 site, 9 rows);"
+    )
+    assert not fedgeom.check(EUCLIDEAN, sites).warnings
+    assert not fedgeom.check(fedgeom.Hulls(embedding="discriminant"), sites, strict).warnings  # it knows no names
+    own = [site.relabel({f"class {k}": f"{site.name} {k}" for k in range(3)}) for site in tables()]
+    (found,) = [one for one in fedgeom.check(EUCLIDEAN, own, strict).errors if one.topic == "classes"]
+    assert found.what.startswith("12 of 12 classes are left out")
+
+
+def test_rows_kept_aside_are_looked_at_and_what_is_left_is_enough():
+    sites = tables(rows=18)
+    tested = fedgeom.Moments(space="euclidean", holdout=0.3)
+    report = fedgeom.check(tested, sites)
+    assert report.ready
+    (note,) = report.findings
+    assert note.sites == ("s0", "s1", "s2", "s3")
+    assert note.what == "fewer than 10 rows are kept aside for testing"
+    for seed in range(3):  # a gap is found wherever its row is
+        sites[1].X[4, 0] = np.nan
+        assert whats(fedgeom.check(tested, sites, seed=seed), "gaps")[0] == (("s1",), "row 4, column 'c0' is nan")
+    grouped = fedgeom.Moments(space="euclidean", holdout={"share": 0.3, "grouped": True})
+    (found,) = fedgeom.check(grouped, tables()).errors
+    assert found.sites == ("s0", "s1", "s2", "s3")
+    assert 'group = "patient" in site.toml' in found.what
 
 
 def test_rows_of_a_run_over_pairs_against_the_limit():

@@ -27,6 +27,8 @@ def test_errors_come_first_and_the_same_advice_is_given_once(capsys):
     findings = [
         Finding(level="note", what="wide"),
         fault("gap 1", "fill [it]", site="ulm"),
+        fault("few rows", site="ulm"),
+        *(fault(f"lone {at}", "merge", site="ulm") for at in range(11)),
         fault("gap 2", "fill [it]", site="bonn"),
         Finding(level="warning", what="odd", remedy="look"),
     ]
@@ -37,4 +39,7 @@ def test_errors_come_first_and_the_same_advice_is_given_once(capsys):
         for word in ("errors:", "gap 1", "gap 2", "fill [it]", "warnings:", "odd", "look", "notes")
     ]
     assert order == sorted(order)
-    assert said.count("fill [it]") == 1
+    assert said.count("fill [it]") == said.count("merge") == 1
+    assert "lone 7" in said
+    assert "lone 8" not in said
+    assert "and 3 more of this kind (--json lists all)" in said

@@ -27,7 +27,6 @@ def run(
 
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.holding_out import holdout
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import read_federation
     from fedgeom.engines.run import run as conduct
@@ -48,14 +47,12 @@ def run(
     if odd:
         again = f"fedgeom check {federation}"
         screen.print(f"[yellow]{odd} warning{'s' if odd > 1 else ''} on the tables: {escape(again)}[/yellow]")
-    parts = [holdout(site, plan.holdout, chosen) for site in sites]
-    train, test = [a for a, _ in parts], [b for _, b in parts]
     folder = resume or new_folder(out or Path("runs") / federation.stem)
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
             finished = conduct(
                 method,
-                train,
+                sites,
                 seed=chosen,
                 policy=checked.policy,
                 record=folder,
@@ -64,4 +61,4 @@ def run(
                 watch=watch,
             )
         screen.print()
-        show(finished, train, test, screen, C=method.baseline_c)
+        show(finished, screen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from fedgeom.data.columns import MOST_SUGGESTED
 from fedgeom.data.findings import Finding, fault
-from fedgeom.data.inspection import MANY_COLUMNS, kind_of, spelling_findings
+from fedgeom.data.inspection import ENOUGH_ROWS, MANY_COLUMNS, kind_of, spelling_findings
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
@@ -77,6 +77,15 @@ def shared_columns(sites: Sequence[SiteData]) -> list[SiteData]:
             f"{listed(data[-1].columns, 4)}; rename them alike"
         )
     return [_in_order(site, wanted) for site in data]
+
+
+def without_columns(sites: Sequence[SiteData], names: Collection[str]) -> list[SiteData]:
+    """Return the sites without the columns of these names."""
+    found = []
+    for site in sites:
+        kept = tuple(name for name in site.columns if name not in names)
+        found.append(_in_order(site, kept) if kept else site)
+    return found
 
 
 def _name_faults(named: Sequence[SiteData]) -> list[Finding]:
@@ -148,8 +157,10 @@ def compare_tables(sites: Sequence[SiteData], facts: Mapping[str, TableFacts]) -
     data = [site for site in sites if len(site) and site.name in facts]
     words = {site.name: site.class_counts() for site in data}
     spelling = spelling_findings(words) if len(words) > 1 else []
-    constants = [*_same_everywhere(data, facts), *_not_measured(data, facts)] if data else []
-    return [*_kinds(data, facts), *spelling, *constants, *_lone_classes(words)]
+    columns = (
+        [*_complete(data, facts), *_same_everywhere(data, facts), *_not_measured(data, facts)] if data else []
+    )
+    return [*_kinds(data, facts), *spelling, *columns, *_lone_classes(words)]
 
 
 def _kinds(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
@@ -165,6 +176,23 @@ def _kinds(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Fi
             f"({_some(kinds['logarithms'])})",
             remedy="a joint model of both means nothing: prepare all sites' rows in the same way",
             topic="counts",
+        )
+    ]
+
+
+def _complete(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
+    """Say which columns have no gap at any site, where others have: with these a run could begin at once."""
+    full = np.all([facts[site.name].finite == len(site) for site in data], axis=0)
+    names = [_name(data[0], at) for at in np.flatnonzero(full).tolist()]
+    if full.all() or not names or not data[0].columns:
+        return []
+    line = ", ".join(f'"{name}"' for name in names)
+    return [
+        Finding(
+            level="note",
+            what=f"{len(names):,} of {full.size:,} columns have no gap at any site: {listed(names, MOST_NAMES)}",
+            remedy=f"to use these alone: columns = [{line}]" if len(names) <= SHORT_LIST else "",
+            topic="gaps",
         )
     ]
 
@@ -195,7 +223,8 @@ def _not_measured(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> 
     for at, site in enumerate(data if len(data) > 1 else ()):
         others = np.arange(len(data)) != at
         usually_zero = zeros[others].sum(axis=0) > RARE * rows[others].sum()
-        odd = np.flatnonzero(constant[at] & ~constant[others].any(axis=0) & ~usually_zero).tolist()
+        enough = every[at].finite >= ENOUGH_ROWS
+        odd = np.flatnonzero(constant[at] & enough & ~constant[others].any(axis=0) & ~usually_zero).tolist()
         if odd:
             values = _some([f"{_name(site, i)!r} is {every[at].low[i]:g}" for i in odd])
             found.append(

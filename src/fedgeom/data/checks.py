@@ -38,8 +38,8 @@ def check_table(site: SiteData, *, min_rows: int, min_rows_per_class: int = 0) -
     if without:
         faults.append(
             fault(
-                f"{without} of {len(site)} rows have no label, which this method cannot use",
-                "label them, leave them out with drop_unlabelled, or let XCLP find their labels",
+                f"{without:,} of {len(site):,} rows have no label, which this method cannot use",
+                "label them, leave them out with drop_unlabelled = true, or let XCLP find their labels",
                 site=site.name,
                 topic="labels",
             )

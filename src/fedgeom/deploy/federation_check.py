@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fedgeom.data.alignment import shared_columns
-from fedgeom.data.findings import Collector, Finding, fault
+import msgspec
+
+from fedgeom.data.alignment import shared_columns, without_columns
+from fedgeom.data.findings import Collector, fault
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.federation_file import (
     FederationFile,
+    SiteEntry,
     build_method,
     build_policy,
     read_entry,
@@ -21,12 +23,13 @@ from fedgeom.deploy.federation_file import (
     read_sites,
     site_names,
 )
+from fedgeom.deploy.tolerant_reading import attempt, read_numbers
 from fedgeom.engines.check import check_aligned
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 
-T = TypeVar("T")
+S = TypeVar("S", FederationFile, SiteEntry)
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,14 @@ class CheckedFederation:
 def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFederation:
     """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised."""
     collector = Collector()
-    plan = _try(collector, lambda: read_federation(path))
+    plan = attempt(collector, lambda: read_federation(path))
     if plan is None:
         return CheckedFederation(Report.of("", (), collector.found))
-    method = _try(collector, lambda: build_method(path, plan))
-    policy = _try(collector, lambda: build_policy(path, plan))
+    method = attempt(collector, lambda: build_method(path, plan))
+    policy = attempt(collector, lambda: build_policy(path, plan))
     tables = read_all(path, plan, collector)
     if plan.shared_columns:
-        tables = _try(collector, lambda: shared_columns(tables)) or tables
+        tables = attempt(collector, lambda: shared_columns(tables)) or tables
     if method is not None:
         tables = [method.normalise_labels(site) for site in tables]
     findings = list(collector.found)
@@ -68,37 +71,33 @@ def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFed
 
 
 def read_all(path: str | Path, plan: FederationFile, collector: Collector) -> list[SiteData]:
-    """Read every site's file; what cannot be read is told to the collector, and the others are read all the same."""
+    """Read every site's file; what cannot be read is told to the collector, and the rest is read all the same."""
     if plan.sites_from or not plan.sites:  # one file is read or not, for all sites
-        return _try(collector, lambda: read_sites(path, plan)) or []
-    names, tables = site_names(plan), list[SiteData]()
+        whole, _ = read_numbers(
+            collector, lambda some: read_sites(path, plan if some is None else _with(plan, some))
+        )
+        return whole or []
+    names, tables, texts = site_names(plan), list[SiteData](), set[str]()
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         what = f"{path}: site names must differ; given more than once: {', '.join(twice)}"
         collector.found.append(fault(what, 'give each [[sites]] block a name = "…" of its own', topic="file"))
     for name, entry in zip(names, plan.sites, strict=True):
         mine = Collector(name)
-        site = _try(mine, lambda entry=entry: read_entry(path, plan, entry))  # type: ignore[misc]
+
+        def read(some: list[str] | None, entry: SiteEntry = entry) -> SiteData:
+            return read_entry(path, plan, entry if some is None else _with(entry, some))
+
+        site, words = read_numbers(mine, read)
+        texts.update(words)
         collector.found += mine.found
         if site is not None and site.name not in {one.name for one in tables}:
             tables.append(site)
-    return tables
+    return without_columns(tables, texts)  # what is text at one site is told; that others have it is no difference
 
 
-def _try(collector: Collector, make: Callable[[], T]) -> T | None:
-    """Return what is made, or None after a fault, whatever it is: a damaged file can make a reader stumble anywhere."""
-    try:
-        with collector.take():
-            return make()
-    except MemoryError as error:
-        collector.found.append(_unread(collector.site, f"the table does not fit into memory ({error})"))
-    except Exception as error:
-        collector.found.append(_unread(collector.site, f"it cannot be read: {type(error).__name__}: {error}"))
-    return None
-
-
-def _unread(site: str, what: str) -> Finding:
-    return fault(what, "look at the file, or make it smaller: fewer columns or rows", site=site, topic="file")
+def _with(what: S, columns: list[str]) -> S:
+    return msgspec.structs.replace(what, columns=columns)
 
 
 def stop_if_unready(checked: CheckedFederation) -> tuple[FederationFile, Method, list[SiteData]]:

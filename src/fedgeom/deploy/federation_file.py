@@ -21,7 +21,7 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=0.5)]
 
 MOST_APPROVAL_WAIT = 7 * 24 * 3600.0
 """The longest time, in seconds, that a job waits for the sites' stewards."""
@@ -45,6 +45,10 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     method: str = "hulls"
     seed: int = 0
     holdout: Share = 0.0
+    """The share of its rows that each site keeps aside; the model is tested there (`Holdout`)."""
+    holdout_by: str = ""
+    """The column whose rows stay together, such as "patient", for every site that names no ``group``; in a submitted
+    job sites name theirs themselves."""
     label: str = ""
     columns: str | list[str] | None = None
     file: str = ""
@@ -53,8 +57,6 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     drop_unlabelled: bool = False
     shared_columns: bool = False
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
-    holdout_by: str = ""
-    """The column with the patient of each row, or the like, for every site that names no ``group``."""
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
@@ -92,9 +94,18 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
             f"{path}: there is no method {federation.method!r}; there are: {METHODS}{'.' if hint else ''}{hint}"
         )
     cls = method_class(federation.method)
-    _only_known(path, "[parameters]", federation.parameters, [field.name for field in dataclasses.fields(cls)])
+    settings = [
+        field.name for field in dataclasses.fields(cls) if field.name != "holdout"
+    ]  # it has a key of its own
+    _only_known(path, "[parameters]", federation.parameters, settings)
+    if federation.holdout_by and not federation.holdout:
+        raise InputError(
+            f"{path}: holdout_by is given, but no rows are kept aside; add holdout = 0.25, or another share"
+        )
+    grouped = bool(federation.holdout_by)
+    tested = {"holdout": {"share": federation.holdout, "grouped": grouped}} if federation.holdout else {}
     try:
-        return cls.from_terms(federation.parameters)
+        return cls.from_terms(federation.parameters | tested)
     except InputError as error:
         raise InputError(f"{path}: [parameters] {error}") from error
 

@@ -94,14 +94,14 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     own = read_data(folder)
     rng = np.random.default_rng(seed)
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
-    report = own_report(folder, method, own, count)
+    report = own_report(folder, method, own, count, plan.seed)
     refusals = file_refusals(folder, plan) + [str(one) for one in report.errors]
     # The rehearsal also shows what the site's policy would refuse.
     kept = {name: getattr(policy, name) for name in REHEARSED}
     engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**kept)), own.name)
     run = b"preview " * 4
     broke_off = ""
-    if check_own(method, own, Policy(**kept), sites=count).ready:
+    if check_own(method, own, Policy(**kept), sites=count, seed=plan.seed).ready:
         try:
             Session(method, run, plan.seed, engine.inner.roster).hold(engine)
         except FedgeomError as error:

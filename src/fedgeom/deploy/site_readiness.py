@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedgeom.data.findings import fault, findings_of
+from fedgeom.data.findings import Collector, fault, findings_of
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.deploy.tolerant_reading import read_numbers
 from fedgeom.engines.check import check_own
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms
@@ -29,7 +30,7 @@ def file_report(folder: SiteFolder, federation: Path) -> Report:
         method = build_method(federation, plan)
     except InputError as error:
         return Report.of("", (), findings_of(error, topic="file"))
-    report = _report(folder, method, usual_number(folder, plan))
+    report = _report(folder, method, usual_number(folder, plan), plan.seed)
     refusals = [fault(why, site=folder.config().name, topic="policy") for why in file_refusals(folder, plan)]
     return Report.of(report.method, report.sites, [*refusals, *report.findings])
 
@@ -40,24 +41,22 @@ def terms_report(folder: SiteFolder, terms: JobTerms) -> Report:
         method = method_class(terms.method).from_terms(terms.settings)
     except InputError as error:
         return Report.of(terms.method, (), findings_of(error, topic="file"))
-    return _report(folder, method, len(terms.participants))
+    return _report(folder, method, len(terms.participants), terms.seed)
 
 
-def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int) -> Report:
+def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int, seed: int) -> Report:
     """Look at a table that was read already."""
-    return check_own(method, own, folder.config().policy, sites=sites)
+    return check_own(method, own, folder.config().policy, sites=sites, seed=seed)
 
 
-def _report(folder: SiteFolder, method: Method | None, sites: int) -> Report:
+def _report(folder: SiteFolder, method: Method | None, sites: int, seed: int = 0) -> Report:
     config = folder.config()
-    try:
-        own = read_data(folder)
-    except InputError as error:
-        return Report.of("" if method is None else method.name, (), findings_of(error, config.name, topic="file"))
-    except Exception as error:  # a damaged file can make a reader stumble anywhere
-        what = f"{config.file} cannot be read: {type(error).__name__}: {error}"
-        return Report.of("", (), [fault(what, "look at the file", site=config.name, topic="file")])
-    return check_own(method, own, config.policy, sites=sites)
+    collector = Collector(config.name)
+    own, _ = read_numbers(collector, lambda columns: read_data(folder, columns))
+    if own is None:
+        return Report.of("" if method is None else method.name, (), collector.found)
+    report = check_own(method, own, config.policy, sites=sites, seed=seed)
+    return Report.of(report.method, report.sites, [*collector.found, *report.findings])
 
 
 def file_refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:

@@ -87,7 +87,6 @@ class Follower:
 def ignored_keys(file: FederationFile) -> list[str]:
     """Return what a federation file says that only `fedgeom run` uses: sites go by their own site.toml."""
     said = {
-        "holdout": bool(file.holdout),
         "label": bool(file.label),
         "columns": file.columns is not None,
         "file and sites_from": bool(file.file or file.sites_from),

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
 from fedgeom.data.checks import check_finite
-from fedgeom.data.findings import Collector, Finding, fault
+from fedgeom.data.findings import Collector, Finding, Level, fault
 from fedgeom.data.inspection import inspect_table
 from fedgeom.data.memory import free_memory
 from fedgeom.data.readiness import Report, summaries
@@ -17,11 +17,14 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
+from fedgeom.evaluation.figures import LEAST_ROWS
+from fedgeom.federation.holdout import part_rows
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.policy_checks import reasons_against
 from fedgeom.methods.catalogue import as_method
+from fedgeom.protocols.names.messages import CountNames
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
@@ -60,26 +63,26 @@ def check_aligned(
     if method is None:
         return Report.of("", summaries(given), [*findings, *_table_findings(data)]), data
     findings += _cohort_findings(method, data, rules)
-    findings += _site_findings(method, data, policy)
+    findings += _site_findings(method, data, policy, seed)
     whole = not _stops(findings)
     if fits:
         findings += _joint_findings(method, data, rules, seed, whole=whole)
     return Report.of(method.name, summaries(given), _without_echoes(findings)), data
 
 
-def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1) -> Report:
+def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1, seed: int = 0) -> Report:
     """Look at one site's table, as its steward can: against a method's terms among so many sites, or by itself."""
     findings = [*inspect_table(own), *_same_everywhere([own])]
     if method is None:
         return Report.of("", summaries([own]), [*findings, *_table_findings([own])])
     for why in reasons_against(policy, method):
         findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
-    findings += _site_findings(method, [own], policy)
+    findings += _site_findings(method, [own], policy, seed)
     if not _stops(findings) and not any(one.topic == "size" for one in findings):
         others = [
             replace(own, name=f"{own.name} {at}") for at in range(max(sites, 1))
         ]  # rows like ours, for sizes
-        findings += _joint_findings(method, others, policy, 0, whole=False)
+        findings += _joint_findings(method, others, policy, seed, whole=False)
     return Report.of(method.name, summaries([own]), findings)
 
 
@@ -143,13 +146,13 @@ def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -
     return found
 
 
-def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None) -> list[Finding]:
-    """Let every site look at its own table, as it does when it joins."""
+def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None, seed: int) -> list[Finding]:
+    """Let every site look at its own table, and at the rows that are left to learn from, as it does when it joins."""
     engine, found = EmbeddedEngine(method, data, policy=policy), list[Finding]()
     for name, runner in engine.runners.items():
         collector = Collector(name)
         with collector.take():
-            runner.restore(bytes(32), None).check(method)
+            runner.restore(bytes(32), None).examine(method, seed)
         found += collector.found
     return found
 
@@ -159,6 +162,10 @@ def _joint_findings(
 ) -> list[Finding]:
     """Look at what concerns all tables together: classes, sizes of messages, memory."""
     together = Collector()
+    if whole:
+        parts = [part_rows(site, method, seed, policy) for site in data]
+        data = [learnt for learnt, _ in parts]
+        together.found += _test_findings(method, [aside for _, aside in parts])
     with together.take():
         method.check_limits(data, policy)
     sizes = method.message_sizes(data) if all(len(site) for site in data) else None
@@ -167,8 +174,43 @@ def _joint_findings(
     if whole:
         with together.take():
             method.check_together(data)
-        together.found += method.advise(data, policy, seed)
-    return together.found + _memory_findings(data, sizes)
+        together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
+    too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
+    return together.found + _memory_findings(data, None if too_large else sizes)
+
+
+def _test_findings(method: Method, aside: Sequence[SiteData]) -> list[Finding]:
+    """Say of which sites there will be no figures of their own, where rows are kept aside for a test."""
+    few = tuple(part.name for part in aside if len(part) < LEAST_ROWS)
+    if method.holdout is None or not few:
+        return []
+    what = f"fewer than {LEAST_ROWS} rows are kept aside for testing"
+    remedy = "they count among all sites' figures, but get none of their own: keep a larger share aside (holdout)"
+    return [Finding(level="note", what=what, remedy=remedy, sites=few, topic="holdout")]
+
+
+def _rare_classes(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
+    """Find classes that so few sites or rows have that the policy leaves them out of every sum."""
+    planned = getattr(method.site, "planned_sums", None)
+    if planned is None or CountNames not in planned(method) or policy.class_floors == (1, 1):
+        return []
+    least_sites, least_rows = policy.class_floors
+    where: dict[str, list[int]] = {}
+    for site in data:
+        for word, rows in site.class_counts().items():
+            where.setdefault(word, []).append(rows)
+    rare = {word: n for word, n in where.items() if len(n) < least_sites or sum(n) < least_rows}
+    if not rare:
+        return []
+    some = [f"{word!r} ({len(n)} site{'s' * (len(n) > 1)}, {sum(n)} rows)" for word, n in sorted(rare.items())]
+    shown = f"{', '.join(some[:8])}{f' and {len(some) - 8} more' if len(some) > 8 else ''}"
+    what = (
+        f"{len(rare)} of {len(where)} classes are left out of every sum, with their rows: {shown}; the policy wants "
+        f"{least_sites} sites and {least_rows} rows (min_sites, min_rows)"
+    )
+    remedy = "merge rare classes, or set single_site_classes = true knowingly"
+    level: Level = "error" if len(where) - len(rare) < 2 else "warning"
+    return [Finding(level=level, what=what, remedy=remedy, topic="classes")]
 
 
 def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:

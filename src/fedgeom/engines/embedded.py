@@ -97,5 +97,5 @@ class EmbeddedEngine:
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
                 file = name_columns(site.model_file(), site.data.columns) if models else b""
-                found[name] = SiteResult(name, site.result(), file)
+                found[name] = SiteResult(name, site.outcome(), file)
         return found

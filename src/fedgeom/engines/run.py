@@ -5,24 +5,26 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
+from fedgeom.evaluation.rivals import evaluate_run
 from fedgeom.federation.conversation import Event
+from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
-from fedgeom.federation.run_warnings import warning_of
+from fedgeom.federation.run_warnings import RunWarning, warning_of
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
 from fedgeom.registry import Registry
@@ -40,6 +42,7 @@ def run(
     seed: int = 0,
     *,
     engine: str | type[EmbeddedEngine] = "embedded",
+    holdout: float | Holdout | None = None,
     policy: Policy | None = None,
     record: str | Path | None = None,
     resumable: bool = False,
@@ -55,12 +58,17 @@ def run(
     ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
     masks are new each time.
 
+    With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
+    ``run.evaluation`` has the figures, beside simple rivals.
+
     ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
     died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
     method, seed = as_method(method), operator.index(seed)
+    if holdout is not None:
+        method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     report, data = check_aligned(method, sites, policy, seed=seed)
     report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
@@ -80,11 +88,16 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store, report)
+    return _hold(session, carrier, data, store, policy or Policy(), [warning_of(one) for one in report.warnings])
 
 
 def _hold(
-    session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None, report: Report
+    session: Session,
+    carrier: EmbeddedEngine,
+    data: list[SiteData],
+    store: ResumeStore | None,
+    policy: Policy,
+    odd: list[RunWarning],
 ) -> Run:
     """Hold the session, take what each site has in the end, and put the run together."""
     log = session.record
@@ -96,11 +109,13 @@ def _hold(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        odd = [warning_of(one) for one in report.warnings]
         warnings = [*conversation.warnings, *odd, *session.method.look_back(data, local)]
+        parts = [part_rows(site, session.method, session.seed, policy) for site in data]
+        tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
         if log is not None:
             log.sites(results)
             log.warnings(warnings)
+            log.evaluation(tested)
     except BaseException as error:
         session.break_off(error)
         raise
@@ -117,6 +132,9 @@ def _hold(
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
         warnings=warnings,
+        train=[train for train, _ in parts],
+        test=[aside for _, aside in parts],
+        evaluation=tested,
     )
 
 

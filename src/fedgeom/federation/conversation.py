@@ -106,6 +106,10 @@ class Sites:
         """What a method wants to warn of."""
         self.artifacts: dict[str, npt.NDArray[Any]] = {}
         """What a method wants to keep for pictures."""
+        self.last_step: Callable[[Any], None] | None = None
+        """What is still to be done with the model when the method is done."""
+        self.evaluation: Any = None
+        """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self._step, self._kind = 0, ""
 

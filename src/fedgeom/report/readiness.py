@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 6
 """How many classes of a site are shown; the others are counted."""
+MOST_ALIKE = 8
+"""How many findings are shown for which the same has to be done; the others are counted."""
 SIGNS: dict[Level, tuple[str, str, str]] = {
     "error": ("✗", "red", "errors: the run would fail, or lose a site"),
     "warning": ("!", "yellow", "warnings: likely mistakes"),
@@ -40,14 +42,22 @@ def show_findings(findings: Sequence[Finding], out: Console, *, levels: Sequence
         mine = [one for one in findings if one.level == level]
         if mine:
             out.print(f"\n[bold {colour}]{heading}[/bold {colour}]")
-        for at, one in enumerate(mine):
-            bare = Finding(level=one.level, what=one.what, sites=one.sites)
-            out.print(_hanging(f"[{colour}]{sign}[/{colour}]", escape(str(bare)), 1))
-            following = mine[at + 1] if at + 1 < len(mine) else None
-            if one.remedy and (
-                following is None or following.remedy != one.remedy
-            ):  # what is the same is said once
-                out.print(_hanging("[dim]→[/dim]", f"[dim]{escape(one.remedy)}[/dim]", 3))
+        for alike in _by_remedy(mine):
+            for one in alike[:MOST_ALIKE]:
+                bare = Finding(level=one.level, what=one.what, sites=one.sites)
+                out.print(_hanging(f"[{colour}]{sign}[/{colour}]", escape(str(bare)), 1))
+            if len(alike) > MOST_ALIKE:
+                out.print(_hanging(" ", f"and {len(alike) - MOST_ALIKE} more of this kind (--json lists all)", 1))
+            if alike[0].remedy:
+                out.print(_hanging("[dim]→[/dim]", f"[dim]{escape(alike[0].remedy)}[/dim]", 3))
+
+
+def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Put findings together for which the same has to be done: it is said once."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for at, one in enumerate(findings):
+        groups.setdefault((one.topic, one.remedy or str(at)), []).append(one)
+    return list(groups.values())
 
 
 def _hanging(sign: str, text: str, indent: int) -> Padding:

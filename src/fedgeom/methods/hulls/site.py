@@ -14,6 +14,7 @@ from fedgeom.data.findings import Collector, FaultsError, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, answers
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import LEVELS, check_corner_share, corner_shares, local_hulls, reach_levels
@@ -66,7 +67,7 @@ class HullSite(SummingSite[HullMemory]):
             faults.found.append(fault(shown, site=self.name, topic="classes"))
         with faults.take():
             if settings.maps:
-                joint_map.check_width(self.data.X.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE))
+                joint_map.check_width(self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE))
             else:
                 check_disc(self.data, settings.curvature, settings.radius)
         faults.raise_all()
@@ -97,10 +98,14 @@ class HullSite(SummingSite[HullMemory]):
         joint = self.handed.model
         return b"" if joint is None else joint.for_site(self.result()).to_bytes()
 
+    def class_numbers(self, model: Model) -> dict[str, int]:
+        """Return the global class of each of the site's words; of a word whose hull was lost, none."""
+        return {label: group for label, group in self.memory.groups.items() if group >= 0}
+
     @answers(SumScatter)
     def scatter(self, ask: SumScatter) -> Contribution:
         """Add this site's scatter matrices to the secure sum."""
-        self.check_size(joint_map.scatter_length(self.data.X.shape[1]))
+        self.check_size(joint_map.scatter_length(self.data.shape[1]))
         return self.contribute(ask, joint_map.site_scatter(self.data.X, self.data.y.astype(str)))
 
     @answers(Reach)
@@ -183,7 +188,7 @@ class HullSite(SummingSite[HullMemory]):
 
     def _check_map(self, P: npt.NDArray[np.float64], scatter: SumResult | None) -> None:
         """Refuse a map that does not follow from the sites' sums: a coordinator could look at columns of its choice."""
-        columns = self.data.X.shape[1]
+        columns = self.data.shape[1]
         if scatter is None or scatter.total.shape != (joint_map.scatter_length(columns),):
             raise ProtocolError("a joint map came without the sums that it follows from")
         self.sums.check_result(scatter, SumScatter)
@@ -212,8 +217,8 @@ class HullSite(SummingSite[HullMemory]):
 
 def check_disc(site: SiteData, c: float, radius: float | None) -> None:
     """Refuse rows that are not points of the disc, or lie outside the agreed radius."""
-    if site.X.shape[1] != 2:
-        what = f"rows have {site.X.shape[1]:,} columns; the disc has 2"
+    if site.shape[1] != 2:
+        what = f"rows have {site.shape[1]:,} columns; the disc has 2"
         remedy = 'give a 2-D Poincaré embedding, or use Hulls(embedding="discriminant") to make a joint one'
         raise FaultsError([fault(what, remedy, site=site.name, topic="ball")])
     check_ball(

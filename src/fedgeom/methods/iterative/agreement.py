@@ -99,7 +99,7 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
     """Refuse sites whose tables do not fit together, before anything is sent."""
-    check_columns({site.name: site.X.shape[1] for site in sites})
+    check_columns({site.name: site.shape[1] for site in sites})
     if not classes:
         check_two_classes(sites)
 
@@ -153,9 +153,7 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
-        self.site.check_size(
-            len(ask.classes) * (1 + self.site.data.X.shape[1])
-        )  # no smaller model tells them apart
+        self.site.check_size(len(ask.classes) * (1 + self.site.data.shape[1]))  # no smaller model tells them apart
         self.names.check_agreed(ask.classes)
         X, joint, memory = self.site.table.X, self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):
@@ -174,7 +172,7 @@ class Agreement(SummingPart[AgreementMemory]):
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
-        columns = self.site.data.X.shape[1]
+        columns = self.site.data.shape[1]
         self.site.sums.check_result(sums, SumColumns)
         if sums.total.shape != (1 + 2 * columns,):
             raise ProtocolError(f"the sums do not fit a table of {columns} columns")

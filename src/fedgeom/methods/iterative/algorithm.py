@@ -55,7 +55,7 @@ class Algorithm(TrainingRule, Method):
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of what sites send and are given in a round, 8 bytes a number, and of the columns' sums."""
-        columns, classes = sites[0].X.shape[1], len(self.classes or label_names(sites))
+        columns, classes = sites[0].shape[1], len(self.classes or label_names(sites))
         rng = np.random.default_rng(0)
         first = Tree(self.build_learner().start(columns + self.extra_columns, classes, rng))
         shared = self.shared(first)

@@ -45,7 +45,7 @@ class Moments(MomentsSettings, Method):
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
         absent = sorted(set(self.classes or ()) - present)
         if absent:
@@ -54,12 +54,12 @@ class Moments(MomentsSettings, Method):
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse moments that are larger than a message may be."""
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
-        check_width(self, len(self.classes or label_names(sites)), sites[0].X.shape[1], limit)
+        check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of the moments of all classes, which are sent, and summed come back."""
         classes = len(self.classes or label_names(sites))
-        size = 8 * length(classes, sites[0].X.shape[1], squares=self.squares)
+        size = 8 * length(classes, sites[0].shape[1], squares=self.squares)
         return MessageSizes(size, size)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:

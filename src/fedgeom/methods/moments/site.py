@@ -54,7 +54,7 @@ class MomentsSite(SummingSite[MomentsMemory]):
                 check_ball(self.data, settings.c, EUCLIDEAN)
         with faults.take():
             limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
-            check_width(settings, len(settings.classes or names), self.data.X.shape[1], limit)
+            check_width(settings, len(settings.classes or names), self.data.shape[1], limit)
         faults.raise_all()
 
     @classmethod
@@ -69,14 +69,14 @@ class MomentsSite(SummingSite[MomentsMemory]):
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
         squares = self.settings.squares
-        self.check_size(length(len(ask.classes), self.data.X.shape[1], squares=squares))
+        self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
         moments = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature, squares=squares)
         return self.contribute(ask, moments)
 
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
         self.sums.check_result(result, SumMoments)
-        return build_model(self.settings, result.reals(SumMoments), self.names.agreed, self.data.X.shape[1])
+        return build_model(self.settings, result.reals(SumMoments), self.names.agreed, self.data.shape[1])
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows."""

@@ -62,7 +62,7 @@ def message_sizes(settings: XclpSettings, sites: Sequence[SiteData]) -> MessageS
         largest = max(sizes_over_pairs(settings, sites).values())
         return MessageSizes(largest, largest)
     rows = sum(len(site) for site in sites)
-    anchors, columns = min(settings.anchors, max(rows // settings.min_cell, 1)), sites[0].X.shape[1]
+    anchors, columns = min(settings.anchors, max(rows // settings.min_cell, 1)), sites[0].shape[1]
     cells = anchors * (1 + columns)
     codes = anchors * (anchors + 1) // 2 + (anchors + 1) * len(settings.classes or label_names(sites))
     return MessageSizes(8 * max(cells, codes), 8 * cells)

@@ -70,7 +70,7 @@ class XCLP(XclpSettings, Method):
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""

@@ -60,14 +60,14 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
         settings = self._read(ask.terms)
         check_settings(self.site.policy, settings, site=self.site.name)
-        planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
+        planned = self.site.all_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        self._look_at_data(settings)  # last: until here nothing depends on them
+        self._look_at_data(settings, ask.seed)  # last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -80,13 +80,13 @@ class Joining(Part[JoiningMemory]):
         memory.own_keys = fingerprint(encode(keys))
         return keys
 
-    def _look_at_data(self, settings: Settings) -> None:
+    def _look_at_data(self, settings: Settings, seed: int) -> None:
         """Leave where the table does not fit; the site's own log then has all that is wrong, and all that looks odd."""
         faults = Collector(self.site.name)
         with faults.take():
-            self.site.check(settings)
+            self.site.examine(settings, seed)
         if faults.found:
-            raise FaultsError([*faults.found, *inspect_table(self.site.data)])
+            raise FaultsError([*faults.found, *inspect_table(self.site.whole)])
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
