@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.bio import need
 from fedgeom.data.row_names import UNNAMED, RowNames, ending_of, text_cells
-from fedgeom.data.tables import numbers
+from fedgeom.data.tables import need, numbers
 from fedgeom.errors import InputError
 from fedgeom.storage import replacing, write_text
 

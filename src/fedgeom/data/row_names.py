@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.data.bio import need
-from fedgeom.data.tables import listed
+from fedgeom.data.tables import listed, need
 from fedgeom.data.text_tables import read_cells
 from fedgeom.errors import InputError
 

@@ -44,6 +44,8 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """For each round a hash of its question, of which there is one."""
     model: Array | None = None
     """(numbers,): the site's own model after the last round."""
+    joint: Array | None = None
+    """(numbers,): the joint model, where it is tested beside the site's own."""
     grouping: Grouping = msgspec.field(default_factory=Grouping)
 
 
@@ -115,7 +117,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        return Task(learner, X, y, effort, rng, len(classes), Tree(first))
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
         """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
@@ -185,8 +187,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
-        personal = self.rule.personalise(task, self._given(ask.given, task), own)
+        state = self._given(ask.given, task)
+        joint = Array.of(Tree(state["model"]).flat())
+        personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
+        if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
+            self.memory.joint = joint
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -207,6 +213,16 @@ class TrainingSite(SummingSite[TrainingMemory]):
         found = self.result()
         return self.joint_model().for_site(found).to_bytes() if found else b""
 
+    def tells_joint(self, task: Task) -> bool:
+        """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
+        return bool(self.rule.sends) and self.rule.shared(task.first).size == task.first.size
+
+    def joint_file(self) -> bytes:
+        """Return the joint model on the site's scale, where the site ends with another of its own."""
+        if self.memory.joint is None:
+            return b""
+        return self.joint_model().for_site(self.result() | {"model": self.memory.joint.numpy()}).to_bytes()
+
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""
         rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.X.shape[1]
@@ -216,7 +232,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             names=classes,
             learner=str(rule.learner),
             options=rule.learner_options(),
-            parameters=Tree(first),
+            parameters=Tree(first) | rule.shared(Tree(first)),
             columns=columns,
             centre=None,
             spread=None,
