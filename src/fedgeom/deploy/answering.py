@@ -215,14 +215,14 @@ def reveals(method: str, question: str, answered: str) -> str:
     return "" if known is None else known.answer_reveals or known.answer.reveals
 
 
-def read_data(folder: SiteFolder) -> SiteData:
-    """Read the site's table, as site.toml says."""
+def read_data(folder: SiteFolder, columns: list[str] | None = None) -> SiteData:
+    """Read the site's table, as site.toml says, or with these columns instead."""
     config = folder.config()
     return read_site(
         folder.path / config.file,
         label=config.label,
         name=config.name,
-        columns=config.columns,
+        columns=config.columns if columns is None else columns,
         drop_unlabelled=config.drop_unlabelled,
         group=config.group or None,
     )

@@ -24,9 +24,6 @@ from fedgeom.federation.site_models import own_model_file
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""
 
-MOST_COMPLAINTS = 20
-"""How many sites whose data do not fit are named at once."""
-
 
 class EmbeddedEngine:
     """Carries bytes between the coordinator and site runners in the same process."""
@@ -80,22 +77,6 @@ class EmbeddedEngine:
     def names(self) -> tuple[str, ...]:
         """The sites that can be asked."""
         return tuple(self.runners)
-
-    def check(self, run: bytes, seed: int = 0) -> None:
-        """Let every site look at its own data; the complaints of all are raised at once, before anything is sent."""
-        complaints: list[InputError] = []
-        for runner in self.runners.values():
-            try:
-                runner.restore(run, None).examine(self.method, seed)
-            except InputError as error:
-                complaints.append(error)
-        if len(complaints) == 1:
-            raise complaints[0]
-        if complaints:
-            lines = [str(error) for error in complaints[:MOST_COMPLAINTS]]
-            if len(complaints) > MOST_COMPLAINTS:
-                lines.append(f"and {len(complaints) - MOST_COMPLAINTS} more sites")
-            raise InputError("\n".join([f"{len(complaints)} sites cannot take part as they are:", *lines]))
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
         """Yield each asked site's answer in turn.

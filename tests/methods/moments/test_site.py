@@ -34,7 +34,7 @@ CLASSES = ("0", "1")
         (
             SiteData("s", [[2.0, 0.0], [0.0, 0.0]], [0, 0]),
             {},
-            r"site 's': X\[0\] has norm 2.0.* table .*say space=\"euclidean\"",
+            r"site 's': 1 of 2 rows are no points .*row 0 has norm 2, .* table .*say space=\"euclidean\"",
         ),
         (
             SiteData("s", [[0.0, 0.0], [0.0, 0.0]], ["c", "c"]),
