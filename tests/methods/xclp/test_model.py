@@ -34,6 +34,10 @@ def test_over_pairs_later_rows_are_labelled_by_the_sites_own_most_similar_ones()
     np.testing.assert_allclose(own.predict_proba([[0.0, 1.0, 0.0]]), [[0.0, 1.0]])
 
 
+def test_a_model_bound_to_a_site_needs_no_other_word() -> None:
+    assert (PAIRS.everywhere, PAIRS.for_site(LOCAL).everywhere) == (False, True)
+
+
 @pytest.mark.parametrize("model", [ANCHORS, PAIRS.for_site(LOCAL)])
 def test_rows_of_other_columns_are_refused(model: XclpModel) -> None:
     with pytest.raises(InputError, match="wanted rows of 3 columns"):

@@ -50,8 +50,8 @@ class XclpModel(Model):
 
     @property
     def everywhere(self) -> bool:
-        """Whether rows can be labelled without a site's own rows: with anchors only."""
-        return self.anchors is not None
+        """Whether rows can be labelled as it is: with anchors, or bound to a site's own rows."""
+        return self.anchors is not None or self.rows is not None
 
     def for_site(self, local: Mapping[str, Any]) -> XclpModel:
         """Return what labels rows that come later at one site: ``local`` is its part of ``run.local``."""
