@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Parameters
-from fedgeom.methods.iterative.rule import built_learner
+from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.tree import grow
 
 SCALE = ("scale/centre", "scale/spread")
