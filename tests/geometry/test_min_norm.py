@@ -134,6 +134,15 @@ def test_with_the_bound_at_the_number_of_sites_all_count_alike():
     np.testing.assert_allclose(min_norm.least_norm([[4.0]]), [1.0])
 
 
+@pytest.mark.parametrize("mixed", [1.0, 1.5, 2.0, 3.0, 9.0])
+def test_weights_are_evened_just_enough(mixed):
+    p = np.array([0.8, 0.2, 0.0])
+    found = min_norm.evened(p, mixed=mixed)
+    assert found.sum() == pytest.approx(1)
+    assert 1 / (found @ found) == pytest.approx(min(max(mixed, 1 / (p @ p)), 3))
+    assert (np.diff(found) <= 1e-12).all()
+
+
 def test_equal_vectors_and_no_movement_at_all():
     for V in (np.ones((4, 4)), np.zeros((4, 4))):
         p = min_norm.consistent_weights(V, mixed=3)

@@ -59,7 +59,7 @@ def test_the_twin_in_one_process_equals_the_protocol():
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_array_equal(np.diag(found), 1.0)
     assert found[0, 1] == inner.open_shares(*shares(table[0], table[1]))
-    assert inner.cosines(np.zeros((2, 3))).tolist() == [[0, 0], [0, 0]]
+    assert inner.cosines(np.zeros((2, 3))).tolist() == [[1, 0], [0, 1]]
 
 
 def test_one_letter_serves_several_partners():

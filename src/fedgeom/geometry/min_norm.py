@@ -73,6 +73,17 @@ def least_norm(gram: ArrayLike, *, mixed: float = 1.0) -> Floats:
     return _exact(V, high)
 
 
+def evened(weights: ArrayLike, *, mixed: float) -> Floats:
+    """Return the weights nearest to the given ones, on the line to equal ones, with 1/Σp² ≥ ``mixed``."""
+    p = _start(weights)
+    equal, wanted = 1.0 / len(p), 1.0 / min(mixed, float(len(p)))
+    beyond = float(p @ p) - equal
+    if beyond + equal <= wanted:
+        return p
+    kept = math.sqrt(max(wanted - equal, 0.0) / beyond)
+    return np.asarray(kept * p + (1.0 - kept) * equal)
+
+
 def frank_wolfe(gram: ArrayLike, start: ArrayLike, *, steps: int = 100) -> Floats:
     """Return weights by exact line searches towards the toughest site (Eq. 11 with the virtual client renormalised).
 

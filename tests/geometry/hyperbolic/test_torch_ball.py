@@ -99,9 +99,3 @@ def test_busemann_functions_equal_the_float64_ones():
     z, w = features(2.0), pins(1.0)
     found = ball.distances(torch.from_numpy(z), torch.from_numpy(w)).numpy()
     np.testing.assert_allclose(found, prototypes.distances(poincare.exp0(z), w), atol=1e-12)
-
-
-def test_the_riemannian_gradient_is_scaled_by_the_metric():
-    w = torch.tensor([[0.6, 0.0], [0.0, 0.0]])
-    g = torch.tensor([[1.0, 2.0], [4.0, 0.0]])
-    np.testing.assert_allclose(ball.riemannian_gradient(w, g), [[0.1024, 0.2048], [1.0, 0.0]], rtol=1e-6)

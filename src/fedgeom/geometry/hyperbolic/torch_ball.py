@@ -21,7 +21,7 @@ _TINY = 1e-14
 
 
 def exp0(z: torch.Tensor) -> torch.Tensor:
-    """Return the points exp_o(z) = tanh(‖z‖) z/‖z‖ (Eq. 6); for pictures and for parameters that live on the ball."""
+    """Return the points exp_o(z) = tanh(‖z‖) z/‖z‖ (Eq. 6)."""
     r = _norm(z)
     return z * (torch.tanh(r) / r)
 
@@ -64,12 +64,6 @@ def distances(z: torch.Tensor, prototypes: torch.Tensor) -> torch.Tensor:
     """
     ideal = bool((torch.linalg.vector_norm(prototypes, dim=-1) >= 1.0 - 1e-6).all())
     return (busemann if ideal else geodesic)(z[:, None, :], prototypes[None, :, :])
-
-
-def riemannian_gradient(w: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """Return the gradient in the ball's own metric, ((1 - ‖w‖²)/2)² times the Euclidean one, for points w (…, n)."""
-    gap = (1.0 - (w * w).sum(dim=-1, keepdim=True)).clamp_min(0.0)
-    return gradient * (gap / 2.0) ** 2
 
 
 def _parts(z: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
