@@ -8,7 +8,8 @@
 Running          run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, read_site, load_set
 Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed
-Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
+Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Ditto, PFedMe, FedPer, FedRep,
+                 FedBABU, Interpolated, LocalOnly; for networks Moon, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method

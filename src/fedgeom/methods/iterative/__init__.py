@@ -21,12 +21,15 @@ from fedgeom.methods.iterative.learners.logistic import Logistic as Logistic
 from fedgeom.methods.iterative.learners.torch_module import TorchLearner as TorchLearner
 from fedgeom.methods.iterative.losses.base import Batch as Batch
 from fedgeom.methods.iterative.losses.base import Loss as Loss
+from fedgeom.methods.iterative.losses.contrastive import Contrastive as Contrastive
+from fedgeom.methods.iterative.losses.decoupled import Decoupled as Decoupled
 from fedgeom.methods.iterative.losses.hyperbolic import Geodesic as Geodesic
 from fedgeom.methods.iterative.losses.hyperbolic import GeodesicSoftmax as GeodesicSoftmax
 from fedgeom.methods.iterative.losses.hyperbolic import PublicTriplet as PublicTriplet
 from fedgeom.methods.iterative.losses.hyperbolic import TreeSoftmax as TreeSoftmax
 from fedgeom.methods.iterative.losses.hyperbolic import TreeTargets as TreeTargets
 from fedgeom.methods.iterative.losses.hyperbolic import Triplet as Triplet
+from fedgeom.methods.iterative.losses.prototypes import TowardsPrototypes as TowardsPrototypes
 from fedgeom.methods.iterative.losses.softmax import Balanced as Balanced
 from fedgeom.methods.iterative.losses.softmax import Calibrated as Calibrated
 from fedgeom.methods.iterative.losses.softmax import CrossEntropy as CrossEntropy

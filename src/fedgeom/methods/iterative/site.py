@@ -216,7 +216,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             names=classes,
             learner=str(rule.learner),
             options=rule.learner_options(),
-            parameters=Tree(first),
+            parameters=Tree(first) | rule.shared(Tree(first)),
             columns=columns,
             centre=None,
             spread=None,
