@@ -11,7 +11,6 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.iterative import MLP, Consistent, Poincare, Triplet
-from fedgeom.testing import check_method
 from tests.methods.hyperfed import twin
 from tests.methods.hyperfed.making import clinics, quick
 
@@ -137,14 +136,12 @@ def test_training_learns_and_the_secure_way_equals_the_open_one():
     assert "train.update" not in told
 
 
-def test_the_method_keeps_the_contract():
+def test_the_same_bytes_come_over_flower():
     pytest.importorskip("seal")
-    check_method(quick(rounds=2, steps=2))
-
-
-def test_the_network_keeps_the_contract():
-    changes = {"class_tree": {"left": "x", "right": "x"}, "aggregation": "mean", "loss": "tree-softmax"}
-    check_method(HyperFed(**(SMALL | changes)))
+    pytest.importorskip("flwr")
+    sites, method = clinics(), HyperFed(**SMALL)
+    one, other = (fedgeom.run(method, sites, seed=1, engine=engine) for engine in ("embedded", "flower-loopback"))
+    assert one.model.to_bytes() == other.model.to_bytes()
 
 
 def test_leaves_says_what_leaves():
