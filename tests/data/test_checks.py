@@ -13,7 +13,8 @@ from fedgeom.data.checks import (
     check_table,
     check_two_classes,
 )
-from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
 

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.evaluation.comparison import Comparison
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.report import tables
 from tests.report.printing import printed
-
-
-def test_comparison():
-    text = printed(tables.comparison_table(Comparison(("A", "B"), (0.5, 1.0), (), (0.25, 0.75), ())))
-    assert "pooled" not in text
-    assert text.split()[-3:] == ["mean", "0.750", "0.500"]
 
 
 def test_ledger(case):

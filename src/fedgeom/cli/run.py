@@ -25,7 +25,6 @@ def run(
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.sites import holdout
     from fedgeom.deploy.federation_file import build_method, build_policy, read_federation, read_sites
     from fedgeom.engines.run import check_sites
     from fedgeom.engines.run import run as conduct
@@ -43,14 +42,12 @@ def run(
     chosen = begun if seed is None else seed
     sites = [method.normalise_labels(site) for site in read_sites(federation, plan)]
     check_sites(method, sites, policy=policy)
-    parts = [holdout(site, plan.holdout, chosen) for site in sites]
-    train, test = [a for a, _ in parts], [b for _, b in parts]
     folder = resume or new_folder(out or Path("runs") / federation.stem)
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
             finished = conduct(
                 method,
-                train,
+                sites,
                 seed=chosen,
                 policy=policy,
                 record=folder,
@@ -59,4 +56,4 @@ def run(
                 watch=watch,
             )
         screen.print()
-        show(finished, train, test, screen, C=method.baseline_c)
+        show(finished, screen)

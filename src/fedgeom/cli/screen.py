@@ -59,6 +59,7 @@ WORDS = {
     "xclp.read-model": "give every site anchors and their scores",
     "xclp.label-counts": "masked numbers of labels found",
     "xclp.weigh": "give every site the scale of confidences",
+    "evaluation.sum": "test the model; masked counts",
     "sum.confirm": "  agree on who is in the sum",
     "sum.witness": "  let the others sign it too",
     "sum.unmask": "  unmask the sum, and only the sum",

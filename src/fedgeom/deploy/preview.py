@@ -91,12 +91,12 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     own = read_data(folder)
     rng = np.random.default_rng(seed)
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
-    refusals += _data_refusals(method, own, policy)
+    refusals += _data_refusals(method, own, policy, plan.seed)
     # The rehearsal also shows what the site would refuse.
     kept = {name: getattr(policy, name) for name in REHEARSED}
     engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**kept)), own.name)
     run = b"preview " * 4
-    engine.inner.check(run)
+    engine.inner.check(run, plan.seed)
     broke_off = ""
     try:
         Session(method, run, plan.seed, engine.inner.roster).hold(engine)
@@ -135,11 +135,11 @@ def _refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
     return reasons
 
 
-def _data_refusals(method: Method, own: SiteData, policy: Policy) -> list[str]:
+def _data_refusals(method: Method, own: SiteData, policy: Policy, seed: int) -> list[str]:
     """Return why the site would leave the run when it looks at its data; the coordinator would not be told."""
     here = EmbeddedEngine(method, [own], policy=policy).runners[own.name].restore(bytes(32), None)
     try:
-        here.check(method)
+        here.examine(method, seed)
     except InputError as error:
         return [str(error)]
     return []
@@ -157,7 +157,7 @@ def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
     X = own.X + SHAKE * own.X.std(axis=0) * rng.standard_normal(own.X.shape)
     norms, farthest = np.linalg.norm(X, axis=1), float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
     X *= (np.minimum(norms, farthest) / np.where(norms > 0, norms, 1.0))[:, None]  # the disc has an edge
-    return replace(own, name=name, X=X)
+    return replace(own, name=name, table=X)
 
 
 class _RecordingEngine:

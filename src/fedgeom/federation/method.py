@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.describing import Documentation
+from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
@@ -18,6 +19,11 @@ from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.federation.word_warnings import mixed_words
 from fedgeom.registry import Registry
+
+if TYPE_CHECKING:
+    HoldoutOrShare = Holdout | float | Mapping[str, Any] | None
+else:
+    HoldoutOrShare = Holdout | None
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
@@ -42,6 +48,10 @@ class Method(Settings):
     site: ClassVar[type[Site[Any]]]
     model_type: ClassVar[type[Model]]
     """The class of the models that runs yield, for `fedgeom.load_model`."""
+
+    holdout: HoldoutOrShare = None
+    """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
+    0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -71,11 +81,6 @@ class Method(Settings):
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
-
-    @property
-    def baseline_c(self) -> float:
-        """λ of the SVMs on pooled rows and at single sites that a run is compared with."""
-        return 5.0
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""

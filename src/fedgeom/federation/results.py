@@ -38,6 +38,12 @@ class Run:
     """The folder of the run's record, where one was asked for."""
     warnings: list[RunWarning] = field(default_factory=list)
     """What a reader must know, such as sites that were lost: what happened, why, and what to do."""
+    train: list[SiteData] = field(default_factory=list)
+    """The rows of each site that were learnt from."""
+    test: list[SiteData] = field(default_factory=list)
+    """The rows of each site that were kept aside for testing."""
+    evaluation: Any = None
+    """How well the model does on rows that the sites kept aside (`holdout`), beside simple rivals; None without any."""
 
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:

@@ -1,9 +1,8 @@
-"""Tables for the terminal: accuracy, what left each site, and who calls what how."""
+"""Tables for the terminal: what left each site, and who calls what how."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
@@ -11,16 +10,6 @@ from rich.table import Table
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Ledger
 from fedgeom.report.naming import Naming
-
-if TYPE_CHECKING:
-    from fedgeom.evaluation.comparison import Comparison
-
-COLUMNS = {
-    "federated": "federated",
-    "centralised": "pooled rows",
-    "local": "own rows only",
-    "elsewhere": "own model elsewhere",
-}
 
 
 def size(n: int) -> str:
@@ -32,31 +21,6 @@ def size(n: int) -> str:
     if n < 1000:
         return f"{n} B"
     return f"{n / 1000:.1f} kB" if n < 1_000_000 else f"{n / 1_000_000:.1f} MB"
-
-
-def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of the accuracy table; the last row is the mean."""
-    shown = [name for name in COLUMNS if getattr(comparison, name)]
-    means = comparison.means()
-    rows = [
-        [site, *(f"{getattr(comparison, name)[i]:.3f}" for name in shown)]
-        for i, site in enumerate(comparison.sites)
-    ]
-    return ["site", *(COLUMNS[name] for name in shown)], [
-        *rows,
-        ["mean", *(f"{means[name]:.3f}" for name in shown)],
-    ]
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Return accuracy on each site's test rows: federated, pooled, alone."""
-    head, rows = comparison_rows(comparison)
-    table = _table("Accuracy on each site's test rows", head, right=range(1, len(head)))
-    for row in rows[:-1]:
-        table.add_row(escape(row[0]), f"[bold]{row[1]}[/bold]", *row[2:])
-    table.add_section()
-    table.add_row(rows[-1][0], f"[bold]{rows[-1][1]}[/bold]", *rows[-1][2:])
-    return table
 
 
 def site_rows(ledger: Ledger) -> list[list[str]]:
@@ -71,10 +35,10 @@ def site_rows(ledger: Ledger) -> list[list[str]]:
 
 def sites_table(ledger: Ledger) -> Table:
     """Return how much left each site."""
-    table = _table("What left each site, in all", ["site", "messages", "sent", "received"], right=(1, 2, 3))
+    shown = new_table("What left each site, in all", ["site", "messages", "sent", "received"], right=(1, 2, 3))
     for row in site_rows(ledger):
-        table.add_row(escape(row[0]), *row[1:])
-    return table
+        shown.add_row(escape(row[0]), *row[1:])
+    return shown
 
 
 def of_site(ledger: Ledger, site: str | None) -> Ledger:
@@ -99,10 +63,10 @@ def ledger_table(ledger: Ledger, site: str | None = None) -> Table:
     """Return the messages step by step, of all sites or of one."""
     whose = "each site" if site is None else site
     head = ["step", "message", "sites", "each", "what it reveals to the coordinator"]
-    table = _table(f"What left {escape(whose)}, step by step", head, right=(0, 2, 3))
+    shown = new_table(f"What left {escape(whose)}, step by step", head, right=(0, 2, 3))
     for row in ledger_rows(ledger, site):
-        table.add_row(*(escape(cell) for cell in row))
-    return table
+        shown.add_row(*(escape(cell) for cell in row))
+    return shown
 
 
 def naming_rows(naming: Naming) -> list[list[str]]:
@@ -122,11 +86,11 @@ def naming_rows(naming: Naming) -> list[list[str]]:
 def naming_table(naming: Naming) -> Table:
     """Return which local name was taken for which global class."""
     head = ["class", "meaning" if naming.known else "called", *naming.by_site]
-    table = _table("Which local name means which global class", head, right=(0,))
+    shown = new_table("Which local name means which global class", head, right=(0,))
     for row in naming_rows(naming):
         marked = [f"[red]{escape(cell)}[/red]" if "✗" in cell else escape(cell) for cell in row[2:]]
-        table.add_row(row[0], f"[bold]{escape(row[1])}[/bold]", *marked)
-    return table
+        shown.add_row(row[0], f"[bold]{escape(row[1])}[/bold]", *marked)
+    return shown
 
 
 def naming_verdict(naming: Naming) -> str:
@@ -137,10 +101,11 @@ def naming_verdict(naming: Naming) -> str:
     return f"{naming.right} of {naming.total} local names were matched rightly, {missed} wrongly."
 
 
-def _table(title: str, head: Sequence[str], right: Sequence[int]) -> Table:
-    table = Table(
+def new_table(title: str, head: Sequence[str], right: Sequence[int]) -> Table:
+    """Return an empty table with a title and a head; ``right`` are the columns of numbers."""
+    made = Table(
         title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
     )
     for at, name in enumerate(head):
-        table.add_column(escape(name), justify="right" if at in right else "left", overflow="fold")
-    return table
+        made.add_column(escape(name), justify="right" if at in right else "left", overflow="fold")
+    return made

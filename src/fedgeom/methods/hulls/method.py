@@ -57,11 +57,6 @@ class Hulls(HullSettings, Method):
         base = cls(trim=0.0, C=0.1, grouping="published", min_rows=1, as_published=True)
         return replace(base, **changes)
 
-    @property
-    def baseline_c(self) -> float:
-        """The run's own λ: then only what left the sites differs."""
-        return self.C
-
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.X.shape[1] for site in sites})

@@ -12,6 +12,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
@@ -97,6 +98,10 @@ class HullSite(SummingSite[HullMemory]):
         """Return the joint model in the site's own words, with the scale of its columns."""
         joint = self.handed.model
         return b"" if joint is None else joint.for_site(self.result()).to_bytes()
+
+    def class_numbers(self, model: Model) -> dict[str, int]:
+        """Return the global class of each of the site's words; of a word whose hull was lost, none."""
+        return {label: group for label, group in self.memory.groups.items() if group >= 0}
 
     @answers(SumScatter)
     def scatter(self, ask: SumScatter) -> Contribution:

@@ -37,8 +37,8 @@ else:  # a learner's instance is registered and known by its name from then on; 
     LearnerOrName = str
     AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
 
-MOST_SUMS = MOST_PLANNED - 2
-"""Two planned sums are those of the names and of the columns."""
+MOST_SUMS = MOST_PLANNED - 3
+"""Three planned sums are those of the names, of the columns and of the test."""
 SMALL = Between(0, 10**6, open_low=True, open_high=True)
 
 

@@ -44,6 +44,8 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """For each round a hash of its question, of which there is one."""
     model: Array | None = None
     """(numbers,): the site's own model after the last round."""
+    joint: Array | None = None
+    """(numbers,): the joint model, where it is tested beside the site's own."""
     grouping: Grouping = msgspec.field(default_factory=Grouping)
 
 
@@ -185,8 +187,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
-        personal = self.rule.personalise(task, self._given(ask.given, task), own)
+        state = self._given(ask.given, task)
+        joint = Array.of(Tree(state["model"]).flat())
+        personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
+        if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
+            self.memory.joint = joint
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -206,6 +212,16 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the site's own model."""
         found = self.result()
         return self.joint_model().for_site(found).to_bytes() if found else b""
+
+    def tells_joint(self, task: Task) -> bool:
+        """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
+        return bool(self.rule.sends) and self.rule.shared(task.first).size == task.first.size
+
+    def joint_file(self) -> bytes:
+        """Return the joint model on the site's scale, where the site ends with another of its own."""
+        if self.memory.joint is None:
+            return b""
+        return self.joint_model().for_site(self.result() | {"model": self.memory.joint.numpy()}).to_bytes()
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""

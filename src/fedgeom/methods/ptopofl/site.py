@@ -17,6 +17,7 @@ from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
+from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
@@ -129,6 +130,10 @@ class TopoSite(TrainingSite):
             "shape centre": memory.shape_centre.numpy(),
             "shape constants": memory.shape_constants.numpy(),
         }
+
+    def tells_joint(self, task: Task) -> bool:
+        """Sites are given their cluster's model."""
+        return False
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained."""

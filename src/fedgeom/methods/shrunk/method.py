@@ -18,12 +18,12 @@ from fedgeom.methods.iterative.agreement import SumColumns, agree, check_togethe
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.shrunk.choosing import Evidence, gather, shares
+from fedgeom.methods.shrunk.choosing import Evidence, gather
 from fedgeom.methods.shrunk.core import Terms, site_terms, terms_length
 from fedgeom.methods.shrunk.descent import Descent, descend
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, own_model
+from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, joint_model, own_model
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.fixed_point import fixed_sum
 
@@ -66,7 +66,7 @@ class Shrunk(ShrunkSettings, Method):
         )
         sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
         evidence = Evidence.read(result.reals(SumEvidence), *size)
-        w, b, weights = self._joint(directions[:, -1], evidence)
+        w, b, weights = joint_model(self, directions[:, -1], evidence)
         best = np.unravel_index(int(np.argmax(weights)), weights.shape)
         quality = float(evidence.quality[best] / max(evidence.weight, 1))
         sites.metrics |= {
@@ -78,14 +78,6 @@ class Shrunk(ShrunkSettings, Method):
             "its strength": float(self.strengths[best[1]]),
         }
         return as_model(agreed.classes, w, b, agreed.centre, agreed.spread)
-
-    def _joint(self, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
-        """Return direction and intercept for a newcomer (without any shrinking back), and everybody's shares."""
-        weights = shares(None, evidence, borrowed=self.borrowed, temperature=self.temperature)
-        kept = weights[:, -1] if weights[:, -1].sum() > 0 else weights.sum(axis=1)
-        kept = kept / kept.sum()
-        mean = evidence.intercepts / max(evidence.rows, 1.0)
-        return kept @ directions, float(kept @ mean), weights
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute what a run yields when no site is lost, without messages."""
@@ -107,7 +99,7 @@ class Shrunk(ShrunkSettings, Method):
         found = [gather(X, y, fold, directions, self.strengths) for X, y, fold in everyone]
         total = fixed_sum([evidence.flat() for evidence, _ in found], fraction_bits=SumEvidence.fraction_bits)
         everybody = Evidence.read(total, len(self.ridges), len(self.strengths))
-        w, b, _ = self._joint(directions[:, -1], everybody)
+        w, b, _ = joint_model(self, directions[:, -1], everybody)
         joint: tuple[Any, Any] = scale[0] if self.scale != "site" else (None, None)
         local = {}
         for at, site in enumerate(ordered):
