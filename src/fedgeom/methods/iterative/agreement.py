@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_columns, check_known_labels, check_table, check_two_classes
+from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question
@@ -106,8 +107,12 @@ def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> 
 
 def check_site(data: SiteData, settings: TableSettings, policy: Policy) -> None:
     """Refuse data that training cannot use, or that the site's policy keeps out of it, naming the site."""
-    names = check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
-    check_known_labels(data.name, names, settings.classes)
+    faults = Collector(data.name)
+    with faults.take():
+        check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
+    with faults.take():
+        check_known_labels(data.name, map(str, data.classes.tolist()), settings.classes)
+    faults.raise_all()
 
 
 def within(values: npt.NDArray[Any], limit: float) -> bool:
