@@ -6,10 +6,11 @@
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
 Running          run, Run, Ledger, Policy, load_model
-Data             SiteData, split, holdout, Holdout, read_site, load_set
+Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
-Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
-Classifiers      PoincareSVC, EuclideanSVC
+Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Ditto, PFedMe, FedPer, FedRep,
+                 FedBABU, Interpolated, LocalOnly; for networks Moon, FedRoD, FedLC, SphereFed, FedProto
+Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
 
@@ -27,6 +28,7 @@ from fedgeom.version import __version__ as __version__
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
+    "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
     "Holdout": "fedgeom.federation.holdout",
     "InputError": "fedgeom.errors",
@@ -44,16 +46,19 @@ _HOMES = {
     "load_set": "fedgeom.data.sets",
     "read_site": "fedgeom.data.readers",
     "run": "fedgeom.engines.run",
-    "split": "fedgeom.data.sites",
+    "shared_columns": "fedgeom.data.same_columns",
+    "split": "fedgeom.data.splitting",
 }
 _ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
     from fedgeom.data.holding_out import holdout as holdout
     from fedgeom.data.readers import read_site as read_site
+    from fedgeom.data.same_columns import shared_columns as shared_columns
     from fedgeom.data.sets import load_set as load_set
     from fedgeom.data.sites import SiteData as SiteData
-    from fedgeom.data.sites import split as split
+    from fedgeom.data.splitting import split as split
+    from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError

@@ -22,6 +22,7 @@ def test_predict(federation, finished, tmp_path):
     assert "agree with 'diagnosis'" in call(*words)
     rows = list(csv.reader(call(*words, only_results=True).splitlines()))
     assert rows[0] == ["row", "class", "probability"]
+    assert rows[1][0] == "2"  # as in the file, below its header
     assert {row[1] for row in rows[1:]} == {"b", "m"}
     target = tmp_path / "p.csv"
     call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
@@ -105,13 +106,83 @@ def test_personal_models_differ_from_site_to_site(tmp_path):
     assert len(printed) == 3
 
 
-def test_label_propagation_over_pairs_answers_at_a_site_only(tmp_path):
-    sites, rows = data_for("xclp over pairs")
-    fedgeom.run(METHODS["xclp over pairs"], sites, record=tmp_path / "run")
+@pytest.mark.parametrize("name", ["local only", "fedper", "fedavg with a scale of each site", "xclp over pairs"])
+def test_where_only_sites_have_models_they_are_named(name, tmp_path):
+    """Local training and FedPer answered by a joint model that nobody had trained."""
+    sites, rows = data_for(name)
+    run = fedgeom.run(METHODS[name], sites, record=tmp_path / "run")
     file = write_csv(tmp_path / "rows.csv", rows, "y")
-    assert "leaves no model with the coordinator" in call(
-        "predict", tmp_path / "run", file, "--label", "y", code=2
+    said = call("predict", tmp_path / "run", file, "--label", "y", code=2)
+    assert f"the {run.model.method} run has no joint model that could predict" in said
+    assert "give --site with one of site-1, site-2, site-3" in said
+    alone = call("predict", tmp_path / "run" / "model.safetensors", file, "--label", "y", code=2)
+    assert "give the folder of the run, and --site" in alone
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run of moments over wine, its sites, and a file of rows with names of their own."""
+    folder = tmp_path_factory.mktemp("trained")
+    sites, rows = data_for("moments")
+    fedgeom.run(METHODS["moments"], sites, record=folder / "run")
+    file = folder / "rows.csv"
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(["bottle", *rows.columns, "remark"])
+        writer.writerows([f"00{i}", *row, "" if i else "corked"] for i, row in enumerate(rows.X))
+    return folder / "run", rows, file
+
+
+def test_rows_are_named_as_in_the_file(trained, tmp_path):
+    """They were counted from 0, and an identifier among the columns could not be left out."""
+    run, rows, file = trained
+    words = ("predict", run, file, "--index", "bottle", "--label", "remark")
+    lines = list(csv.reader(call(*words, "--probabilities", only_results=True).splitlines()))
+    model = fedgeom.load_model(run)
+    chances = model.predict_proba(rows.X)
+    assert lines[0] == ["bottle", "class", "probability", *(f"probability_of_{name}" for name in model.classes_)]
+    assert [line[0] for line in lines[1:]] == [f"00{i}" for i in range(len(rows))]
+    assert [line[1] for line in lines[1:]] == model.predict(rows.X).tolist()
+    assert lines[1][2:] == [f"{p:.4f}" for p in (chances[0].max(), *chances[0])]
+    refused = call("predict", run, file, "--index", "bottle", code=2)
+    assert "hold text" in refused
+    ignored = call("predict", run, file, "--ignore-others", only_results=True).splitlines()
+    assert ignored[1].split(",")[:2] == ["2", lines[1][1]]  # the first row below the header is the file's second
+    assert "--columns says which to take" in call(
+        "predict", run, file, "--ignore-others", "--columns", "a", code=2
     )
+    assert "has no column 'cork'" in call(*words[:-4], "--index", "cork", "--ignore-others", code=2)
+
+
+def test_what_is_there_is_replaced_only_with_force_and_found_before_the_work(trained, tmp_path, monkeypatch):
+    run, _, file = trained
+    words = ("predict", run, file, "--ignore-others", "--out")
+    target = tmp_path / "p.tsv"
+    call(*words, target)
+    first = target.read_text()
+    assert first.startswith("row\tclass\tprobability\n2\t")
+    target.write_text("mine")
+    with monkeypatch.context() as patch:
+        patch.setattr("fedgeom.methods.catalogue.load_model", lambda path: pytest.fail("the work was begun"))
+        assert "exists; choose another file, or give --force" in call(*words, target, code=2)
+        assert "the rows, which would be lost" in call(*words, file, "--force", code=2)
+    assert target.read_text() == "mine"
+    call(*words, target, "--force")
+    assert target.read_text() == first
+    assert [one.name for one in tmp_path.iterdir()] == ["p.tsv"]  # nothing is left beside it
+
+
+def test_a_copy_with_columns_added(trained, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
+    pytest.importorskip("pyarrow", reason="needs the bio extra")
+    run, rows, file = trained
+    call("predict", run, file, "--ignore-others", "--out", tmp_path / "p.parquet")
+    copied = pandas.read_parquet(tmp_path / "p.parquet")
+    assert copied["bottle"].tolist()[:2] == ["000", "001"]  # letter by letter
+    assert copied[list(rows.columns)].to_numpy().tolist() == rows.X.tolist()
+    assert copied["fedgeom_class"].tolist() == fedgeom.load_model(run).predict(rows.X).tolist()
+    again = call("predict", run, tmp_path / "p.parquet", "--ignore-others", only_results=True)
+    assert again.splitlines()[1].startswith("0,")
 
 
 def test_sites_are_known_by_their_names_as_given(tmp_path):

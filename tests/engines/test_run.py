@@ -87,6 +87,16 @@ def test_a_seed_decides_the_model_and_keys_are_new_each_time():
     assert first.model.to_bytes() == method.plain(SITES, seed=1).model.to_bytes()
 
 
+def test_numbers_and_texts_of_numpy_are_welcome():
+    """A seed, a site's name or a policy from NumPy ended in a TypeError about encoding, or lost all sites."""
+    sites = [SiteData(np.str_(site.name), site.X, site.y) for site in SITES]
+    policy = fedgeom.Policy(min_cohort=np.int64(2), secure_only=np.bool_(True))
+    classes = np.unique(np.concatenate([site.y for site in SITES]).astype(str))
+    done = run(replace(METHOD, classes=classes), sites, seed=np.int64(3), policy=policy)
+    plain = run(replace(METHOD, classes=tuple(classes.tolist())), SITES, seed=3)
+    assert done.model.to_bytes() == plain.model.to_bytes()
+
+
 def test_everything_is_in_the_record(tmp_path):
     found = run(METHOD, SITES, seed=3, record=tmp_path / "r")
     content = read_folder(found.folder)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.rows import not_finite
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, is_name
 
@@ -68,12 +69,13 @@ def _cell_faults(site: SiteData) -> list[str]:
     """Return what is wrong with the numbers of a table: at most one line, with the first cells and how many more."""
     if len(site) == 0:
         return [f"site {site.name!r} has no rows; leave it out of the federation"]
-    bad = np.argwhere(~np.isfinite(site.X))
+    bad = not_finite(site.table)
     if not bad.size:
         return []
     numbers = np.arange(len(site)) if site.row_numbers is None else site.row_numbers
+    names, table = site.columns or range(site.shape[1]), site.table
     cells = [
-        f"row {numbers[row]}, column {repr(site.columns[column]) if site.columns else column} is {site.X[row, column]}"
+        f"row {numbers[row]}, column {names[column]!r} is {table[row, column]}"
         for row, column in bad[:MOST_CELLS].tolist()
     ]
     more = f"; and {len(bad) - MOST_CELLS:,} more cells" if len(bad) > MOST_CELLS else ""

@@ -224,6 +224,7 @@ def read_data(folder: SiteFolder) -> SiteData:
         name=config.name,
         columns=config.columns,
         drop_unlabelled=config.drop_unlabelled,
+        group=config.group or None,
     )
 
 

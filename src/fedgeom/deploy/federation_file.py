@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from fedgeom.data.readers import read_site, same_columns
+from fedgeom.data.readers import read_site, read_sites_from
+from fedgeom.data.same_columns import same_columns, shared_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
@@ -35,6 +36,7 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     label: str = ""
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
+    group: str = ""
 
 
 class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -49,6 +51,12 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The column whose rows stay together, such as "patient"; in a submitted job sites name theirs themselves."""
     label: str = ""
     columns: str | list[str] | None = None
+    file: str = ""
+    """One file with all sites; ``sites_from`` names the column that says to which a row belongs."""
+    sites_from: str = ""
+    drop_unlabelled: bool = False
+    shared_columns: bool = False
+    """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     compare: dict[str, dict[str, Any]] = {}
@@ -127,28 +135,64 @@ def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
     """Read the sites' files; their paths are relative to the federation file."""
-    if not federation.sites:
-        raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")
-    sites = []
-    for entry in federation.sites:
-        if not entry.file:
-            raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
-        label = entry.label or federation.label
-        if not label:
-            raise InputError(
-                f'{path}: no label column is named for {entry.file!r}; add label = "…" to its [[sites]] block, or '
-                "at the top of the file for all"
-            )
-        sites.append(
-            read_site(
-                Path(path).parent / entry.file,
-                label=label,
-                name=entry.name or None,
-                columns=entry.columns if entry.columns is not None else federation.columns,
-                drop_unlabelled=entry.drop_unlabelled,
-            )
+    _check_sources(path, federation)
+    if federation.sites_from:
+        sites = read_sites_from(
+            Path(path).parent / federation.file,
+            by=federation.sites_from,
+            label=_label(path, federation, federation.label, federation.file),
+            columns=federation.columns,
+            drop_unlabelled=federation.drop_unlabelled,
+            group=federation.holdout_by or None,
         )
-    return same_columns(sites)
+    else:
+        sites = [_read_entry(path, federation, entry) for entry in federation.sites]
+    return shared_columns(sites) if federation.shared_columns else same_columns(sites)
+
+
+def _read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
+    """Read the file of one ``[[sites]]`` block."""
+    if not entry.file:
+        raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
+    return read_site(
+        Path(path).parent / entry.file,
+        label=_label(path, federation, entry.label or federation.label, entry.file),
+        name=entry.name or None,
+        columns=entry.columns if entry.columns is not None else federation.columns,
+        drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
+        group=entry.group or federation.holdout_by or None,
+    )
+
+
+def _label(path: str | Path, federation: FederationFile, label: str, file: str) -> str:
+    if not label:
+        where = (
+            "at the top of the file" if federation.sites_from else "to its [[sites]] block, or at the top for all"
+        )
+        raise InputError(f'{path}: no label column is named for {file!r}; add label = "…" {where}')
+    return label
+
+
+def _check_sources(path: str | Path, federation: FederationFile) -> None:
+    """Refuse a file that says nothing, or two things, about where the sites are."""
+    one, many = federation.sites_from, federation.sites
+    if one and many:
+        raise InputError(
+            f'{path}: sites_from = {one!r} and [[sites]] are both there; wanted one file for all sites, file = "…" '
+            "with sites_from, or one [[sites]] block per site"
+        )
+    if one and not federation.file:
+        raise InputError(f'{path}: sites_from = {one!r} needs the file with all sites, file = "…" at the top')
+    if federation.file and not one:
+        raise InputError(
+            f'{path}: file = {federation.file!r} needs sites_from = "…", the column that says to which site a row '
+            "belongs; sites with files of their own are named in [[sites]] blocks"
+        )
+    if not one and not many:
+        raise InputError(
+            f"{path}: no [[sites]] are named; to run in this process, every site needs a file (or all of them one, "
+            "with file and sites_from)"
+        )
 
 
 def only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -157,7 +157,7 @@ def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
     X = own.X + SHAKE * own.X.std(axis=0) * rng.standard_normal(own.X.shape)
     norms, farthest = np.linalg.norm(X, axis=1), float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
     X *= (np.minimum(norms, farthest) / np.where(norms > 0, norms, 1.0))[:, None]  # the disc has an edge
-    return replace(own, name=name, X=X)
+    return replace(own, name=name, table=X)
 
 
 class _RecordingEngine:

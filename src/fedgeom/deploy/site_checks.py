@@ -19,7 +19,7 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     config = folder.config()
     folder.identity()
     data = read_data(folder)
-    say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
+    say(f"{config.name}: {len(data)} rows, {data.shape[1]} columns, {len(data.classes)} classes")
     if config.policy.max_memory_mb and not memory_can_be_limited():
         say("max_memory_mb is not kept to on this system: memory is limited on Linux only")
     say(approval_line(folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.readers import same_columns
+from fedgeom.data.same_columns import same_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
@@ -47,14 +48,15 @@ def run(
     resume: bool = False,
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
+    n_jobs: int = 1,
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
     ``method`` is a method with its settings, or, for the default settings, its class or name (``fedgeom methods``).
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
-    ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
-    masks are new each time.
+    ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
+    side. The same seed gives the same model, with however many of them; keys and masks are new each time.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -64,18 +66,22 @@ def run(
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    method, data = as_method(method), _checked(sites)
+    method, data, seed = as_method(method), _checked(sites), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
+    if n_jobs != 1 and made is not EmbeddedEngine:
+        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
     config = _config(method, data, seed, made.name)
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
         _check_unfinished(record, config)
     options: dict[str, Any] = {"policy": policy, "interfere": interfere}
+    if n_jobs != 1:
+        options["n_jobs"] = n_jobs
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     carrier.check(number, seed)
     method.check_together(data)
@@ -109,6 +115,9 @@ def _hold(
     log = session.record
     try:
         model, conversation = session.hold(carrier)
+    except BaseException:
+        carrier.close()
+        raise
     finally:
         if store is not None:
             store.release()
@@ -190,5 +199,5 @@ def _config(method: Method, sites: Sequence[SiteData], seed: int, engine: str) -
         "parameters": method.terms(),
         "seed": seed,
         "engine": engine,
-        "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
+        "sites": {site.name: {"rows": len(site), "columns": site.shape[1]} for site in sites},
     }

@@ -60,6 +60,8 @@ class Contribution:
     """(length,), or (rows, columns) for row sums."""
     own_rows: tuple[int, int] | None = None
     """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
+    fresh: bool = False
+    """Whether the vector was made for this alone, so that the masks may be added in its place."""
 
 
 class SummingSite(Site[Mem]):
@@ -178,7 +180,8 @@ class SummingSite(Site[Mem]):
             return Contribution(array, own_rows)
         digits = 0 if array.dtype.kind in "iub" else ask.fraction_bits
         shape, sites = array.shape, len(ask.ticket.participants)
-        return Contribution(to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape), own_rows)
+        fixed = to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape)
+        return Contribution(fixed, own_rows, fresh=True)
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
@@ -210,9 +213,9 @@ class SummingSite(Site[Mem]):
         if found.own_rows is not None:
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         vector = found.vector.ravel()
-        return self.sums.mask(
-            question.ticket, self.sums.tagged(question.ticket, vector) if question.checked else vector
-        )
+        if question.checked:
+            vector = self.sums.tagged(question.ticket, vector)
+        return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
 
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -30,7 +30,10 @@ from fedgeom.protocols.joining.messages import (
     cohort_seed,
     hash_columns,
     heralds_of,
+    hidden_order,
     holder_numbers,
+    pack_cohort,
+    read_cohort,
     seal_of,
 )
 from fedgeom.version import __version__
@@ -115,7 +118,7 @@ class Joining(Part[JoiningMemory]):
             letters=exchange_public(memory.letter_secret),
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
-            columns=site.data.X.shape[1],
+            columns=site.data.shape[1],
             columns_hash=hash_columns(site.run, site.data.columns),
             floors=site.policy.class_floors,
             ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
@@ -137,10 +140,10 @@ class Joining(Part[JoiningMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort, memory.cohort_seed = ask.cohort, seed
+        memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(list(numbers), seed)[me]
+        memory.peers = neighbours(numbers, seed)[me]
         needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
@@ -180,10 +183,10 @@ class Joining(Part[JoiningMemory]):
         strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
+        roster = tuple(site.identity.roster.items())
+        verify_cohort(roster, site.run, memory.terms_hash, pack_cohort(cohort))
         rounds, own = len(memory.mask_secrets), cohort[me].columns_hash
         for name, keys in cohort.items():
-            statement = keys.statement(site.run, name, memory.terms_hash)
-            verify(site.identity.roster[name], keys.signature, "keys", *statement, signer=name)
             if own and keys.columns_hash and own != keys.columns_hash:
                 raise ProtocolError(
                     f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
@@ -254,7 +257,7 @@ class Joining(Part[JoiningMemory]):
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.secret = said[0]
-        memory.order = tuple(sorted(members, key=lambda name: fingerprint(b"order", memory.secret, name.encode())))
+        memory.order = hidden_order(memory.secret, members)
 
     @property
     def class_floors(self) -> tuple[int, int]:
@@ -281,3 +284,11 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(
                 f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
             )
+
+
+@lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster
+def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
+    """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
+    known = dict(roster)
+    for name, keys in read_cohort(packed).items():
+        verify(known[name], keys.signature, "keys", *keys.statement(run, name, terms), signer=name)
