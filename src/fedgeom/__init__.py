@@ -5,11 +5,12 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          run, Run, Ledger, Policy, load_model
+Running          check, run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
-Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Ditto, PFedMe, FedPer, FedRep,
-                 FedBABU, Interpolated, LocalOnly; for networks Moon, FedRoD, FedLC, SphereFed, FedProto
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed
+Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
+Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
+For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
@@ -41,23 +42,25 @@ _HOMES = {
     "Site": "fedgeom.protocols.site",
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
+    "check": "fedgeom.engines.check",
     "holdout": "fedgeom.data.holding_out",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.sets",
     "read_site": "fedgeom.data.readers",
     "run": "fedgeom.engines.run",
-    "shared_columns": "fedgeom.data.same_columns",
+    "shared_columns": "fedgeom.data.alignment",
     "split": "fedgeom.data.splitting",
 }
 _ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
+    from fedgeom.data.alignment import shared_columns as shared_columns
     from fedgeom.data.holding_out import holdout as holdout
     from fedgeom.data.readers import read_site as read_site
-    from fedgeom.data.same_columns import shared_columns as shared_columns
     from fedgeom.data.sets import load_set as load_set
     from fedgeom.data.sites import SiteData as SiteData
     from fedgeom.data.splitting import split as split
+    from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError

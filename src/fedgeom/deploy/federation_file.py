@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from fedgeom.data.readers import read_site, read_sites_from
-from fedgeom.data.same_columns import same_columns, shared_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
@@ -48,7 +47,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     holdout: Share = 0.0
     """The share of its rows that each site keeps aside; the model is tested there (`Holdout`)."""
     holdout_by: str = ""
-    """The column whose rows stay together, such as "patient"; in a submitted job sites name theirs themselves."""
+    """The column whose rows stay together, such as "patient", for every site that names no ``group``; in a submitted
+    job sites name theirs themselves."""
     label: str = ""
     columns: str | list[str] | None = None
     file: str = ""
@@ -134,23 +134,21 @@ def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
-    """Read the sites' files; their paths are relative to the federation file."""
-    _check_sources(path, federation)
-    if federation.sites_from:
-        sites = read_sites_from(
-            Path(path).parent / federation.file,
-            by=federation.sites_from,
-            label=_label(path, federation, federation.label, federation.file),
-            columns=federation.columns,
-            drop_unlabelled=federation.drop_unlabelled,
-            group=federation.holdout_by or None,
-        )
-    else:
-        sites = [_read_entry(path, federation, entry) for entry in federation.sites]
-    return shared_columns(sites) if federation.shared_columns else same_columns(sites)
+    """Read the sites' files, or the one that has them all; paths are relative to the federation file."""
+    check_sources(path, federation)
+    if not federation.sites_from:
+        return [read_entry(path, federation, entry) for entry in federation.sites]
+    return read_sites_from(
+        Path(path).parent / federation.file,
+        by=federation.sites_from,
+        label=_label(path, federation, federation.label, federation.file),
+        columns=federation.columns,
+        drop_unlabelled=federation.drop_unlabelled,
+        group=federation.holdout_by or None,
+    )
 
 
-def _read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
+def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
     """Read the file of one ``[[sites]]`` block."""
     if not entry.file:
         raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
@@ -173,7 +171,7 @@ def _label(path: str | Path, federation: FederationFile, label: str, file: str) 
     return label
 
 
-def _check_sources(path: str | Path, federation: FederationFile) -> None:
+def check_sources(path: str | Path, federation: FederationFile) -> None:
     """Refuse a file that says nothing, or two things, about where the sites are."""
     one, many = federation.sites_from, federation.sites
     if one and many:
