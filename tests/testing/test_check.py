@@ -20,9 +20,11 @@ from fedgeom.testing import check_method, example_sites
 from fedgeom.testing.adversary import spoilt_messages_are_refused
 
 QUICK = {"rounds": 3, "epochs": 1}
+DEEP = ["Moon", "FedRoD", "FedLC", "SphereFed", "FedProto"]
+SMALL = {"rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
 ALGORITHMS = [
     "FedAvg", "FedProx", "Scaffold", "FedDyn", "FedAdam", "FedYogi", "Ditto", "PFedMe", "FedPer", "Interpolated",
-    "LocalOnly",
+    "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU",
 ]  # fmt: skip
 
 
@@ -39,7 +41,8 @@ def cases() -> list[Any]:
         ("fedavg open", lambda: fedgeom.FedAvg(**QUICK, aggregation="median")),
     ]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**QUICK)) for name in ALGORITHMS]
-    needs = {"xclp": "seal", "ptopofl": "gudhi"}
+    found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**SMALL)) for name in DEEP]
+    needs = {"xclp": "seal", "ptopofl": "gudhi"} | dict.fromkeys(map(str.lower, DEEP), "torch")
     return [
         pytest.param(make, id=name, marks=[pytest.mark.needs(needs[name])] if name in needs else [])
         for name, make in found

@@ -15,6 +15,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
+from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.rivals import evaluate_run
 from fedgeom.federation.conversation import Event
@@ -49,14 +50,15 @@ def run(
     resume: bool = False,
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
+    n_jobs: int = 1,
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
     ``method`` is a method with its settings, or, for the default settings, its class or name (``fedgeom methods``).
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
-    ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
-    masks are new each time.
+    ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
+    side. The same seed gives the same model, with however many of them; keys and masks are new each time.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -69,17 +71,22 @@ def run(
     method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
-    report, data = check_aligned(method, sites, policy, seed=seed)
-    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
+    if n_jobs != 1 and made is not EmbeddedEngine:
+        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
+    check_jobs(n_jobs)
+    report, data = check_aligned(method, sites, policy, seed=seed)
+    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     config = _config(method, data, seed, made.name)
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
         _check_unfinished(record, config)
     options: dict[str, Any] = {"policy": policy, "interfere": interfere}
+    if n_jobs != 1:
+        options["n_jobs"] = n_jobs
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
@@ -103,6 +110,9 @@ def _hold(
     log = session.record
     try:
         model, conversation = session.hold(carrier)
+    except BaseException:
+        carrier.close()
+        raise
     finally:
         if store is not None:
             store.release()

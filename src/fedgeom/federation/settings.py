@@ -82,13 +82,15 @@ class Choice:
     """
 
     kind: ClassVar[str]
+    plural: ClassVar[str] = ""
+    """The kind's plural where it is not made with an s."""
     name: ClassVar[str]
     registry: ClassVar[Registry]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if Choice in cls.__bases__:
-            cls.registry = Registry(cls.kind, f"fedgeom.{cls.kind}s")
+            cls.registry = Registry(cls.kind, f"fedgeom.{cls.plural or cls.kind + 's'}")
         elif "name" in cls.__dict__:
             cls.registry.add(cls.name, cls)
 

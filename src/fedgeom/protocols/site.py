@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint
+from fedgeom.data.findings import Collector, FaultsError
+from fedgeom.data.inspection import inspect_table
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, part_rows
@@ -60,6 +62,8 @@ class Contribution:
     """(length,), or (rows, columns) for row sums."""
     own_rows: tuple[int, int] | None = None
     """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
+    fresh: bool = False
+    """Whether the vector was made for this alone, so that the masks may be added in its place."""
 
 
 class SummingSite(Site[Mem]):
@@ -102,12 +106,19 @@ class SummingSite(Site[Mem]):
         return (*cls.planned_sums(settings), *tested)
 
     def examine(self, settings: Any, seed: int = 0) -> None:
-        """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found."""
-        self.check(settings)
-        if settings.holdout is not None:
-            train, _ = part_rows(self.whole, settings, seed, self.policy)
-            blank = self.memory_type(run=self.run, method=self.memory.method)
-            type(self)(train, self.identity, self.run, blank, self.method_type).check(settings)  # type: ignore[arg-type]
+        """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found.
+
+        What is raised, and stays at the site, has all that is wrong, and all that looks odd beside.
+        """
+        faults = Collector(self.name)
+        with faults.take():
+            self.check(settings)
+            if settings.holdout is not None:
+                train, _ = part_rows(self.whole, settings, seed, self.policy)
+                blank = self.memory_type(run=self.run, method=self.memory.method)
+                type(self)(train, self.identity, self.run, blank, self.method_type).check(settings)  # type: ignore[arg-type]
+        if faults.found:
+            raise FaultsError([*faults.found, *inspect_table(self.whole)])
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that may be in a sum, where they follow from the terms, the seed and what was agreed on.
@@ -178,7 +189,8 @@ class SummingSite(Site[Mem]):
             return Contribution(array, own_rows)
         digits = 0 if array.dtype.kind in "iub" else ask.fraction_bits
         shape, sites = array.shape, len(ask.ticket.participants)
-        return Contribution(to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape), own_rows)
+        fixed = to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape)
+        return Contribution(fixed, own_rows, fresh=True)
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
@@ -210,9 +222,9 @@ class SummingSite(Site[Mem]):
         if found.own_rows is not None:
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         vector = found.vector.ravel()
-        return self.sums.mask(
-            question.ticket, self.sums.tagged(question.ticket, vector) if question.checked else vector
-        )
+        if question.checked:
+            vector = self.sums.tagged(question.ticket, vector)
+        return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
 
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.

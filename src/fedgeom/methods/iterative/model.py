@@ -13,7 +13,8 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Parameters
-from fedgeom.methods.iterative.rule import TrainingRule, built_learner
+from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.tree import Tree, grow
 
 SCALE = ("scale/centre", "scale/spread")

@@ -39,7 +39,9 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         site, (centre, spread) = ordered[at], scale[at]
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
         rows, y = (site.X - centre) / spread, label_indices(site.y, names)
-        return Task(learner, rows, y, effort, generator(seed, number, site.name), len(names), first)
+        return Task(
+            learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
+        )
 
     shared = rule.shared(first)
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]

@@ -123,7 +123,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        return Task(learner, X, y, effort, rng, len(classes), Tree(first))
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
         """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
@@ -238,7 +238,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             names=classes,
             learner=str(rule.learner),
             options=rule.learner_options(),
-            parameters=Tree(first),
+            parameters=Tree(first) | rule.shared(Tree(first)),
             columns=columns,
             centre=None,
             spread=None,

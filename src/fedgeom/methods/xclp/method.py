@@ -157,6 +157,7 @@ class XCLP(XclpSettings, Method):
             for name in cohort.left
         }
         found = cohort.sites.ask(questions, expect=Rows)
+        cohort.joined.delivered(found)
         found.need(self.min_sites, "how many rows they have")
         return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
 

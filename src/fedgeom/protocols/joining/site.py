@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -13,8 +13,6 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
-from fedgeom.data.findings import Collector, FaultsError
-from fedgeom.data.inspection import inspect_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
@@ -32,7 +30,10 @@ from fedgeom.protocols.joining.messages import (
     cohort_seed,
     hash_columns,
     heralds_of,
+    hidden_order,
     holder_numbers,
+    pack_cohort,
+    read_cohort,
     seal_of,
 )
 from fedgeom.version import __version__
@@ -67,7 +68,7 @@ class Joining(Part[JoiningMemory]):
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        self._look_at_data(settings, ask.seed)  # last: until here nothing depends on them
+        self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -79,14 +80,6 @@ class Joining(Part[JoiningMemory]):
         keys = self._own_keys()
         memory.own_keys = fingerprint(encode(keys))
         return keys
-
-    def _look_at_data(self, settings: Settings, seed: int) -> None:
-        """Leave where the table does not fit; the site's own log then has all that is wrong, and all that looks odd."""
-        faults = Collector(self.site.name)
-        with faults.take():
-            self.site.examine(settings, seed)
-        if faults.found:
-            raise FaultsError([*faults.found, *inspect_table(self.site.whole)])
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
@@ -147,10 +140,10 @@ class Joining(Part[JoiningMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort, memory.cohort_seed = ask.cohort, seed
+        memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(list(numbers), seed)[me]
+        memory.peers = neighbours(numbers, seed)[me]
         needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
@@ -190,10 +183,10 @@ class Joining(Part[JoiningMemory]):
         strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
+        roster = tuple(site.identity.roster.items())
+        verify_cohort(roster, site.run, memory.terms_hash, pack_cohort(cohort))
         rounds, own = len(memory.mask_secrets), cohort[me].columns_hash
         for name, keys in cohort.items():
-            statement = keys.statement(site.run, name, memory.terms_hash)
-            verify(site.identity.roster[name], keys.signature, "keys", *statement, signer=name)
             if own and keys.columns_hash and own != keys.columns_hash:
                 raise ProtocolError(
                     f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
@@ -264,7 +257,7 @@ class Joining(Part[JoiningMemory]):
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.secret = said[0]
-        memory.order = tuple(sorted(members, key=lambda name: fingerprint(b"order", memory.secret, name.encode())))
+        memory.order = hidden_order(memory.secret, members)
 
     @property
     def class_floors(self) -> tuple[int, int]:
@@ -291,3 +284,11 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(
                 f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
             )
+
+
+@lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster
+def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
+    """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
+    known = dict(roster)
+    for name, keys in read_cohort(packed).items():
+        verify(known[name], keys.signature, "keys", *keys.statement(run, name, terms), signer=name)
