@@ -95,7 +95,8 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store, policy or Policy(), [warning_of(one) for one in report.warnings])
+    odd = [warning_of(one) for one in report.warnings if one.topic != "vocabulary"]  # that is looked at once more
+    return _hold(session, carrier, data, store, policy or Policy(), odd)
 
 
 def _hold(
