@@ -1,4 +1,4 @@
-"""A site looks at its own data before it joins: what is wrong stays in its log, the coordinator hears only that it is."""
+"""A site looks at its own data before it joins: what is wrong stays in its log, and nobody else hears what it is."""
 
 from __future__ import annotations
 
