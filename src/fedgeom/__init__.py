@@ -6,10 +6,10 @@
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
 Running          check, run, Run, Ledger, Policy, load_model
-Data             SiteData, split, holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
-Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, LocalOnly
-Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU, Interpolated
+Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed
+Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
+Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
@@ -31,6 +31,7 @@ _HOMES = {
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
+    "Holdout": "fedgeom.federation.holdout",
     "InputError": "fedgeom.errors",
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
     from fedgeom.errors import TooFewSitesError as TooFewSitesError
+    from fedgeom.federation.holdout import Holdout as Holdout
     from fedgeom.federation.ledger import Ledger as Ledger
     from fedgeom.federation.method import Method as Method
     from fedgeom.federation.model import Model as Model

@@ -59,6 +59,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
+    compare: dict[str, dict[str, Any]] = {}
+    """`fedgeom compare` only: settings of single methods, by their names."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -78,11 +80,11 @@ def read_federation(path: str | Path) -> FederationFile:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from error
-    _only_known(file, "the file", content, FederationFile.__struct_fields__)
+    only_known(file, "the file", content, FederationFile.__struct_fields__)
     blocks = content.get("sites", [])
     for at, block in enumerate(blocks if isinstance(blocks, list) else []):
         if isinstance(block, dict):
-            _only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
+            only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
     return _convert(file, "the file", content, FederationFile)
 
 
@@ -97,7 +99,7 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     settings = [
         field.name for field in dataclasses.fields(cls) if field.name != "holdout"
     ]  # it has a key of its own
-    _only_known(path, "[parameters]", federation.parameters, settings)
+    only_known(path, "[parameters]", federation.parameters, settings)
     if federation.holdout_by and not federation.holdout:
         raise InputError(
             f"{path}: holdout_by is given, but no rows are kept aside; add holdout = 0.25, or another share"
@@ -127,7 +129,7 @@ def site_names(federation: FederationFile) -> list[str]:
 
 def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
     """Return the policy that holds for every site, or None for the default one."""
-    _only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
+    only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
     return _convert(path, "[policy]", federation.policy, Policy) if federation.policy else None
 
 
@@ -191,7 +193,8 @@ def check_sources(path: str | Path, federation: FederationFile) -> None:
         )
 
 
-def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `InputError` for a key that a part of a file cannot have, with the nearest that it can."""
     names = list(known)
     for key in given:
         if key not in names:

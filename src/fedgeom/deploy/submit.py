@@ -93,6 +93,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "drop_unlabelled": file.drop_unlabelled,
         "shared_columns": file.shared_columns,
         "[policy]": bool(file.policy),
+        "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(
             site.label
             or site.columns is not None

@@ -15,11 +15,11 @@ from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
-from fedgeom.federation.model import name_columns
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
+from fedgeom.federation.site_models import own_model_file
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""
@@ -122,6 +122,6 @@ class EmbeddedEngine:
         for name, runner in self.runners.items():
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
-                file = name_columns(site.model_file(), site.data.columns) if models else b""
+                file = own_model_file(site) if models else b""
                 found[name] = SiteResult(name, site.outcome(), file)
         return found

@@ -79,6 +79,11 @@ class Method(Settings):
         """Compute on pooled data what a run yields when no site is lost, without messages or cryptography."""
         raise NotImplementedError(f"{type(self).__name__} has no plain twin")
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Return settings that the sites' tables ask for, where one process sees them and nothing else is said."""
+        return {}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
 

@@ -58,6 +58,12 @@ class Hulls(HullSettings, Method):
         base = cls(trim=0.0, C=0.1, grouping="published", min_rows=1, as_published=True)
         return replace(base, **changes)
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Rows that are no points of the disc need a joint map to it."""
+        inside = all(site.X.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+        return {} if inside else {"embedding": "discriminant"}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})

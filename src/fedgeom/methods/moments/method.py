@@ -43,6 +43,12 @@ class Moments(MomentsSettings, Method):
     site: ClassVar[type[Site[Any]]] = MomentsSite
     model_type: ClassVar[type[Model]] = MomentsModel
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Rows that are no points of the unit ball are ordinary vectors."""
+        inside = all(bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+        return {} if inside else {"space": "euclidean"}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})

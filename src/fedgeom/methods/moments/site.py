@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from fedgeom.arrays import Floats
 from fedgeom.data.checks import check_ball, check_known_labels, check_table
 from fedgeom.data.findings import Collector
-from fedgeom.errors import ProtocolError
-from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.known import Known
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.moments.core import build_model, check_width
@@ -24,14 +26,18 @@ from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
+FOLDS = 5
+"""Into how many parts a site's rows are cut to score each by a model of all sites' other rows."""
 EUCLIDEAN = 'for a table of ordinary columns say space="euclidean" (in a federation file under [parameters])'
 """What to do with rows that are no points of the ball."""
 
 
 class MomentsMemory(SecureMemory, kw_only=True):
-    """What the site remembers beside its keys and the model: the agreed names."""
+    """What the site remembers beside its keys and the model: the agreed names, and how well its rows fit."""
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
+    fits: Array | None = None
+    """(rows,): the scores of the site's rows, at most as many as are kept with a model."""
 
 
 class MomentsSite(SummingSite[MomentsMemory]):
@@ -76,7 +82,33 @@ class MomentsSite(SummingSite[MomentsMemory]):
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
         self.sums.check_result(result, SumMoments)
-        return build_model(self.settings, result.reals(SumMoments), self.names.agreed, self.data.shape[1])
+        total = result.reals(SumMoments)
+        scores = self._scores_held_out(total)
+        self.memory.fits = None if scores is None else Array.of(Known.scored(scores).scores)
+        return build_model(self.settings, total, self.names.agreed, self.data.shape[1])
+
+    def _scores_held_out(self, total: Floats) -> Floats | None:
+        """Return how well each row fits the model of all other rows but its fold: the sum without the fold's moments.
+
+        None where that cannot be told, since a class is too small without the fold, or there are no densities.
+        """
+        settings, classes = self.settings, self.names.agreed
+        table = self.table
+        fold = np.random.default_rng(0).permutation(len(table)) % FOLDS
+        scores = np.empty(len(table))
+        for number in range(FOLDS if settings.squares else 0):
+            part = table.take(fold == number)
+            own = class_moments(part.X, part.y, classes, c=settings.c)
+            try:
+                found = build_model(settings, total - own, classes, part.X.shape[1]).density_scores(part.X)
+            except (InputError, np.linalg.LinAlgError):
+                return None
+            scores[fold == number] = found
+        return scores if settings.squares and len(scores) and np.isfinite(scores).all() else None
+
+    def known_scores(self) -> Floats | None:
+        """Return how well the site's rows fit a model that did not learn from them."""
+        return None if self.memory.fits is None else self.memory.fits.numpy()
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows."""

@@ -47,6 +47,9 @@ from fedgeom.protocols.names.coordinator import agree_on_names
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+MANY_ROWS = 400
+"""More rows at all sites together are not compared pair by pair, unless it is said."""
+
 Wanted = dict[str, npt.NDArray[np.bool_]]
 """For each site, which of its rows want an influence column."""
 
@@ -67,6 +70,12 @@ class XCLP(XclpSettings, Method):
     def published(cls, **changes: Any) -> XCLP:
         """Return Algorithm 1 to the letter."""
         return cls(**({"variant": "paper"} | changes))
+
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Comparing all pairs of many rows takes long: many go through anchors."""
+        rows = sum(map(len, sites))
+        return {"graph": "anchors", "anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
