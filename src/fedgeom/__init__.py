@@ -7,9 +7,10 @@
 
 Running          check, run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
-Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Ditto, PFedMe, FedPer, FedRep,
-                 FedBABU, Interpolated, LocalOnly; for networks Moon, FedRoD, FedLC, SphereFed, FedProto
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed
+Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
+Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
+For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method

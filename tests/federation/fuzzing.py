@@ -109,6 +109,11 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
     fedgeom.Shrunk(rounds=2, folds=2),
     *(
+        [fedgeom.HyperFed(rounds=1, steps=2, network=None, head="linear", loss="cross-entropy")]
+        if importlib.util.find_spec("seal")
+        else []
+    ),
+    *(
         fedgeom.PTopoFL(rounds=1, steps=2, clusters=1, epsilon=epsilon)
         for epsilon in (None, 1.0)
         if importlib.util.find_spec("gudhi")

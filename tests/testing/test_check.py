@@ -27,6 +27,12 @@ ALGORITHMS = [
     "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU",
 ]  # fmt: skip
 
+TREE: dict[str, Any] = {
+    "class_tree": {"left": "both", "right": "both"},
+    "loss": "tree-softmax",
+    "aggregation": "mean",
+}
+
 
 def cases() -> list[Any]:
     """Return every method, with settings that keep a run short."""
@@ -38,11 +44,17 @@ def cases() -> list[Any]:
         ("xclp anchors", lambda: fedgeom.XCLP(graph="anchors", anchors=6, rounds=2)),
         ("shrunk", lambda: fedgeom.Shrunk(rounds=2, folds=2)),
         ("ptopofl", lambda: fedgeom.PTopoFL(rounds=2, epochs=1, points=12)),
+        (
+            "hyperfed",
+            lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
+        ),
+        ("hyperfed tree", lambda: fedgeom.HyperFed(**SMALL, **TREE)),
         ("fedavg open", lambda: fedgeom.FedAvg(**QUICK, aggregation="median")),
     ]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**QUICK)) for name in ALGORITHMS]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**SMALL)) for name in DEEP]
-    needs = {"xclp": "seal", "ptopofl": "gudhi"} | dict.fromkeys(map(str.lower, DEEP), "torch")
+    needs = {"xclp": "seal", "hyperfed": "seal", "hyperfed tree": "torch", "ptopofl": "gudhi"}
+    needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [
         pytest.param(make, id=name, marks=[pytest.mark.needs(needs[name])] if name in needs else [])
         for name, make in found

@@ -26,6 +26,8 @@ WORDS = {
     "hulls.reach": "masked sizes",
     "hulls.encode": "masked hulls",
     "hulls.learn": "give every site the model",
+    "hyperfed.compare": "train; begin to compare the changes",
+    "hyperfed.pass": "compare the changes of two sites",
     "names.seal": "sealed label names",
     "names.open": "the union of the label names",
     "names.hold": "everybody's sealed label names",

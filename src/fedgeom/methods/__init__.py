@@ -5,6 +5,7 @@ scikit-learn, they import where they use it.
 """
 
 from fedgeom.methods.hulls.method import Hulls as Hulls
+from fedgeom.methods.hyperfed.method import HyperFed as HyperFed
 from fedgeom.methods.iterative.algorithms.ditto import Ditto as Ditto
 from fedgeom.methods.iterative.algorithms.fedavg import FedAvg as FedAvg
 from fedgeom.methods.iterative.algorithms.fedavgm import FedAvgM as FedAvgM

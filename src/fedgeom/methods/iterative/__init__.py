@@ -8,9 +8,11 @@ from fedgeom.methods.iterative.aggregation import Median as Median
 from fedgeom.methods.iterative.aggregation import TrimmedMean as TrimmedMean
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
 from fedgeom.methods.iterative.augmentation import Crops as Crops
+from fedgeom.methods.iterative.consistent import Consistent as Consistent
 from fedgeom.methods.iterative.effort import Effort as Effort
 from fedgeom.methods.iterative.heads.base import Head as Head
 from fedgeom.methods.iterative.heads.linear import Linear as Linear
+from fedgeom.methods.iterative.heads.poincare import Poincare as Poincare
 from fedgeom.methods.iterative.heads.sphere import Orthonormal as Orthonormal
 from fedgeom.methods.iterative.heads.two import Two as Two
 from fedgeom.methods.iterative.learners import Learner as Learner
@@ -21,6 +23,12 @@ from fedgeom.methods.iterative.losses.base import Batch as Batch
 from fedgeom.methods.iterative.losses.base import Loss as Loss
 from fedgeom.methods.iterative.losses.contrastive import Contrastive as Contrastive
 from fedgeom.methods.iterative.losses.decoupled import Decoupled as Decoupled
+from fedgeom.methods.iterative.losses.hyperbolic import Geodesic as Geodesic
+from fedgeom.methods.iterative.losses.hyperbolic import GeodesicSoftmax as GeodesicSoftmax
+from fedgeom.methods.iterative.losses.hyperbolic import PublicTriplet as PublicTriplet
+from fedgeom.methods.iterative.losses.hyperbolic import TreeSoftmax as TreeSoftmax
+from fedgeom.methods.iterative.losses.hyperbolic import TreeTargets as TreeTargets
+from fedgeom.methods.iterative.losses.hyperbolic import Triplet as Triplet
 from fedgeom.methods.iterative.losses.prototypes import TowardsPrototypes as TowardsPrototypes
 from fedgeom.methods.iterative.losses.softmax import Balanced as Balanced
 from fedgeom.methods.iterative.losses.softmax import Calibrated as Calibrated

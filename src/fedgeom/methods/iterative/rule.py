@@ -64,6 +64,8 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
     """The branches of the coordinator's state that sites are given."""
     sends_changes: ClassVar[bool] = False
     """Whether the branch "model" that is sent is a change of the model."""
+    compares_updates: ClassVar[bool] = False
+    """Whether sites can compare their changes in pairs, which ``aggregation="consistent"`` weighs them by."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
 
@@ -116,6 +118,11 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
             raise InputError(
                 f"secure=True with aggregation={self.combine_rule.name!r}: that looks at each site's vector, which a "
                 'secure sum hides; use aggregation="mean" or secure=False'
+            )
+        if self.combine_rule.by_pairs and not self.compares_updates:
+            raise InputError(
+                f"aggregation={self.combine_rule.name!r} weighs sites by how their changes lie to each other, which "
+                f'{type(self).__name__} has nobody compute; use HyperFed, or aggregation="mean"'
             )
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
+from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.data.findings import Collector, FaultsError
@@ -21,6 +21,7 @@ from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.cohorts import pack_cohort, verify_cohort
 from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import (
     Hello,
@@ -34,8 +35,6 @@ from fedgeom.protocols.joining.messages import (
     heralds_of,
     hidden_order,
     holder_numbers,
-    pack_cohort,
-    read_cohort,
     seal_of,
 )
 from fedgeom.version import __version__
@@ -294,11 +293,3 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(
                 f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
             )
-
-
-@lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster
-def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
-    """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
-    known = dict(roster)
-    for name, keys in read_cohort(packed).items():
-        verify(known[name], keys.signature, "keys", *keys.statement(run, name, terms), signer=name)

@@ -26,3 +26,7 @@ class Head(Choice):
     @abstractmethod
     def build(self, features: int, classes: int) -> torch.nn.Module:
         """Return the module, (rows, features) to (rows, classes); larger scores are likelier."""
+
+    def trained_arrays(self, features: int) -> tuple[str, ...]:
+        """Return the names of the module's parameters, which are the same for any number of classes."""
+        return tuple(name for name, _ in self.build(features, 2).named_parameters())

@@ -28,8 +28,8 @@ class NetworkLearner(TorchLearner):
     def head(self) -> tuple[str, ...]:  # type: ignore[override]
         """The head's trained arrays; none where the head is fixed."""
         with self._seeded(0):
-            module = self.head_choice.build(self.network.width, 2)  # the names are the same for more classes
-        return tuple(f"head.{name}" for name, _ in module.named_parameters())
+            names = self.head_choice.trained_arrays(self.network.width)
+        return tuple(f"head.{name}" for name in names)
 
     def _whole(self, columns: int, classes: int) -> Any:
         shape = self.shape or (columns,)
