@@ -55,9 +55,7 @@ def test_demo_over_five_hospitals(tmp_path):
     file = find_file("hipc")
     if file is None:
         pytest.skip("hipc_tcell_5hospitals.npz is not here; FEDGEOM_DATA may name its folder")
-    began = time.monotonic()
     output = finish(start(tmp_path, "demo", "--out", "here/d", FEDGEOM_DATA=str(file.parent)))
-    assert time.monotonic() - began < 60
     for piece in ("Stanford", "T4 virgen", "P-801", "of 50 local names"):
         assert piece in output
     found = read_evaluation(tmp_path / "here" / "d-1")
@@ -69,7 +67,7 @@ def test_demo_over_five_hospitals(tmp_path):
 def test_ctrl_c_and_sigterm_leave_a_folder_one_can_read(tmp_path, sign, code):
     process = start(tmp_path, "demo", "--sites-data", "digits")
     folder = tmp_path / "runs" / "demo-1"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not ((folder / "ledger.jsonl").exists() and (folder / "ledger.jsonl").stat().st_size):
         assert process.poll() is None, "the demonstration ended before it could be interrupted"
         assert time.monotonic() < deadline

@@ -10,7 +10,12 @@ from sklearn.metrics import accuracy_score
 
 import fedgeom
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.answering import read_data
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.session import Session
 from tests.cli.calling import call, write_csv
+from tests.deploy.making import edit, make_coordinator, make_sites
+from tests.deploy.test_answering import FolderEngine
 
 WINE = {"class_0": "Barolo", "class_1": "Grignolino", "class_2": "Barbera"}
 
@@ -172,6 +177,32 @@ def test_what_is_there_is_replaced_only_with_force_and_found_before_the_work(tra
     assert [one.name for one in tmp_path.iterdir()] == ["p.tsv"]  # nothing is left beside it
 
 
+def test_rows_that_fit_no_class_are_unknown(trained, tmp_path):
+    run, rows, file = trained
+    words = ("predict", run, file, "--ignore-others", "--unknown", "0.05")
+    lines = list(csv.reader(call(*words, only_results=True).splitlines()))
+    assert lines[0] == ["row", "class", "probability", "best_class"]
+    model = fedgeom.load_model(run)
+    assert [line[1] for line in lines[1:]] == model.predict_or_unknown(rows.X).tolist()
+    assert [line[3] for line in lines[1:]] == model.predict(rows.X).tolist()
+    assert f"of {len(rows)} rows are called unknown: they are farther from every class" in call(*words)
+    assert "by the model's densities" in call(*words, "--site", rows.name)
+    assert f"all but 0.05 of {len(rows)} known rows" in call(*words, "--known", file)
+    assert "wanted a share between 0 and 1" in call(*words[:-1], "5", code=2)
+    assert "say which share: --unknown 0.05" in call(*words[:-2], "--known", file, code=2)
+
+
+def test_a_model_that_cannot_tell_says_so_before_the_work(tmp_path):
+    sites, rows = data_for("fedavg")
+    fedgeom.run(METHODS["fedavg"], sites, record=tmp_path / "run")
+    said = call("predict", tmp_path / "run", tmp_path / "nowhere.csv", "--unknown", "0.05", code=2)
+    assert "a fedavg model alone cannot say which rows fit no class" in said
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    words = ("predict", tmp_path / "run", file, "--label", "y", "--unknown", "0.05")
+    for more in (["--site", rows.name], ["--known", file]):
+        assert "rows are called unknown: they fit less well" in call(*words, *more)
+
+
 def test_a_copy_with_columns_added(trained, tmp_path):
     pandas = pytest.importorskip("pandas", reason="needs the bio extra")
     pytest.importorskip("pyarrow", reason="needs the bio extra")
@@ -264,3 +295,45 @@ def test_it_is_said_when_a_model_knows_no_names(tmp_path):
     fedgeom.run(METHODS["moments"], [SiteData(s.name, s.X, s.y) for s in sites], record=tmp_path / "run")
     said = call("predict", tmp_path / "run", write_csv(tmp_path / "rows.csv", rows, "y"), "--label", "y")
     assert "the model knows no names of columns" in said
+
+
+DEPLOYED = {
+    "moments": fedgeom.Moments(),
+    "xclp over pairs": fedgeom.XCLP(bits=256, hidden_projection=False),
+    "ptopofl with added columns": fedgeom.PTopoFL(rounds=1, points=20, augment=True),
+    "local only": fedgeom.LocalOnly(),
+}
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_said(name, tmp_path):
+    """Over pairs, and where sites add columns, what lies in a site's folder was refused without --site."""
+    coordinator = make_coordinator(tmp_path / "c")
+    sites = make_sites(tmp_path, coordinator, policy=Policy())
+    tables = {}
+    for one, folder in sites.items():
+        rows = read_data(folder)
+        tables[one] = SiteData(one, rows.X, rows.y, columns=("u", "v"))
+        write_csv(tmp_path / f"{one}.csv", tables[one], "y")
+        edit(folder, f"{one}.npz", f"{one}.csv")
+    model, _ = Session(DEPLOYED[name], b"r" * 32, 3, coordinator.roster()).hold(FolderEngine(sites))
+    crossed = write_csv(tmp_path / "crossed.csv", tables["bert"], "y", order=[1, 0])
+    result = tmp_path / "bert" / "results" / (b"r" * 32).hex()[:16]
+    printed = call("predict", result, crossed, "--label", "y", only_results=True).splitlines()
+    own = fedgeom.load_model(result)
+    assert own.column_names == ("u", "v")
+    assert [line.split(",")[1] for line in printed[1:]] == own.predict(tables["bert"].X).tolist()
+    assert f"there is one in results/{result.name}" in call("predict", tmp_path / "bert", crossed, code=2)
+    assert not model.column_names  # they stay at the sites
+    model.save(tmp_path / "joint.safetensors")
+    if model.everywhere:
+        told = call("predict", tmp_path / "joint.safetensors", crossed, "--label", "y")
+        assert "taken in the order in which they stand; --columns says another" in told
+        words = ("predict", tmp_path / "joint.safetensors", crossed, "--columns", "u,v")
+        assert [line.split(",")[1] for line in call(*words).splitlines()[1:]] == own.predict(
+            tables["bert"].X
+        ).tolist()
+    else:
+        assert "give the folder of the run, and --site" in call(
+            "predict", tmp_path / "joint.safetensors", crossed, "--label", "y", code=2
+        )

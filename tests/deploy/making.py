@@ -100,5 +100,5 @@ def small(name: str) -> Method:
 def parameters_of(method: Method) -> str:
     """Return the part of a federation file with the settings of a method that are not the usual ones."""
     usual = type(method)().terms()
-    changed = {name: value for name, value in method.terms().items() if value != usual[name]}
+    changed = {n: value for n, value in method.terms().items() if value != usual[n] and n != "holdout"}
     return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.federation_file import (
     build_method,
     build_policy,
@@ -183,12 +184,11 @@ def test_columns_that_all_sites_have(tmp_path):
     (tmp_path / "a.csv").write_text("age,bmi,y\n1,2,u\n")
     (tmp_path / "b.csv").write_text("crp,age,y\n3,4,v\n")
     two = 'label = "y"\n' + SITE + '[[sites]]\nfile = "b.csv"\n'
-    with pytest.raises(
-        InputError, match="1 columns are at all sites: keep these alone with shared_columns = true"
-    ):
-        read_sites(tmp_path / "f.toml", read_federation(written(tmp_path, two)))
+    assert [one.topic for one in check_federation(written(tmp_path, two)).report.errors].count("columns") == 1
     file = written(tmp_path, "shared_columns = true\n" + two)
-    assert [site.X.tolist() for site in read_sites(file, read_federation(file))] == [[[1]], [[4]]]
+    checked = check_federation(file)
+    assert "columns" not in [one.topic for one in checked.report.errors]
+    assert [site.X.tolist() for site in checked.sites] == [[[1]], [[4]]]
 
 
 @pytest.mark.parametrize(

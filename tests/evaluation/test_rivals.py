@@ -95,3 +95,14 @@ def test_without_a_holdout_there_are_no_figures():
     assert run.evaluation is None
     assert run.train == run.sites
     assert not any(map(len, run.test))
+
+
+def test_limits_are_those_of_the_rows_that_are_learnt_from():
+    """XCLP over pairs would be refused with all rows, and not with those that are left."""
+    sites, method = example_sites(rows=80), fedgeom.XCLP(bits=512, hamming="ot")
+    policy = fedgeom.Policy(max_message_bytes=8 * 2**20)
+    with pytest.raises(fedgeom.InputError, match="max_message_bytes"):
+        fedgeom.run(method, sites, policy=policy)
+    run = fedgeom.run(method, sites, policy=policy, holdout=0.5)
+    assert run.evaluation is not None
+    assert "tested" in run._repr_html_()

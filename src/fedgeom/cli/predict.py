@@ -42,6 +42,20 @@ Index = Annotated[
     ),
 ]
 Probabilities = Annotated[bool, typer.Option("--probabilities", help="Write the probability of every class, too.")]
+Unknown = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help='Call rows "unknown" that fit no class well: of rows of known classes about this share, such as 0.05.',
+    ),
+]
+KnownRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="For --unknown: rows of known classes that the model did not learn from, as the measure of what fits.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -61,6 +75,8 @@ def predict(
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
+    unknown: Unknown = None,
+    known: KnownRows = None,
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -81,7 +97,17 @@ def predict(
     if out is not None:
         check_target(out, file, force=force)
     chosen = load(model, site)
-    table = _read(file, chosen, columns, ignore_others, label, index)
+    if unknown is not None and known is None:
+        chosen.fit_threshold(unknown)  # refuses before the work is done
+    if unknown is None and known is not None:
+        raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
+
+    def read(file: Path) -> Any:
+        return _read(file, chosen, columns, ignore_others, label, index)
+
+    if known is not None:
+        chosen = chosen.with_known(read(known).X)
+    table = read(file)
     names = row_names(file, len(table.X), index=index, first_row=table.first_row)
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
@@ -90,12 +116,25 @@ def predict(
     made = Predictions(names, found, None if chances is None else chances.max(axis=1))
     if probabilities:
         made = replace(made, classes=tuple(map(str, chosen.classes_)), probabilities=chances)
+    if unknown is not None:
+        made = replace(made, found=_or_unknown(chosen, table.X, unknown), best=found)
     if out is None:
         sys.stdout.write(as_text(made))
     else:
         write_predictions(out, file, made, table.columns)
     if table.y is not None and site is not None:
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
+
+
+def _or_unknown(model: Any, X: Any, share: float) -> Any:
+    """Return the classes of rows, "unknown" where they fit none, and say how many and by what rule."""
+    from fedgeom.cli.screen import complain
+
+    found = model.predict_or_unknown(X, share)
+    count = int((found == "unknown").sum())
+    _, rule = model.fit_threshold(share)
+    complain(f"{count:,} of {len(found):,} rows are called unknown: {rule}", style="dim")
+    return found
 
 
 def load(run: Path, site: str | None) -> Any:

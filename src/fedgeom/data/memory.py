@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ if sys.platform != "win32":
 
 
 def free_memory() -> int | None:
-    """Return how many bytes can still be asked for; None where nobody says (other systems than Linux).
+    """Return how many bytes can still be asked for; None where nobody says.
 
     The machine, the control group (a container) and the process's own limit may each set one; the least counts.
     """
@@ -28,8 +29,14 @@ def as_gib(size: int) -> str:
 
 
 def _of_machine() -> int | None:
-    """What the kernel says is available without swapping."""
-    return _field(Path("/proc/meminfo"), "MemAvailable:")
+    """What the kernel says is available without swapping, or where it says nothing, how many pages are free."""
+    found = _field(Path("/proc/meminfo"), "MemAvailable:")
+    if found is None:
+        try:
+            found = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (ValueError, OSError, AttributeError):
+            return None
+    return found
 
 
 def _of_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:

@@ -11,6 +11,8 @@ from fedgeom.data.memory import as_gib, free_memory
 from fedgeom.data.tables import is_small, is_sparse, no_number
 from fedgeom.errors import InputError
 
+SMALL = 2**24
+"""Tables of up to so many bytes are made dense without a look at what memory is left."""
 Rows = Any
 """(rows, columns): a NumPy array of numbers of any type, or SciPy's ``csr_array``."""
 
@@ -37,14 +39,21 @@ def as_rows(X: Any, where: str) -> Rows:
     return rows
 
 
+def dense_bytes(rows: Rows) -> int:
+    """Return how many bytes of memory dense rows would take beside the table: none, where it is that already."""
+    ready = not is_sparse(rows) and rows.dtype == np.float64
+    return 0 if ready else int(rows.shape[0]) * int(rows.shape[1]) * 8
+
+
 def dense(rows: Rows, where: str) -> Floats:
     """Return a table as dense float64 rows; refuse one for which there is no memory, before anything is taken.
 
     Returns (rows, columns), f8: the table itself where it is that already.
     """
-    if not is_sparse(rows) and rows.dtype == np.float64:
-        return np.asarray(rows)
-    needed, free = int(np.prod(rows.shape, dtype=object)) * 8, free_memory()
+    needed = dense_bytes(rows)
+    if not needed:
+        return np.asarray(rows, np.float64) if not is_sparse(rows) else np.zeros(rows.shape)
+    free = free_memory() if needed > SMALL else None
     if free is None or needed <= free:
         try:
             return np.asarray(rows.astype(np.float64).toarray() if is_sparse(rows) else rows.astype(np.float64))

@@ -25,6 +25,14 @@ EMPTY = (*UNLABELLED, "none", "null", "?", ".")
 """Cells among the features, in lower case, that mean: nobody measured it."""
 
 
+class TextColumnsError(InputError):
+    """Some columns of a table hold text; the others, ``numbers``, could be read."""
+
+    def __init__(self, message: str, words: tuple[str, ...], numbers: tuple[str, ...]):
+        super().__init__(message)
+        self.words, self.numbers = words, numbers
+
+
 @dataclass(frozen=True)
 class Table:
     """A file's numbers, its labels as text ("" where there is none), and what its columns and rows are called."""
@@ -71,9 +79,11 @@ def from_columns(
     if words:
         usable = [name for name in wanted if name not in words]
         examples = "; ".join(no_number(name, column(name), first_row) for name in words[:3])
-        raise InputError(
+        raise TextColumnsError(
             f"{file}: these columns hold text, wanted numbers: {listed(words)} ({examples}). Mend the cells, or name "
-            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}"
+            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}",
+            tuple(words),
+            tuple(usable),
         )
     X = np.column_stack(found)
     return Table(

@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from fedgeom.data.readers import read_site, read_sites_from
-from fedgeom.data.same_columns import same_columns, shared_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
@@ -48,7 +47,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     holdout: Share = 0.0
     """The share of its rows that each site keeps aside; the model is tested there (`Holdout`)."""
     holdout_by: str = ""
-    """The column whose rows stay together, such as "patient"; in a submitted job sites name theirs themselves."""
+    """The column whose rows stay together, such as "patient", for every site that names no ``group``; in a submitted
+    job sites name theirs themselves."""
     label: str = ""
     columns: str | list[str] | None = None
     file: str = ""
@@ -59,6 +59,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
+    compare: dict[str, dict[str, Any]] = {}
+    """`fedgeom compare` only: settings of single methods, by their names."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -78,11 +80,11 @@ def read_federation(path: str | Path) -> FederationFile:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from error
-    _only_known(file, "the file", content, FederationFile.__struct_fields__)
+    only_known(file, "the file", content, FederationFile.__struct_fields__)
     blocks = content.get("sites", [])
     for at, block in enumerate(blocks if isinstance(blocks, list) else []):
         if isinstance(block, dict):
-            _only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
+            only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
     return _convert(file, "the file", content, FederationFile)
 
 
@@ -97,7 +99,7 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     settings = [
         field.name for field in dataclasses.fields(cls) if field.name != "holdout"
     ]  # it has a key of its own
-    _only_known(path, "[parameters]", federation.parameters, settings)
+    only_known(path, "[parameters]", federation.parameters, settings)
     if federation.holdout_by and not federation.holdout:
         raise InputError(
             f"{path}: holdout_by is given, but no rows are kept aside; add holdout = 0.25, or another share"
@@ -127,28 +129,26 @@ def site_names(federation: FederationFile) -> list[str]:
 
 def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
     """Return the policy that holds for every site, or None for the default one."""
-    _only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
+    only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
     return _convert(path, "[policy]", federation.policy, Policy) if federation.policy else None
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
-    """Read the sites' files; their paths are relative to the federation file."""
-    _check_sources(path, federation)
-    if federation.sites_from:
-        sites = read_sites_from(
-            Path(path).parent / federation.file,
-            by=federation.sites_from,
-            label=_label(path, federation, federation.label, federation.file),
-            columns=federation.columns,
-            drop_unlabelled=federation.drop_unlabelled,
-            group=federation.holdout_by or None,
-        )
-    else:
-        sites = [_read_entry(path, federation, entry) for entry in federation.sites]
-    return shared_columns(sites) if federation.shared_columns else same_columns(sites)
+    """Read the sites' files, or the one that has them all; paths are relative to the federation file."""
+    check_sources(path, federation)
+    if not federation.sites_from:
+        return [read_entry(path, federation, entry) for entry in federation.sites]
+    return read_sites_from(
+        Path(path).parent / federation.file,
+        by=federation.sites_from,
+        label=_label(path, federation, federation.label, federation.file),
+        columns=federation.columns,
+        drop_unlabelled=federation.drop_unlabelled,
+        group=federation.holdout_by or None,
+    )
 
 
-def _read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
+def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
     """Read the file of one ``[[sites]]`` block."""
     if not entry.file:
         raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
@@ -171,7 +171,7 @@ def _label(path: str | Path, federation: FederationFile, label: str, file: str) 
     return label
 
 
-def _check_sources(path: str | Path, federation: FederationFile) -> None:
+def check_sources(path: str | Path, federation: FederationFile) -> None:
     """Refuse a file that says nothing, or two things, about where the sites are."""
     one, many = federation.sites_from, federation.sites
     if one and many:
@@ -193,7 +193,8 @@ def _check_sources(path: str | Path, federation: FederationFile) -> None:
         )
 
 
-def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `InputError` for a key that a part of a file cannot have, with the nearest that it can."""
     names = list(known)
     for key in given:
         if key not in names:

@@ -94,6 +94,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "shared_columns": file.shared_columns,
         "holdout_by": bool(file.holdout_by),
         "[policy]": bool(file.policy),
+        "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(
             site.label
             or site.columns is not None

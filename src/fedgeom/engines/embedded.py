@@ -15,17 +15,14 @@ from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
-from fedgeom.federation.model import name_columns
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
+from fedgeom.federation.site_models import own_model_file
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""
-
-MOST_COMPLAINTS = 20
-"""How many sites whose data do not fit are named at once."""
 
 
 class EmbeddedEngine:
@@ -81,22 +78,6 @@ class EmbeddedEngine:
         """The sites that can be asked."""
         return tuple(self.runners)
 
-    def check(self, run: bytes, seed: int = 0) -> None:
-        """Let every site look at its own data; the complaints of all are raised at once, before anything is sent."""
-        complaints: list[InputError] = []
-        for runner in self.runners.values():
-            try:
-                runner.restore(run, None).examine(self.method, seed)
-            except InputError as error:
-                complaints.append(error)
-        if len(complaints) == 1:
-            raise complaints[0]
-        if complaints:
-            lines = [str(error) for error in complaints[:MOST_COMPLAINTS]]
-            if len(complaints) > MOST_COMPLAINTS:
-                lines.append(f"and {len(complaints) - MOST_COMPLAINTS} more sites")
-            raise InputError("\n".join([f"{len(complaints)} sites cannot take part as they are:", *lines]))
-
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
         """Yield each asked site's answer in turn.
 
@@ -141,6 +122,6 @@ class EmbeddedEngine:
         for name, runner in self.runners.items():
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
-                file = name_columns(site.model_file(), site.data.columns) if models else b""
+                file = own_model_file(site) if models else b""
                 found[name] = SiteResult(name, site.outcome(), file)
         return found

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.same_columns import same_columns
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.check import check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
 from fedgeom.evaluation.rivals import evaluate_run
@@ -24,6 +24,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
+from fedgeom.federation.run_warnings import RunWarning, warning_of
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
 from fedgeom.registry import Registry
@@ -66,9 +67,11 @@ def run(
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    method, data, seed = as_method(method), _checked(sites), operator.index(seed)
+    method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
+    report, data = check_aligned(method, sites, policy, seed=seed)
+    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
@@ -83,9 +86,6 @@ def run(
     if n_jobs != 1:
         options["n_jobs"] = n_jobs
     carrier, number = _engine(made, method, data, options, store if going_on else None)
-    carrier.check(number, seed)
-    method.check_together(data)
-    method.check_limits(data, policy or Policy())
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
@@ -93,22 +93,16 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store, policy or Policy())
-
-
-def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
-    """Look at the sites' rows as a run does before its first question, and raise `InputError` for all that is wrong.
-
-    Whoever sets rows aside for testing checks the whole tables first: a gap in a row set aside would be found only
-    when the run is over.
-    """
-    data = _checked(sites)
-    EmbeddedEngine(method, data, policy=policy).check(bytes(32))
-    method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
+    return _hold(session, carrier, data, store, policy or Policy(), [warning_of(one) for one in report.warnings])
 
 
 def _hold(
-    session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None, policy: Policy
+    session: Session,
+    carrier: EmbeddedEngine,
+    data: list[SiteData],
+    store: ResumeStore | None,
+    policy: Policy,
+    odd: list[RunWarning],
 ) -> Run:
     """Hold the session, take what each site has in the end, and put the run together."""
     log = session.record
@@ -123,7 +117,7 @@ def _hold(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        warnings = [*conversation.warnings, *session.method.look_back(data, local)]
+        warnings = [*conversation.warnings, *odd, *session.method.look_back(data, local)]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]
         tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
         if log is not None:
@@ -150,20 +144,6 @@ def _hold(
         test=[aside for _, aside in parts],
         evaluation=tested,
     )
-
-
-def _checked(sites: Sequence[Any]) -> list[SiteData]:
-    """Return the sites as a list, with their columns in one order; say what is wanted when something else was given."""
-    data = list(sites)
-    if not data:
-        raise InputError("no sites were given; wanted a list of SiteData, for example from fedgeom.split(...)")
-    strange = next((one for one in data if not isinstance(one, SiteData)), None)
-    if strange is not None:
-        raise InputError(
-            f"a {type(strange).__name__} was given among the sites; wanted fedgeom.SiteData(name, X, y), or a list of "
-            "them from fedgeom.split(X, y)"
-        )
-    return same_columns(data)
 
 
 def _engine(

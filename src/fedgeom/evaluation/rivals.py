@@ -30,6 +30,8 @@ def own_counts(local: Mapping[str, Any]) -> Counts | None:
 def class_titles(model: Any, local: Local) -> list[str]:
     """Return what the classes are called: as the model has it, or where sites have words of their own, as most do."""
     names = [str(name) for name in model.classes_.tolist()]
+    if getattr(model, "names", ()):  # it speaks words: everybody's, or of the one site that it is bound to
+        return names
     words: list[Counter[str]] = [Counter() for _ in names]
     for found in local.values():
         for word, group in found.get("names", {}).items():
@@ -75,7 +77,7 @@ def pooled_tally(
     read = [(_labelled(method, train), _labelled(method, aside)) for train, aside in parts]
     words = {str(name) for train, _ in read for name in np.unique(train.y.astype(str)).tolist()}
     classes = [str(name) for name in model.classes_.tolist()]
-    own_words = any("names" in found for found in local.values())
+    own_words = not getattr(model, "names", ()) and any("names" in found for found in local.values())
     if truth is None and own_words and len(words) > len(classes):
         return None
     known = None if own_words else classes  # rare classes are left out here as they were there

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.describing import Documentation
@@ -35,6 +36,16 @@ class Plain:
 
     model: Any
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MessageSizes:
+    """About how many bytes the largest messages of a run have, beside keys."""
+
+    sent: int
+    """The largest that a site sends."""
+    received: int
+    """The largest that a site is sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +79,24 @@ class Method(Settings):
         """Compute on pooled data what a run yields when no site is lost, without messages or cryptography."""
         raise NotImplementedError(f"{type(self).__name__} has no plain twin")
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Return settings that the sites' tables ask for, where one process sees them and nothing else is said."""
+        return {}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes | None:
+        """Return how large messages become with these tables, whose columns are the same; None: nobody knows."""
+        return None
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
+        return []
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
         """Return what looks odd in a finished run to one process that sees all sites; ``local`` is `Run.local`."""

@@ -93,6 +93,8 @@ class Run:
             "left the sites": f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes",
             "lost": "; ".join(f"{name}: {why}" for name, why in self.lost.items()) or "nobody",
         }
+        if self.evaluation is not None:
+            shown["tested"] = repr(self.evaluation).strip("<>")
         if self.warnings:
             shown["warnings"] = "; ".join(map(str, self.warnings[:12])) + (" …" if len(self.warnings) > 12 else "")
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in shown.items())

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
@@ -195,6 +196,13 @@ class Site(ABC, Generic[Mem]):
     def model_file(self) -> bytes:
         """Return the site's own model file, which stays at the site; nothing where the method leaves none."""
         return b""
+
+    def known_scores(self) -> Floats | None:
+        """Return how well the site's rows fit a model that did not learn from them (`Model.density_scores`), (rows,).
+
+        None where the site cannot tell.
+        """
+        return None
 
     def answer(self, question: Question) -> Message:
         """Answer one question."""

@@ -15,7 +15,7 @@ from fedgeom.evaluation.figures import Evaluation, read_evaluation, score_rows
 from fedgeom.federation.record import read_folder
 from fedgeom.report import scores
 from fedgeom.report.naming import Naming
-from fedgeom.report.tables import ledger_rows, naming_rows, naming_verdict, site_rows, size
+from fedgeom.report.tables import LEDGER, ledger_rows, names_by_word, naming_verdict, site_rows, size
 from fedgeom.storage import write_text
 
 T = TypeVar("T")
@@ -133,24 +133,22 @@ def _ledger(content: dict[str, Any]) -> str:
     ledger = content["ledger"]
     if not len(ledger):
         return "<h2>What left each site</h2><p>Nothing.</p>"
-    head = ["step", "message", "sites", "bytes each", "what it reveals to the coordinator"]
     return (
         "<h2>What left each site</h2>"
         + _table(["site", "messages", "sent", "received"], site_rows(ledger), numbers=(1, 2, 3))
-        + "<h2>Step by step</h2>"
-        + _table(head, ledger_rows(ledger), numbers=(0, 2, 3))
+        + "<h2>Message by message</h2>"
+        + _table(LEDGER, ledger_rows(ledger), numbers=(0, 2, 3, 4))
     )
 
 
 def _names(naming: Naming | None) -> str:
     if naming is None:
         return ""
-    head = ["class", "meaning" if naming.known else "called", *naming.by_site]
     return (
         "<h2>Which local name means which class</h2>"
         f"<p>{escape(naming_verdict(naming))} "
         "Names never left their sites; each site learnt the numbers of its own.</p>"
-        + _table(head, naming_rows(naming), numbers=(0,))
+        + _table(*names_by_word(naming), numbers=(0,))
     )
 
 

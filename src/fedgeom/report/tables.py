@@ -11,6 +11,9 @@ from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Ledger
 from fedgeom.report.naming import Naming
 
+LEDGER = ["steps", "message", "times", "sites", "each", "what it reveals to the coordinator"]
+"""The head of the table of `ledger_rows`: of each kind of message."""
+
 
 def size(n: int) -> str:
     """Write a number of bytes for people.
@@ -52,18 +55,17 @@ def of_site(ledger: Ledger, site: str | None) -> Ledger:
 
 
 def ledger_rows(ledger: Ledger, site: str | None = None) -> list[list[str]]:
-    """Return one row per step: step, kind, sites, bytes per site, what it reveals."""
+    """Return one row for each kind of message, however often it came: what `LEDGER` says."""
     return [
-        [str(step), kind, str(n), size(round(total / n)), reveals]
-        for step, kind, n, total, reveals in of_site(ledger, site).summary()
+        [one.when, one.kind, str(len(one.steps)), one.sites, size(round(one.bytes / one.messages)), one.reveals]
+        for one in of_site(ledger, site).by_message()
     ]
 
 
 def ledger_table(ledger: Ledger, site: str | None = None) -> Table:
-    """Return the messages step by step, of all sites or of one."""
+    """Return the messages in the order in which they first came, of all sites or of one."""
     whose = "each site" if site is None else site
-    head = ["step", "message", "sites", "each", "what it reveals to the coordinator"]
-    shown = new_table(f"What left {escape(whose)}, step by step", head, right=(0, 2, 3))
+    shown = new_table(f"What left {escape(whose)}, message by message", LEDGER, right=(0, 2, 3, 4))
     for row in ledger_rows(ledger, site):
         shown.add_row(*(escape(cell) for cell in row))
     return shown
@@ -83,11 +85,35 @@ def naming_rows(naming: Naming) -> list[list[str]]:
     return rows
 
 
+MANY_SITES = 6
+"""With more sites than this a table with a column for each would break words."""
+
+
+def names_by_word(naming: Naming) -> tuple[list[str], list[list[str]]]:
+    """Return head and rows of the names: a column for each site, or of many sites who says which word."""
+    head, rows = ["class", "meaning" if naming.known else "called"], naming_rows(naming)
+    if len(naming.by_site) <= MANY_SITES:
+        return [*head, *naming.by_site], rows
+    sites, found = list(naming.by_site), []
+    for group, name, *cells in rows:
+        who: dict[str, list[str]] = {}
+        for site, cell in zip(sites, cells, strict=True):
+            who.setdefault(cell, []).append(site)
+        who.pop("–", None)
+        said = sorted(who.items(), key=lambda one: -len(one[1]))
+        found.append([group, name, "; ".join(f"{word} ({_few(whose)})" for word, whose in said)])
+    return [*head, "by the sites"], found
+
+
+def _few(sites: Sequence[str]) -> str:
+    return ", ".join(sites) if len(sites) <= 3 else f"{len(sites)} sites"
+
+
 def naming_table(naming: Naming) -> Table:
     """Return which local name was taken for which global class."""
-    head = ["class", "meaning" if naming.known else "called", *naming.by_site]
+    head, rows = names_by_word(naming)
     shown = new_table("Which local name means which global class", head, right=(0,))
-    for row in naming_rows(naming):
+    for row in rows:
         marked = [f"[red]{escape(cell)}[/red]" if "✗" in cell else escape(cell) for cell in row[2:]]
         shown.add_row(row[0], f"[bold]{escape(row[1])}[/bold]", *marked)
     return shown

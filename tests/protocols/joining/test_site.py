@@ -14,6 +14,7 @@ from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
+from fedgeom.protocols.joining.cohorts import pack_cohort
 from fedgeom.protocols.joining.messages import (
     Letter,
     Letters,
@@ -21,7 +22,6 @@ from fedgeom.protocols.joining.messages import (
     Share,
     cohort_seed,
     holder_numbers,
-    pack_cohort,
 )
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.protocols.lying import ME, Lying, own_mask, replace

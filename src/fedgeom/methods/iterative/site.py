@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.data.findings import Collector, fault
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
@@ -73,12 +74,17 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        check_site(self.data, settings, self.policy)
+        faults = Collector(self.name)
+        with faults.take():
+            check_site(self.data, settings, self.policy)
         rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
         if settings.sends and rows < least:
-            raise InputError(
-                f"site {self.name!r} has {rows} rows to train on; its policy says min_batch = {least}"
+            what, remedy = (
+                f"has {rows} rows to train on; its policy says min_batch = {least}",
+                "leave the site out",
             )
+            faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
+        faults.raise_all()
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:

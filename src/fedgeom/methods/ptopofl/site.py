@@ -8,7 +8,8 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.noise import SystemDraws
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.data.findings import Collector, fault
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
@@ -49,15 +50,17 @@ class TopoSite(TrainingSite):
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
-        super().check(settings)
         assert isinstance(settings, TopoSettings)
         self.check_work(RIPS_BYTES * settings.points**2)
-        private, rows = settings.epsilon is not None, len(self.data)
+        faults, private, rows = Collector(self.name), settings.epsilon is not None, len(self.data)
+        with faults.take():
+            super().check(settings)
         if private and rows < BLOCK_ROWS:
-            raise InputError(
-                f"site {self.name!r} has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}: leave "
-                "the site out, or leave epsilon away"
+            what = f"has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}"
+            faults.found.append(
+                fault(what, "leave the site out, or leave epsilon away", site=self.name, topic="rows")
             )
+        faults.raise_all()
         rips_diagrams(np.zeros((1, 1)))
 
     @property

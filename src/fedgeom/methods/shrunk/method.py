@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, agree, check_together, label_indices
@@ -45,7 +45,12 @@ class Shrunk(ShrunkSettings, Method):
         """Refuse tables that do not fit together, are too wide or have other than two classes."""
         check_together(sites, self.classes)
         names = {str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ())
-        self.check_shape(len(names), sites[0].X.shape[1])
+        self.check_shape(len(names), sites[0].shape[1])
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the terms of all candidates, which are sent, and summed come back."""
+        size = 8 * terms_length((len(self.ridges), self.folds + 1), sites[0].shape[1])
+        return MessageSizes(size, size)
 
     def conduct(self, sites: Sites) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
@@ -83,13 +88,13 @@ class Shrunk(ShrunkSettings, Method):
         """Compute what a run yields when no site is lost, without messages."""
         ordered = sorted(sites, key=lambda site: site.name)
         names = self.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
-        self.check_shape(len(names), ordered[0].X.shape[1])
+        self.check_shape(len(names), ordered[0].shape[1])
         scale = scales(self, ordered)
         everyone = []
         for site, (centre, spread) in zip(ordered, scale, strict=True):
             y = label_indices(site.y, names)
             everyone.append(((site.X - centre) / spread, y, fold_of(y, self.folds, seed, site.name)))
-        columns, stack = ordered[0].X.shape[1], (len(self.ridges), self.folds + 1)
+        columns, stack = ordered[0].shape[1], (len(self.ridges), self.folds + 1)
 
         def summed(directions: Floats) -> Terms:
             flat = [site_terms(X, y, fold, directions).flat() for X, y, fold in everyone]

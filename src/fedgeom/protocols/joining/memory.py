@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term, read_cohort
+from fedgeom.protocols.joining.cohorts import read_cohort
+from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term
 
 
 class JoiningMemory(msgspec.Struct, kw_only=True):

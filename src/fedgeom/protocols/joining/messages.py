@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -13,7 +12,7 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.approval import Invitation, JobTerms, job_terms
-from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature, encode
+from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
 from fedgeom.version import __version__
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
@@ -154,17 +153,6 @@ def follow_chain(number: bytes, links: int) -> bytes:
     return number
 
 
-def pack_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
-    """Encode everybody's keys; the same keys always give the same bytes."""
-    return msgspec.msgpack.encode(dict(cohort), order="sorted")
-
-
-@lru_cache(maxsize=2)  # the same for all sites of a process
-def read_cohort(packed: bytes) -> Mapping[str, PublicKeys]:
-    """Read everybody's keys (`pack_cohort`)."""
-    return MappingProxyType(msgspec.msgpack.decode(packed, type=dict[str, PublicKeys]))
-
-
 def cohort_seed(
     run: bytes, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes] | None = None, draw: int = 0
 ) -> bytes:
@@ -173,21 +161,7 @@ def cohort_seed(
     It fixes the neighbourhoods, and stands for the cohort in every letter.
     """
     drawn = msgspec.msgpack.encode([dict(numbers or {}), draw], order="sorted")
-    return fingerprint(b"cohort", run, pack_cohort(cohort), drawn)
-
-
-@lru_cache(maxsize=2)  # the same for all sites of a process
-def hash_each(packed: bytes) -> Mapping[str, bytes]:
-    """Return a hash of each site's keys, of a cohort that is packed."""
-    return {name: fingerprint(encode(keys))[:16] for name, keys in read_cohort(packed).items()}
-
-
-@lru_cache(maxsize=2)  # the same for all sites of a process
-def broken_commitments(packed: bytes, numbers: bytes, draw: int) -> tuple[str, ...]:
-    """Return the sites of a packed cohort whose numbers, encoded by name, are not those that they committed to."""
-    shown = msgspec.msgpack.decode(numbers, type=dict[str, bytes])
-    cohort = read_cohort(packed)
-    return tuple(sorted(n for n in cohort if follow_chain(shown[n], draw + 1) != cohort[n].ring_commit))
+    return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"), drawn)
 
 
 @lru_cache(maxsize=4)  # the same for all sites of a process

@@ -18,16 +18,8 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.site import Part, answers
-from fedgeom.protocols.joining.messages import (
-    DRAWS,
-    DrawRing,
-    PublicKeys,
-    RingNumber,
-    broken_commitments,
-    follow_chain,
-    hash_each,
-    pack_cohort,
-)
+from fedgeom.protocols.joining.cohorts import broken_commitments, hash_each, pack_cohort
+from fedgeom.protocols.joining.messages import DRAWS, DrawRing, PublicKeys, RingNumber, follow_chain
 
 
 class RingMemory(msgspec.Struct, kw_only=True):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
+from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
+from fedgeom.data.findings import Collector, FaultsError
+from fedgeom.data.inspection import inspect_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.cohorts import pack_cohort, verify_cohort
 from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import (
     Hello,
@@ -32,8 +35,6 @@ from fedgeom.protocols.joining.messages import (
     heralds_of,
     hidden_order,
     holder_numbers,
-    pack_cohort,
-    read_cohort,
     seal_of,
 )
 from fedgeom.version import __version__
@@ -68,7 +69,7 @@ class Joining(Part[JoiningMemory]):
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
+        self._look_at_data(settings, ask.seed)  # last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -80,6 +81,14 @@ class Joining(Part[JoiningMemory]):
         keys = self._own_keys()
         memory.own_keys = fingerprint(encode(keys))
         return keys
+
+    def _look_at_data(self, settings: Settings, seed: int) -> None:
+        """Leave where the table does not fit; the site's own log then has all that is wrong, and all that looks odd."""
+        faults = Collector(self.site.name)
+        with faults.take():
+            self.site.examine(settings, seed)
+        if faults.found:
+            raise FaultsError([*faults.found, *inspect_table(self.site.whole)])
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
@@ -284,11 +293,3 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(
                 f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
             )
-
-
-@lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster
-def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
-    """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
-    known = dict(roster)
-    for name, keys in read_cohort(packed).items():
-        verify(known[name], keys.signature, "keys", *keys.statement(run, name, terms), signer=name)
