@@ -7,7 +7,7 @@
 
 Running          run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, read_site, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, Ridge
 Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
 Classifiers      PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError

@@ -84,7 +84,7 @@ def test_terms_hash_the_same_on_both_ends_of_the_wire_and_in_any_order(terms: di
         {"seed": "0"},
         {"terms": {"": 1}},
         {"terms": {"a": "x" * 1001}},
-        {"terms": {"a": [1]}},
+        {"terms": {"a": [[1]]}},
         {"terms": {"a": ["x"] * 10_001}},
         {"terms": {"a": {"b": ["x"]}}},
         {"terms": {str(n): n for n in range(101)}},

@@ -101,7 +101,10 @@ class Comparing(SummingPart[ComparingMemory]):
         try:
             self.site.check_size(largest, 1)
         except ProtocolError as error:
-            raise ProtocolError(f'{error}; graph="anchors" or fewer bits make messages smaller') from error
+            raise ProtocolError(  # without the size, which depends on how many rows there are here
+                f"a message would be larger than the policy of {me!r} allows, max_message_bytes = "
+                f'{self.site.policy.max_message_bytes:,}; graph="anchors" or fewer bits make messages smaller'
+            ) from error
         mine = self.bits(ask.hashing)
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}

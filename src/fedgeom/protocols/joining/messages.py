@@ -17,8 +17,10 @@ from fedgeom.version import __version__
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Scalar = bool | int | float | Text | None
-Term = Scalar | Annotated[tuple[Text, ...], msgspec.Meta(max_length=10_000)] | dict[Name, Scalar]
-"""A setting: a number, a text, nothing, several texts (class names), or a choice with settings of its own."""
+Table = dict[Name, Scalar]
+"""A choice with settings of its own."""
+Term = Scalar | Table | Annotated[tuple[Scalar | Table, ...], msgspec.Meta(max_length=10_000)]
+"""A setting: a number, a text, nothing, a choice, or several of these (class names, a shape, feature maps)."""
 Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
 
 Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]

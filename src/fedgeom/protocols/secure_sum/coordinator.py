@@ -68,6 +68,17 @@ class Total:
     sites: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Collected:
+    """Masked vectors that came for one sum, before anything is unmasked."""
+
+    ticket: Ticket
+    content: bytes
+    factors: Mapping[str, float]
+    length: int
+    masked: Answers[MaskedVector]
+
+
 def secure_sum(
     joined: Joined,
     round: int,
@@ -83,17 +94,45 @@ def secure_sum(
     The question's ticket is made out here. Fewer than ``min_sites`` survivors, or than the recovery of some mask
     needs, abort the run: what the coordinator has by then is uniformly random.
     """
-    sites, ring = joined.sites, Ring(modulus)
+    found = collect(
+        joined,
+        round,
+        question,
+        modulus=modulus,
+        length=length,
+        participants=participants,
+        min_sites=min_sites,
+    )
+    return unmask(joined, found, found.masked, min_sites=min_sites)
+
+
+def collect(
+    joined: Joined,
+    round: int,
+    question: SumQuestion,
+    *,
+    modulus: int,
+    length: int,
+    participants: Iterable[str],
+    min_sites: int = 2,
+) -> Collected:
+    """Put a question to the participants and return the masked vectors that can be summed."""
     summed = tuple(sorted(participants))
     content, factors = hash_content(question), uneven(question.weights)
     asked = make_out(question, joined, round, modulus, summed, content)
-    ticket = asked.ticket
-    masked = sites.ask({name: with_mail(asked, joined.mail[name]) for name in summed}, expect=MaskedVector)
-    vectors = _usable(joined, masked, ring, length)
+    requests = {name: with_mail(asked, joined.mail[name]) for name in summed}
+    masked = joined.sites.ask(requests, expect=MaskedVector)
+    _leave_unusable_out(joined, masked, asked.ticket.ring, length)
     masked.need(min_sites, "with their masked vectors")
     _keep_to_policies(joined, masked)
     masked.need(min_sites, "with their masked vectors")
-    alive = tuple(sorted(masked))
+    return Collected(asked.ticket, content, factors, length, masked)
+
+
+def unmask(joined: Joined, found: Collected, living: Iterable[str], *, min_sites: int = 2) -> Total:
+    """Have the living of a sum confirmed and unmask the sum of their vectors, and only that."""
+    sites, ticket, masked, ring = joined.sites, found.ticket, found.masked, found.ticket.ring
+    summed, round, alive = ticket.participants, ticket.round, tuple(sorted(living))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
     for name in summed:  # once sites have confirmed who is there, those who are lost cannot come back
@@ -105,22 +144,22 @@ def secure_sum(
         requests[name] = Witness(
             round=round,
             question_hash=ticket.question_hash,
-            content=content,
+            content=found.content,
             members=ticket.members,
             participants=summed,
-            factors=factors,
+            factors=dict(found.factors),
             letters=joined.mail[name],
             **lists,
         )
     signed = sites.ask(requests, expect=Confirmation)
     signed.need(min_sites, "with a signature")
-    signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, found.content, summed, found.factors)
     _check_silent(joined, {name: masked[name] for name in alive if name not in signed}, signed_for)
     shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
-    total = np.zeros(length, np.uint64)
+    total = np.zeros(found.length, np.uint64)
     for name in alive:
-        total = ring.add(total, vectors[name])
+        total = ring.add(total, masked[name].vector.numpy())
     plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
     return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
 
@@ -162,9 +201,8 @@ def _unmasking(
     return found
 
 
-def _usable(joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int) -> dict[str, Words]:
-    """Return the vectors that can be summed; sites whose vectors cannot are left out in words."""
-    vectors: dict[str, Words] = {}
+def _leave_unusable_out(joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int) -> None:
+    """Leave out, in words, the sites whose vectors cannot be summed."""
     problems: dict[str, str] = {}
     for name, answer in masked.items():
         values = answer.vector.numpy()
@@ -172,10 +210,7 @@ def _usable(joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: i
             problems[name] = (
                 f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
             )
-        else:
-            vectors[name] = values
     _leave_out(joined, masked, problems)
-    return vectors
 
 
 def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> None:
