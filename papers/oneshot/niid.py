@@ -2,7 +2,8 @@
 
     python papers/oneshot/niid.py                  # all columns, some CPU minutes each; writes results/niid.{json,md}
     python papers/oneshot/niid.py --only one iid   # some columns; those in the results stay as they are
-    python papers/oneshot/niid.py --quick --json   # 3,000 images and 40 filters, a minute or two; writes nothing
+    python papers/oneshot/niid.py --images 6000 --filters 60     # a smaller one; writes results/niid-6000.{json,md}
+    python papers/oneshot/niid.py --quick --json   # 2,000 images and 20 filters, a minute or two; writes nothing
 
 A column that is in the results is left out unless --again is given, so that an interrupted script goes on where it was.
 Every figure comes from a run with the full protocol: keys, masks, checked sums. λ is chosen from the sums; no test
@@ -27,6 +28,7 @@ from papers.common import Ints, Labels, Results, load_data, parser, percent, pri
 
 RESULTS = Results(Path(__file__).parent / "results")
 SITES = 10
+ALL = 60_000
 COLUMNS = {
     "one": "1 class per site",
     "two": "2 classes per site",
@@ -66,14 +68,13 @@ def owners(y: Labels, column: str, seed: int) -> Ints:
             return owner
 
 
-def column(name: str, quick: bool, seed: int = 0) -> dict[str, Any]:
+def column(name: str, rows: int, filters: int, seed: int = 0) -> dict[str, Any]:
     """Run Ridge on one partition and return its figures."""
     z = load_data("fashion_mnist.npz")
-    rows = 3000 if quick else 60_000
     X, y = z["X_train"][:rows].reshape(rows, -1), z["y_train"][:rows].astype(int)
     owner = owners(y, name, seed)
     sites = [fedgeom.SiteData(f"site-{at:02d}", X[owner == at], y[owner == at]) for at in range(SITES)]
-    method = fedgeom.Ridge(features=Conv(filters=40) if quick else Conv(), shape=(28, 28, 1))
+    method = fedgeom.Ridge(features=Conv(filters=filters), shape=(28, 28, 1))
     began, clock = time.process_time(), time.time()
     run = fedgeom.run(method, sites, seed=seed)
     seconds = time.process_time() - began
@@ -114,15 +115,19 @@ def main() -> None:
     """Compute the columns and print them."""
     options = parser(__doc__, COLUMNS)
     options.add_argument("--again", action="store_true", help="compute columns anew that are in the results")
+    options.add_argument("--images", type=int, default=ALL, help="learn from so many images")
+    options.add_argument("--filters", type=int, default=Conv().filters, help="with so many filters")
     given = options.parse_args()
-    done = {} if given.quick else RESULTS.read("niid")
+    rows, filters = (2000, 20) if given.quick else (given.images, given.filters)
+    file = "niid" if rows == ALL else f"niid-{rows}"
+    done = {} if given.quick else RESULTS.read(file)
     for name in given.only:
         if name in done and not given.again:
             continue
-        done[name] = column(name, given.quick)
+        done[name] = column(name, rows, filters)
         print(f"{COLUMNS[name]:20} {done[name]}", flush=True)
         if not given.quick:
-            done = RESULTS.keep("niid", {name: done[name]}, COLUMNS, page)
+            done = RESULTS.keep(file, {name: done[name]}, COLUMNS, page)
     print_json(given, done)
 
 

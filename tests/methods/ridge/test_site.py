@@ -13,21 +13,13 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.methods.ridge.core import TEMPERATURES
-from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.messages import (
     CheckPart,
-    CountPatches,
     SolutionTaken,
-    SumClusters,
-    SumColumns,
     SumGram,
-    SumPatches,
-    SumSurprise,
     TakeSolution,
 )
-from fedgeom.methods.ridge.site import RidgeSite, gram_parts, tried_rows
 from fedgeom.protocols.handing_out import TakeResult
-from fedgeom.protocols.names.messages import CountNames
 from tests.methods.coordinators import RUN, fresh, hold, overhear, refusals, stamped
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.ridge.making import SHAPE, SMALL_CONV, blobs, images
@@ -50,32 +42,6 @@ def test_data_that_cannot_be_used_are_refused_naming_the_site(
     method = Ridge(**settings)
     with pytest.raises(InputError, match=words):
         fresh(method, data).check(method)
-
-
-def test_the_sums_follow_from_the_terms() -> None:
-    assert tuple(RidgeSite.planned_sums(Ridge(features=Fourier(count=9)))) == (
-        CountNames,
-        SumColumns,
-        SumGram,
-        SumSurprise,
-    )
-    learnt = RidgeSite.planned_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
-    steps = (CountPatches, SumClusters) * 2
-    assert tuple(learnt) == (CountNames, SumColumns, SumPatches, *steps, SumGram, SumSurprise)
-    divided = Ridge(features=Fourier(count=30), classes=("a", "b"), part=100, alpha="folds")
-    assert (
-        len(gram_parts(divided, 30, 2))
-        == divided.planned_parts
-        == tuple(RidgeSite.planned_sums(divided)).count(SumGram)
-    )
-
-
-def test_temperatures_are_tried_on_some_thousand_rows_whoever_has_them() -> None:
-    X = np.random.default_rng(0).normal(size=(4000, 3))
-    assert tried_rows(X, 4000).all()
-    some = tried_rows(X, 40_000)
-    assert 350 < some.sum() < 650
-    np.testing.assert_array_equal(some[::-1], tried_rows(X[::-1], 40_000))
 
 
 def other_part(ask: Any) -> Any:

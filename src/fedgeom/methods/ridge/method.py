@@ -36,7 +36,8 @@ from fedgeom.methods.ridge.messages import (
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.site import RidgeSite, gram_bits, gram_parts
+from fedgeom.methods.ridge.site import RidgeSite
+from fedgeom.methods.ridge.sums import gram_bits, gram_parts
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.handing_out import hand_out

@@ -21,7 +21,7 @@ from fedgeom.methods.ridge.learning import (
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.site import gram_parts, tried_rows
+from fedgeom.methods.ridge.sums import gram_parts, tried_rows
 from fedgeom.protocols.fixed_point import to_fixed, to_wide
 
 

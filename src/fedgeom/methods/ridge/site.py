@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ridge import work
 from fedgeom.methods.ridge.checking import SolutionMemory
 from fedgeom.methods.ridge.core import TEMPERATURES, class_weights, surprise
 from fedgeom.methods.ridge.features import check_widths
-from fedgeom.methods.ridge.gram import Rows, cuts, fold_numbers, fraction_bits, packed_gram, starts
+from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
 from fedgeom.methods.ridge.learning import (
     PATCH_BITS,
     Fit,
@@ -42,15 +42,12 @@ from fedgeom.methods.ridge.messages import (
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, tried_rows
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
 from fedgeom.protocols.handing_out import HandedModel
-from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
-
-CALIBRATED = 5000
-"""Temperatures are tried on about this many rows of all sites, or on all if there are fewer."""
 
 
 class RidgeMemory(SecureMemory, kw_only=True):
@@ -61,32 +58,6 @@ class RidgeMemory(SecureMemory, kw_only=True):
     last: bytes = b""
     """A hash of the last sum that was taken for the features: asked again, the site takes it once."""
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
-
-
-def planned_sums(settings: RidgeSettings) -> tuple[type[SumQuestion], ...]:
-    """Return the secure sums of a run, in order."""
-    conv = settings.conv
-    learning: tuple[type[SumQuestion], ...] = (SumColumns,)
-    if conv is not None:
-        learning += (SumPatches, *(CountPatches, SumClusters) * conv.rounds)
-    return (CountNames, *learning, *(SumGram,) * settings.planned_parts, SumSurprise)
-
-
-def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Rows]:
-    """Return which rows each sum of the Gram matrix has; with folds, all rows come once for each."""
-    return cuts(features, classes, settings.part) * settings.folds
-
-
-def gram_bits(settings: RidgeSettings, fit: Fit, sites: int) -> int:
-    """Return how many binary digits after the point the Gram matrix is summed with."""
-    heaviest = float(class_weights(fit.class_counts()).max(initial=1.0)) if settings.balanced else 1.0
-    return fraction_bits(fit.rows(), max(one.mean_square for one in settings.maps), sites, heaviest)
-
-
-def tried_rows(X: npt.NDArray[Any], rows: float) -> npt.NDArray[np.bool_]:
-    """Return on which rows temperatures are tried: by their content, so that it does not matter who has them."""
-    every = max(int(rows) // CALIBRATED, 1)
-    return fold_numbers(X, every) == 0 if every > 1 else np.ones(len(X), bool)
 
 
 class RidgeSite(SummingSite[RidgeMemory]):
@@ -103,7 +74,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
         names = check_table(self.data, min_rows=0, min_rows_per_class=self.policy.min_rows_per_class)
         check_known_labels(self.name, names, settings.classes)
         try:
-            check_widths(settings.maps, self.data.X.shape[1], settings.shape, settings.max_features)
+            features = check_widths(settings.maps, self.data.X.shape[1], settings.shape, settings.max_features)
+            limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
+            check_part(settings, features, len(settings.classes or names), limit)
         except InputError as error:
             raise InputError(f"site {self.name!r}: {error}") from error
 
