@@ -76,10 +76,25 @@ def _read_texts(
         return None
     index = None if 0 in places.values() else found.pop(0).to_numpy(zero_copy_only=False)
     cells = dict(zip(names, found, strict=True))
-    table = from_columns(
-        file, list(places), lambda name: cells[name].to_pylist(), label, wanted, first_row=2, also=also
-    )
+
+    def column(name: str) -> Any:
+        return _numbers(cells[name]) if name in features else cells[name].to_pylist()
+
+    features = set(wanted)
+    table = from_columns(file, list(places), column, label, wanted, first_row=2, also=also)
     return replace(table, first_row=2, index=index)
+
+
+def _numbers(column: Any) -> Any:
+    """Return a column of text as numbers where Arrow reads them all, otherwise its cells as they are."""
+    from pyarrow import array, compute  # an extra
+
+    trimmed = compute.utf8_trim_whitespace(column)
+    empty = compute.is_in(compute.utf8_lower(trimmed), value_set=array(EMPTY))
+    try:
+        return compute.cast(compute.if_else(empty, None, trimmed), "float64").to_numpy()
+    except ValueError:  # Arrow's own among them
+        return column.to_pylist()
 
 
 def mark_of(line: str) -> str:
