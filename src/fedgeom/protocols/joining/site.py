@@ -35,7 +35,6 @@ from fedgeom.protocols.joining.messages import (
     holder_numbers,
     seal_of,
 )
-from fedgeom.protocols.joining.own_data import look_at_own_data
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
@@ -68,7 +67,7 @@ class Joining(Part[JoiningMemory]):
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        look_at_own_data(self.site, settings, ask.seed)  # last: until here nothing depends on them
+        self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
