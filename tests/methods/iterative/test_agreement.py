@@ -11,6 +11,7 @@ from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.run_warnings import LEAVES
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import (
     Begin,
@@ -125,7 +126,7 @@ def test_a_scale_that_would_make_training_overflow(caplog):
     asking, engine, honest = joined()
     engine.runners["s0"]._data = lambda: SiteData("s0", SITES[0].X * 1e10, SITES[0].y)
     said = refusal(asking, honest, Ready)
-    assert said == "the site's data do not fit this question; its own log says why"
+    assert said == LEAVES
     assert "the scale makes rows of this site larger than 1e+06" in caplog.text
     assert "has left this run" in refusal(asking, honest, Ready)
 
