@@ -23,40 +23,42 @@ def run(
     ] = None,
 ) -> None:
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
+    from rich.markup import escape
+
     from fedgeom.cli.outcome import kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.sites import holdout
-    from fedgeom.deploy.federation_file import build_method, build_policy, read_federation, read_sites
-    from fedgeom.engines.run import check_sites
+    from fedgeom.deploy.federation_check import check_federation, stop_if_unready
+    from fedgeom.deploy.federation_file import read_federation
     from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
 
     screen = console()
     plan = read_federation(federation)
-    method, policy = build_method(federation, plan), build_policy(federation, plan)
     if resume is not None and (out is not None or seed is not None):
         raise InputError(
             "--resume goes on in the folder and with the seed of the run; leave --out and --seed away"
         )
     begun = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
     chosen = begun if seed is None else seed
-    sites = [method.normalise_labels(site) for site in read_sites(federation, plan)]
-    check_sites(method, sites, policy=policy)
-    parts = [holdout(site, plan.holdout, chosen) for site in sites]
-    train, test = [a for a, _ in parts], [b for _, b in parts]
+    checked = check_federation(federation, seed=chosen)
+    plan, method, sites = stop_if_unready(checked)
+    odd = len(checked.report.warnings)
+    if odd:
+        again = f"fedgeom check {federation}"
+        screen.print(f"[yellow]{odd} warning{'s' if odd > 1 else ''} on the tables: {escape(again)}[/yellow]")
     folder = resume or new_folder(out or Path("runs") / federation.stem)
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
             finished = conduct(
                 method,
-                train,
+                sites,
                 seed=chosen,
-                policy=policy,
+                policy=checked.policy,
                 record=folder,
                 resumable=True,
                 resume=resume is not None,
                 watch=watch,
             )
         screen.print()
-        show(finished, train, test, screen, C=method.baseline_c)
+        show(finished, screen)

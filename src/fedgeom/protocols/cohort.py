@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
+from fedgeom.protocols.evaluation.coordinator import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.joining.messages import class_floors
 from fedgeom.protocols.row_sums import Hidden, row_sums
-from fedgeom.protocols.secure_sum.coordinator import Collected, Total, collect, secure_sum, unmask
+from fedgeom.protocols.secure_sum.collecting import Collected, collect, collect_again
+from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
@@ -35,12 +38,16 @@ class Reals:
 def join(sites: Sites, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
-    The method's site class says which secure sums there will be (`SummingSite.planned_sums`).
+    The method's site class says which secure sums there will be (`SummingSite.planned_sums`). Where the terms keep rows
+    aside, the model is tested on them when the method is done.
     """
-    planned = method.site.planned_sums(method)  # type: ignore[attr-defined]
+    planned = method.site.all_sums(method)  # type: ignore[attr-defined]
     min_sites = int(getattr(method, "min_sites", 2))
     joined = invite(sites, rounds=len(planned), terms=method.terms(), min_sites=min_sites)
-    return Cohort(joined, [question.kind for question in planned], min_sites)
+    cohort = Cohort(joined, [question.kind for question in planned], min_sites)
+    if method.holdout is not None:
+        sites.last_step = partial(evaluate, cohort)
+    return cohort
 
 
 def _result(round: int, total: Total) -> SumResult:
@@ -118,10 +125,15 @@ class Cohort:
             )
             self.left = tuple(sorted(found.masked))
             collected.append(found)
-        living, results = self.left, []
+        while len({tuple(sorted(found.masked)) for found in collected}) > 1:
+            for at, found in enumerate(collected):
+                if set(found.masked) != set(self.left):
+                    collected[at] = collect_again(self.joined, found, self.left, min_sites=self.min_sites)
+                    self.left = tuple(sorted(collected[at].masked))
+        results = []
         for found in collected:
-            total = unmask(self.joined, found, living, min_sites=self.min_sites)
-            results.append(_result(found.ticket.round, total))
+            total = unmask(self.joined, found, min_sites=self.min_sites)
+            results.append(_result(found.asked.ticket.round, total))
         return results
 
     def sum_counts(self, question: SumQuestion, *, length: int) -> npt.NDArray[np.int64]:

@@ -26,7 +26,7 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part
 from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.secure_sum.coordinator import make_out, with_mail
+from fedgeom.protocols.secure_sum.collecting import make_out, with_mail
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion, Ticket
 from fedgeom.protocols.secure_sum.site import Sums
 
@@ -72,9 +72,10 @@ def row_sums(
             for name in left
         }
         masked = joined.sites.ask(questions, expect=MaskedVector)
+        joined.delivered(masked)
         parts = {}
         for name, answer in masked.items():
-            part = answer.vector.numpy()
+            part = answer.vector.view()
             begin, end = blocks[name]
             if part.dtype == np.uint64 and part.shape == ((height - end + begin) * columns,):
                 parts[name] = part.reshape(-1, columns)

@@ -14,9 +14,10 @@ from fedgeom.data.checks import check_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
@@ -57,14 +58,15 @@ class Hulls(HullSettings, Method):
         base = cls(trim=0.0, C=0.1, grouping="published", min_rows=1, as_published=True)
         return replace(base, **changes)
 
-    @property
-    def baseline_c(self) -> float:
-        """The run's own λ: then only what left the sites differs."""
-        return self.C
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Rows that are no points of the disc need a joint map to it."""
+        inside = all(site.X.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+        return {} if inside else {"embedding": "discriminant"}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
         if not self.maps:
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         most = max(len(site.classes) for site in sites)
@@ -77,6 +79,17 @@ class Hulls(HullSettings, Method):
             raise InputError(
                 f"n_classes={self.n_classes}, but there are fewer hulls in all: a label is missing everywhere"
             )
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse a joint map of more columns than a message can hold."""
+        if self.maps:
+            joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the scatter, or else of the levels that are agreed on; hulls are smaller."""
+        scatter = 8 * joint_map.scatter_length(sites[0].shape[1]) if self.maps else 0
+        levels = 0 if self.settled else 8 * sum(LEVELS)
+        return MessageSizes(max(scatter, levels), scatter)
 
     def _check_grid(self, farthest: float) -> None:
         try:
@@ -183,7 +196,7 @@ class Hulls(HullSettings, Method):
         if self.maps:
             scatter = [joint_map.site_scatter(site.X, site.y.astype(str)) for site in ordered]
             total = fixed_sum(scatter, fraction_bits=SumScatter.fraction_bits)
-            matrix, scales = _mapped(total, ordered[0].X.shape[1])
+            matrix, scales = _mapped(total, ordered[0].shape[1])
         tables = [
             site.X if matrix is None else joint_map.embed(site.X, matrix, joint_map.column_scales(site.X), c=c)
             for site in ordered

@@ -23,7 +23,7 @@ MOST_BYTES = 2**30
 _KEPT: OrderedDict[bytes, Floats] = OrderedDict()
 
 
-def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes) -> bytes:
+def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -> bytes:
     """Return a name for work on a table: it differs where the table, or anything else that is given, differs."""
     table = zlib.crc32(np.ascontiguousarray(X).data.cast("B")) if X.size else 0
     labels = zlib.crc32(np.ascontiguousarray(y).tobytes())

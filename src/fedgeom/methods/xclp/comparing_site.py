@@ -98,13 +98,11 @@ class Comparing(SummingPart[ComparingMemory]):
         how, rows, letters = variant(ask.hashing.comparison), len(self.site.data), {}
         # Of all turns: a site that leaves in the middle has cost the others their work.
         largest = largest_message(ask.hashing.comparison, ask.hashing.bits, me, {**ask.partners, me: rows})
-        try:
-            self.site.check_size(largest, 1)
-        except ProtocolError as error:
-            raise ProtocolError(  # without the size, which depends on how many rows there are here
-                f"a message would be larger than the policy of {me!r} allows, max_message_bytes = "
+        if largest > self.site.policy.max_message_bytes:  # how large would tell how many rows there are here
+            raise ProtocolError(
+                f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
                 f'{self.site.policy.max_message_bytes:,}; graph="anchors" or fewer bits make messages smaller'
-            ) from error
+            )
         mine = self.bits(ask.hashing)
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}

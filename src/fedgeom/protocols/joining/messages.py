@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -17,7 +18,8 @@ from fedgeom.version import __version__
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Scalar = bool | int | float | Text | None
-Table = dict[Name, Scalar]
+Several = Annotated[tuple[Scalar, ...], msgspec.Meta(max_length=10_000)]
+Table = dict[Name, Scalar | Several]
 """A choice with settings of its own."""
 Term = Scalar | Table | Annotated[tuple[Scalar | Table, ...], msgspec.Meta(max_length=10_000)]
 """A setting: a number, a text, nothing, a choice, or several of these (class names, a shape, feature maps)."""
@@ -164,9 +166,15 @@ def cohort_seed(
     return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"), drawn)
 
 
+@lru_cache(maxsize=4)  # the same for all sites of a process
+def hidden_order(secret: bytes, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the members in the order that follows from the sites' common secret."""
+    return tuple(sorted(members, key=lambda name: fingerprint(b"order", secret, name.encode())))
+
+
 def holder_numbers(names: Iterable[str], seed: bytes) -> dict[str, int]:
     """Number the sites from 1 in ring order, which follows from a seed (`cohort_seed`)."""
-    return {name: at + 1 for at, name in enumerate(ring_order(sorted(names), seed))}
+    return {name: at + 1 for at, name in enumerate(ring_order(names, seed))}
 
 
 def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:

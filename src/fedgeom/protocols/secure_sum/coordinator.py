@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
-
-import msgspec
-import numpy as np
 
 from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, verify
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.conversation import Answers
 from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import seal_of
+from fedgeom.protocols.secure_sum.collecting import Collected, collect
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -28,35 +23,11 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
-    hash_content,
-    hash_question,
     masking_statement,
     own_key,
     pair_key,
     uneven,
 )
-
-Q = TypeVar("Q", bound=SumQuestion)
-
-
-def make_out(
-    question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...], content: bytes = b""
-) -> Q:
-    """Return the question with a ticket for one round over these sites, still without anybody's mail.
-
-    ``content`` is `hash_content` where that is known.
-    """
-    ticket = Ticket(round=round, modulus=str(modulus), members=joined.names, participants=participants)
-    blank = msgspec.structs.replace(question, ticket=ticket)
-    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank, content))
-    return msgspec.structs.replace(blank, ticket=stamped)
-
-
-def with_mail(question: Q, letters: Mapping[str, bytes]) -> Q:
-    """Return the question with one site's mail in its ticket."""
-    return msgspec.structs.replace(
-        question, ticket=msgspec.structs.replace(question.ticket, letters=dict(letters))
-    )
 
 
 @dataclass(frozen=True)
@@ -66,17 +37,6 @@ class Total:
     vector: Words
     """(length,)"""
     sites: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Collected:
-    """Masked vectors that came for one sum, before anything is unmasked."""
-
-    ticket: Ticket
-    content: bytes
-    factors: Mapping[str, float]
-    length: int
-    masked: Answers[MaskedVector]
 
 
 def secure_sum(
@@ -103,36 +63,14 @@ def secure_sum(
         participants=participants,
         min_sites=min_sites,
     )
-    return unmask(joined, found, found.masked, min_sites=min_sites)
+    return unmask(joined, found, min_sites=min_sites)
 
 
-def collect(
-    joined: Joined,
-    round: int,
-    question: SumQuestion,
-    *,
-    modulus: int,
-    length: int,
-    participants: Iterable[str],
-    min_sites: int = 2,
-) -> Collected:
-    """Put a question to the participants and return the masked vectors that can be summed."""
-    summed = tuple(sorted(participants))
-    content, factors = hash_content(question), uneven(question.weights)
-    asked = make_out(question, joined, round, modulus, summed, content)
-    requests = {name: with_mail(asked, joined.mail[name]) for name in summed}
-    masked = joined.sites.ask(requests, expect=MaskedVector)
-    _leave_unusable_out(joined, masked, asked.ticket.ring, length)
-    masked.need(min_sites, "with their masked vectors")
-    _keep_to_policies(joined, masked)
-    masked.need(min_sites, "with their masked vectors")
-    return Collected(asked.ticket, content, factors, length, masked)
-
-
-def unmask(joined: Joined, found: Collected, living: Iterable[str], *, min_sites: int = 2) -> Total:
+def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
     """Have the living of a sum confirmed and unmask the sum of their vectors, and only that."""
-    sites, ticket, masked, ring = joined.sites, found.ticket, found.masked, found.ticket.ring
-    summed, round, alive = ticket.participants, ticket.round, tuple(sorted(living))
+    sites, ticket, masked = joined.sites, found.asked.ticket, found.masked
+    factors = uneven(found.asked.weights)
+    summed, round, alive = ticket.participants, ticket.round, tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
     for name in summed:  # once sites have confirmed who is there, those who are lost cannot come back
@@ -147,21 +85,19 @@ def unmask(joined: Joined, found: Collected, living: Iterable[str], *, min_sites
             content=found.content,
             members=ticket.members,
             participants=summed,
-            factors=dict(found.factors),
+            factors=factors,
             letters=joined.mail[name],
             **lists,
         )
     signed = sites.ask(requests, expect=Confirmation)
+    joined.delivered(signed)
     signed.need(min_sites, "with a signature")
-    signed_for = masking_statement(sites.run, round, ticket.question_hash, found.content, summed, found.factors)
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, found.content, summed, factors)
     _check_silent(joined, {name: masked[name] for name in alive if name not in signed}, signed_for)
     shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
-    total = np.zeros(found.length, np.uint64)
-    for name in alive:
-        total = ring.add(total, masked[name].vector.numpy())
     plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
-    return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
+    return Total(add_masks(found.total, ticket.ring, plus=plus, minus=minus, in_place=True), alive)
 
 
 def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
@@ -199,34 +135,6 @@ def _unmasking(
             )
         found[name] = made[around]
     return found
-
-
-def _leave_unusable_out(joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int) -> None:
-    """Leave out, in words, the sites whose vectors cannot be summed."""
-    problems: dict[str, str] = {}
-    for name, answer in masked.items():
-        values = answer.vector.numpy()
-        if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
-            problems[name] = (
-                f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
-            )
-    _leave_out(joined, masked, problems)
-
-
-def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> None:
-    """Leave out sites whose policy asks for more sites than are left: the others would refuse to sum with them."""
-    wanted = {name: joined.keys[name].min_cohort for name in masked}
-    while few := [name for name in masked if wanted[name] > len(masked)]:
-        left = len(masked)
-        problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
-        _leave_out(joined, masked, problems)
-
-
-def _leave_out(joined: Joined, masked: Answers[MaskedVector], problems: Mapping[str, str]) -> None:
-    for name, problem in problems.items():
-        masked.missing[name] = problem
-        del masked.came[name]
-        joined.sites.leave_out(name, problem)
 
 
 def _check_silent(joined: Joined, silent: Mapping[str, MaskedVector], signed_for: bytes) -> None:
