@@ -68,7 +68,7 @@ def kinds_of_questions() -> set[str]:
 
 TOLD_ONCE = {
     "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.read-model", "xclp.weigh",
-    "train.begin", "train.open", "train.finish", "shrunk.settle",
+    "train.begin", "train.open", "train.finish", "shrunk.settle", "ridge.solution",
 }  # fmt: skip
 """What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then
 nothing else. What a site refuses of it depends on no data (`same_for_twins`)."""
@@ -303,7 +303,10 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
         assert after == exchange.after
 
 
-OVER = ("xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms")
+OVER = (
+    "xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
+    "ridge.patch-counts", "ridge.clusters",
+)  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 
 

@@ -81,6 +81,8 @@ POLICY_NOTES = {
     "min_batch": "train with at least so many rows per step",
     "max_rounds": "join for at most so many rounds",
     "max_corner_share": "at most this share of a class's rows may become corners that others learn",
+    "max_features": "sum the products of at most so many features (Ridge)",
+    "min_rows_per_feature": "and only where all sites have so many rows for each feature",
     "sums_after_losses": "true: go on with sums over the others when a site is lost",
     "single_site_classes": "true: also sum classes that few sites or rows have",
     "min_sites": "otherwise: so many sites must have a class",

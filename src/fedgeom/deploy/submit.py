@@ -92,7 +92,6 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "file and sites_from": bool(file.file or file.sites_from),
         "drop_unlabelled": file.drop_unlabelled,
         "shared_columns": file.shared_columns,
-        "holdout_by": bool(file.holdout_by),
         "[policy]": bool(file.policy),
         "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(

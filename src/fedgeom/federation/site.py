@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
@@ -146,6 +147,11 @@ class Site(ABC, Generic[Mem]):
     def data(self) -> SiteData:
         """The rows that the method works on: all of the site's, unless some are kept aside for testing."""
         return self.whole
+
+    @property
+    def aside(self) -> SiteData:
+        """The rows that are kept aside for testing: here none."""
+        return self.whole.take(np.zeros(len(self.whole), bool))
 
     @property
     def policy(self) -> Policy:
