@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.linear_model import RidgeClassifier
 
 import fedgeom
@@ -101,7 +102,7 @@ def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
 def test_parts_that_a_policy_does_not_let_through_are_refused_before_anything_is_sent() -> None:
     method, small = fedgeom.Ridge(features=Fourier(count=200)), fedgeom.Policy(max_message_bytes=100_000)
     asked: list[str] = []
-    with pytest.raises(InputError, match=r"site 's0': .* the limit is 100,000 .*: say part = 4308 or less"):
+    with pytest.raises(InputError, match=r"sites 's0', .* the limit is 100,000 .*: say part = 4308 or less"):
         fedgeom.run(method, blobs(), policy=small, interfere=lambda name, _: asked.append(name))
     assert not asked
     divided = fedgeom.Ridge(features=Fourier(count=200), part=4308, classes=("c0", "c1", "c2"), max_features=200)
@@ -115,3 +116,21 @@ def test_rare_classes_stay_at_home_where_policies_say_so() -> None:
     assert run.model.names == ("c0", "c1", "c2")
     assert run.metrics["rows"] == 250
     assert run.local["odd"]["left out"] == ["rare"]
+
+
+def test_images_stay_bytes_and_no_table_is_made_dense_in_double() -> None:
+    sites = images()
+    assert sites[0].table.dtype == np.uint8
+    method = fedgeom.Ridge(features=SMALL_CONV, shape=SHAPE)
+    run = fedgeom.run(method, sites)
+    assert not any("X" in vars(site) for site in sites)
+    wide = [SiteData(site.name, site.table.astype(np.float64), site.y) for site in sites]
+    assert run.model.to_bytes() == fedgeom.run(method, wide).model.to_bytes()
+
+
+def test_sparse_tables_give_the_same_model() -> None:
+    sites = blobs()
+    thin = [SiteData(site.name, csr_array(site.X), site.y) for site in sites]
+    assert (
+        fedgeom.run(fedgeom.Ridge(), thin).model.to_bytes() == fedgeom.run(fedgeom.Ridge(), sites).model.to_bytes()
+    )

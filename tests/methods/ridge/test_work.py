@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,15 @@ def test_the_name_of_work_differs_where_anything_differs() -> None:
         work.stamp(X[:0], y),
     }
     assert len(names) == 7
+
+
+def test_threads_that_push_each_others_work_out_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "MOST_BYTES", 100)
+
+    def many(name: bytes) -> bool:
+        return all(work.once(name, lambda: np.full(50, name[0])).tolist() == [name[0]] * 50 for _ in range(200))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(many, [b"a", b"b", b"c", b"d"]))
+    for name in (b"a", b"b", b"c", b"d"):
+        work.forget(name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import astuple
+from importlib.util import find_spec
 from typing import ClassVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, answers
 from fedgeom.methods.hyperfed.messages import CompareUpdates, FirstLetters, PairShares, PassOn
@@ -18,6 +19,7 @@ from fedgeom.methods.hyperfed.settings import HyperFedSettings
 from fedgeom.methods.iterative.messages import Leaves
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.round_figures import Figures
+from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import TrainingMemory, TrainingSite
 from fedgeom.methods.iterative.tree import State, from_wire, to_wire
 from fedgeom.protocols import inner_products
@@ -68,6 +70,16 @@ class HyperFedSite(TrainingSite):
         """The settings on which the site joined."""
         settings: HyperFedSettings = self.settings
         return settings
+
+    def check(self, settings: TrainingRule) -> None:
+        """Refuse data that the method cannot use; what updates are compared with must be there before a promise is."""
+        super().check(settings)
+        assert isinstance(settings, HyperFedSettings)
+        if settings.compares and find_spec("seal") is None:
+            raise InputError(
+                "comparing updates in secret needs seal-python, which is not installed: pip install 'fedgeom[xclp]' "
+                '(or train with aggregation="mean", which compares nothing)'
+            )
 
     @answers(CompareUpdates)
     def compare(self, ask: CompareUpdates) -> FirstLetters:

@@ -158,6 +158,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
         wanted, state = Tree(self.rule.start(shape)), came.select(self.rule.gives)
         wrong = [name for name in self.rule.gives if not wanted.select([name]).fits(state.select([name]))]
         why = f"look at the names and shapes in {', '.join(wrong)}" if wrong else ""
+        if not why and came.keys() != state.keys():
+            why = "there is more than the rule gives"
         if not wrong and not shape.same_dtypes(state["model"]):
             why = "its numbers are of other dtypes"
         if not why and not within(state.flat(), LARGEST):

@@ -59,9 +59,9 @@ class Ridge(RidgeSettings, Method):
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
-        check_widths(self.maps, sites[0].X.shape[1], self.shape, self.max_features)
+        check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
         absent = sorted(set(self.classes or ()) - present)
         if absent:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")

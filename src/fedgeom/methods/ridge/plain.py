@@ -21,7 +21,7 @@ from fedgeom.methods.ridge.learning import (
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.sums import gram_parts, tried_rows
+from fedgeom.methods.ridge.sums import gram_parts, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import to_fixed, to_wide
 
 
@@ -34,12 +34,14 @@ def pooled_ridge(settings: RidgeSettings, sites: Sequence[SiteData], seed: int) 
     def total(term: Callable[[SiteData], Floats]) -> Floats:
         return np.asarray(np.sum([term(site) for site in sites], axis=0), np.float64)
 
-    plan, fit = Plan(settings, seed, (1, 1), sites[0].X.shape[1], len(names)), Fit()
-    fit.take(to_wide(total(lambda s: column_moments(s.X, codes[s.name], len(names))), sites=1), plan)
+    plan, fit = Plan(settings, seed, (1, 1), sites[0].shape[1], len(names)), Fit()
+    fit.take(to_wide(total(lambda s: column_moments(rows_of(s), codes[s.name], len(names))), sites=1), plan)
     if settings.conv is not None:
-        fit.take(to_fixed(total(lambda s: patch_sums(s.X, fit, plan)), fraction_bits=PATCH_BITS, sites=1), plan)
+        fit.take(
+            to_fixed(total(lambda s: patch_sums(rows_of(s), fit, plan)), fraction_bits=PATCH_BITS, sites=1), plan
+        )
         for _ in range(settings.conv.rounds):
-            found = total(lambda s: np.column_stack(cluster_sums(s.X, fit, plan)))
+            found = total(lambda s: np.column_stack(cluster_sums(rows_of(s), fit, plan)))
             images, sums = found[:, 0].astype(np.int64), found[:, 1:]
             fit.take(np.concatenate([images, images > 0]).astype(np.int64).view(np.uint64), plan)
             assert fit.kept is not None
@@ -48,8 +50,10 @@ def pooled_ridge(settings: RidgeSettings, sites: Sequence[SiteData], seed: int) 
     weights = class_weights(fit.class_counts()) if settings.balanced else None
 
     def gram(site: SiteData, fold: int) -> Floats:
-        own = fold_numbers(site.X, settings.folds) == fold if settings.folds > 1 else np.ones(len(site), bool)
-        features = features_of(site.X[own], plan, ground)
+        own = (
+            fold_numbers(rows_of(site), settings.folds) == fold if settings.folds > 1 else np.ones(len(site), bool)
+        )
+        features = features_of(rows_of(site)[own], plan, ground)
         return packed_gram(features, codes[site.name][own], plan.classes, plan.width, weights)
 
     parts, at = gram_parts(settings, plan.width, plan.classes), starts(plan.width, plan.classes)
@@ -61,8 +65,8 @@ def pooled_ridge(settings: RidgeSettings, sites: Sequence[SiteData], seed: int) 
     model = RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, 1.0)
 
     def losses(site: SiteData) -> Floats:
-        tried = tried_rows(site.X, fit.rows())
-        scores = model.decision_function(site.X[tried])
+        tried = tried_rows(rows_of(site), fit.rows())
+        scores = model.decision_function(rows_of(site)[tried])
         return surprise(scores, codes[site.name][tried], solved.freedom, fit.rows())
 
     best = TEMPERATURES[int(np.argmin(total(losses)))]

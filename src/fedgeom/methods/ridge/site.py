@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto.keys import fingerprint
@@ -42,7 +43,7 @@ from fedgeom.methods.ridge.messages import (
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, tried_rows
+from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
@@ -74,7 +75,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         names = check_table(self.data, min_rows=0, min_rows_per_class=self.policy.min_rows_per_class)
         check_known_labels(self.name, names, settings.classes)
         try:
-            features = check_widths(settings.maps, self.data.X.shape[1], settings.shape, settings.max_features)
+            features = check_widths(settings.maps, self.data.shape[1], settings.shape, settings.max_features)
             limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
             check_part(settings, features, len(settings.classes or names), limit)
         except InputError as error:
@@ -88,8 +89,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @property
     def plan(self) -> Plan:
         """What follows from the terms, the seed and the policies."""
-        floors, columns = self.joining.class_floors, self.data.X.shape[1]
+        floors, columns = self.joining.class_floors, self.data.shape[1]
         return Plan(self.settings, self.seed, floors, columns, len(self.names.agreed))
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """The rows that are summed, in the type in which they came."""
+        return rows_of(self.table)
 
     @cached_property
     def codes(self) -> Ints:
@@ -102,7 +108,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Add up classes and columns."""
         self.names.check_agreed(ask.classes)
         self.check_size(Fit().length(self.plan))
-        found = column_moments(self.table.X, self.codes, len(ask.classes))
+        found = column_moments(self.rows, self.codes, len(ask.classes))
         return self.contribute(ask, to_wide(found, sites=len(ask.ticket.participants)))
 
     @answers(SumPatches)
@@ -110,7 +116,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Add up the patches of this site's images and their squares."""
         fit = self._take(ask.last, SumPatches)
         self.check_size(fit.length(self.plan))
-        return self._patches(ask, patch_sums(self.table.X, fit, self.plan))
+        return self._patches(ask, patch_sums(self.rows, fit, self.plan))
 
     @answers(CountPatches)
     def count_patches(self, ask: CountPatches) -> Contribution:
@@ -131,8 +137,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def _clusters(self, fit: Fit) -> Floats:
         """Return how many images, and which sum of patches, each cluster has: (filters, 1 + cells)."""
         assert fit.centres is not None
-        name = work.stamp(self.table.X, self.table.y, self.run, self.name.encode(), fit.centres.data)
-        return work.once(name, lambda: np.column_stack(cluster_sums(self.table.X, fit, self.plan)))
+        name = work.stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
+        return work.once(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
 
     def _patches(self, ask: SumQuestion, values: Floats) -> Contribution:
         sites = len(ask.ticket.participants)
@@ -152,7 +158,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         self.check_size(int(at[last] - at[first]))
         fold = ask.part * self.settings.folds // len(parts)
         seed = msgspec.msgpack.encode([fit, fold])
-        name = work.stamp(self.table.X, self.table.y, self.run, self.name.encode(), seed)
+        name = work.stamp(self.rows, self.table.y, self.run, self.name.encode(), seed)
         whole = work.once(name, lambda: self._gram(fit, plan, fold))
         if last == plan.width + 1:
             work.forget(name)
@@ -161,7 +167,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return self.contribute(ask, to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites))
 
     def _gram(self, fit: Fit, plan: Plan, fold: int) -> Floats:
-        X, codes = self.table.X, self.codes
+        X, codes = self.rows, self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)
             X, codes = X[rows], codes[rows]
@@ -236,8 +242,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def sum_surprise(self, ask: SumSurprise) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
         model = self._model(1.0)
-        chosen = tried_rows(self.table.X, self.memory.fit.rows())
-        scores, freedom = model.decision_function(self.table.X[chosen]), self.memory.solution.freedom
+        chosen = tried_rows(self.rows, self.memory.fit.rows())
+        scores, freedom = model.decision_function(self.rows[chosen]), self.memory.solution.freedom
         return self.contribute(ask, surprise(scores, self.codes[chosen], freedom, self.memory.fit.rows()))
 
     def _model(self, temperature: float) -> RidgeModel:
@@ -259,5 +265,5 @@ class RidgeSite(SummingSite[RidgeMemory]):
         model = self.handed.model
         if model is None:
             return {}
-        right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
+        right = np.mean(model.predict(rows_of(self.data)) == self.data.y.astype(str))
         return {"fits": float(right), "rows": len(self.data), **self.names.left_out()}

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Bools
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.core import class_weights
 from fedgeom.methods.ridge.gram import Rows, cuts, fold_numbers, fraction_bits, starts
@@ -52,6 +53,11 @@ def gram_bits(settings: RidgeSettings, fit: Fit, sites: int) -> int:
     """Return how many binary digits after the point the Gram matrix is summed with."""
     heaviest = float(class_weights(fit.class_counts()).max(initial=1.0)) if settings.balanced else 1.0
     return fraction_bits(fit.rows(), max(one.mean_square for one in settings.maps), sites, heaviest)
+
+
+def rows_of(site: SiteData) -> npt.NDArray[Any]:
+    """Return a site's rows in the type in which they came, such as bytes for images; sparse ones are made dense."""
+    return site.table if isinstance(site.table, np.ndarray) else site.X
 
 
 def tried_rows(X: npt.NDArray[Any], rows: float) -> Bools:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ MOST_BYTES = 2**30
 """How much is kept in all; the oldest goes first."""
 
 _KEPT: OrderedDict[bytes, Floats] = OrderedDict()
+_LOCK = Lock()
 
 
 def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -> bytes:
@@ -32,14 +34,19 @@ def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -
 
 def once(name: bytes, work: Callable[[], Floats]) -> Floats:
     """Return the outcome of some work, from before where it is still there."""
-    if name not in _KEPT:
-        _KEPT[name] = work()
+    with _LOCK:
+        found = _KEPT.get(name)
+    if found is None:
+        found = work()  # outside the lock: several sites of one process may be at work
+    with _LOCK:
+        _KEPT[name] = found
+        _KEPT.move_to_end(name)
         while len(_KEPT) > 1 and sum(one.nbytes for one in _KEPT.values()) > MOST_BYTES:
             _KEPT.popitem(last=False)
-    _KEPT.move_to_end(name)
-    return _KEPT[name]
+    return found
 
 
 def forget(name: bytes) -> None:
     """Drop what will not be needed again."""
-    _KEPT.pop(name, None)
+    with _LOCK:
+        _KEPT.pop(name, None)
