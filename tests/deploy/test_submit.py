@@ -64,10 +64,12 @@ def test_the_board():
         Event(0, "join", "anna", "joined"),
         Event(1, "join.hello", "anna", "asked"),
         Event(0, "join", "bert", "lost", "did not come"),
+        Event(1, "sum.unmask", "", "figures", "joint 50.0%"),
     ):
         board.take(event)
     assert (board.step, board.lines["anna"].state, board.lines["anna"].kind) == (1, "answering", "join.hello")
     assert (board.lines["bert"].state, board.lines["bert"].detail) == ("lost", "did not come")
+    assert set(board.lines) == {"anna", "bert"}
     board.clear()
     assert (board.step, board.lines["bert"].state) == (0, "expected")
 

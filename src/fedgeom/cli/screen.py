@@ -163,6 +163,9 @@ class Questions:
         if event.state == "asked":
             self._progress.update(line, total=(task.total or 0) + 1)
             return
+        if event.state == "figures":
+            self._progress.update(line, last=printable(event.detail))
+            return
         site = printable(event.site)
         if event.state == "waiting":
             self._progress.update(line, last=f"waiting for approval at {site}")

@@ -55,6 +55,8 @@ class Board:
         """Note an event."""
         state = "answering" if event.state == "asked" else event.state
         self.step = max(self.step, event.step)
+        if event.state == "figures":  # of all sites, and no site's
+            return
         self.lines[event.site] = SiteLine(state, event.kind, event.detail)
 
     @property

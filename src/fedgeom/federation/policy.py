@@ -13,6 +13,10 @@ from fedgeom.errors import InputError
 SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""
 
+DEVICE_VARIABLE = "FEDGEOM_DEVICE"
+"""The environment variable that names where a site trains networks: its own choice, in no terms. A deployed site has
+``device`` in its site.toml."""
+
 
 SMALLEST_MEMORY_MB = 512
 """With less a process cannot even load what it answers with: Python and its libraries take some 300 MB."""

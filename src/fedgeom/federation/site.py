@@ -125,6 +125,8 @@ class Site(ABC, Generic[Mem]):
         self.memory = memory
         self.method_type = method
         """The method that the site serves, as it is installed here; its settings come from the run's terms."""
+        self.scratch: dict[Any, Any] = {}
+        """What the site may work out again at any time, from its data and memory; a runner keeps it while it lives."""
         for part in self.all_parts:
             setattr(self, part.name, part(self))
 

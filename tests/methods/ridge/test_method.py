@@ -102,7 +102,7 @@ def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
 def test_parts_that_a_policy_does_not_let_through_are_refused_before_anything_is_sent() -> None:
     method, small = fedgeom.Ridge(features=Fourier(count=200)), fedgeom.Policy(max_message_bytes=100_000)
     asked: list[str] = []
-    with pytest.raises(InputError, match=r"site 's0': .* the limit is 100,000 .*: say part = 4308 or less"):
+    with pytest.raises(InputError, match=r"sites 's0', .* the limit is 100,000 .*: say part = 4308 or less"):
         fedgeom.run(method, blobs(), policy=small, interfere=lambda name, _: asked.append(name))
     assert not asked
     divided = fedgeom.Ridge(features=Fourier(count=200), part=4308, classes=("c0", "c1", "c2"), max_features=200)
