@@ -261,9 +261,12 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return self._model(TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))])
 
     def result(self) -> dict[str, Any]:
-        """Return how well the model fits the site's rows."""
+        """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
         model = self.handed.model
         if model is None:
             return {}
-        right = np.mean(model.predict(rows_of(self.data)) == self.data.y.astype(str))
+        rows, chosen = rows_of(self.data), tried_rows(rows_of(self.data), self.memory.fit.rows())
+        if not chosen.any():
+            chosen[:] = True
+        right = np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str))
         return {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
