@@ -7,7 +7,8 @@
 
 A column that is in the results is left out unless --again is given, so that an interrupted script goes on where it was.
 Every figure comes from a run with the full protocol: keys, masks, checked sums. λ is chosen from the sums; no test
-image is looked at before the last line. Beside it stand published figures of methods that train in rounds.
+image is looked at before the last line of a run (how the features came about, docs/ridge.md tells). Beside it stand
+published figures of methods that train in rounds.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def page(figures: dict[str, Any]) -> str:
         "# Fashion-MNIST, ten sites, test accuracy in percent",
         "",
         "Made by `python papers/oneshot/niid.py`. Ridge is one run of the secure protocol; the others are published",
-        "figures of methods that train in rounds.",
+        "figures of methods that train in rounds, on all 60,000 images, with networks and settings of their own.",
         "",
         *table(["", *(COLUMNS[name] for name in names)], [["Ridge, learnt convolutions", *ours], *others, *facts]),
     ]

@@ -112,7 +112,7 @@ def pooled_responses(
     """Return roots of the mean two-sided responses of filters in each pool: (images, pools·2·filters), f4.
 
     A response r = patchᵀfilter - offset becomes max(r - threshold, 0) and max(-r - threshold, 0). The root evens out
-    how often a pattern occurs in a pool; it is worth half a point on Fashion-MNIST.
+    how often a pattern occurs in a pool (docs/ridge.md has what that is worth).
 
     patches (images, places, cells), filters (cells, filters), pools (pools, places), whose rows sum to one.
     """
