@@ -175,6 +175,10 @@ def _joint_findings(
         with together.take():
             method.check_together(data)
         together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
+        together.found += [
+            Finding(level="warning", what=f"{one.what}: {one.why}", remedy=one.remedy, topic="vocabulary")
+            for one in method.look_back(data, {})  # what is known before the run; a finished one says it, too
+        ]
     too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
     return together.found + _memory_findings(data, None if too_large else sizes)
 

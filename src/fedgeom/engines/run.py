@@ -15,6 +15,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
+from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.rivals import evaluate_run
 from fedgeom.federation.conversation import Event
@@ -70,13 +71,14 @@ def run(
     method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
-    report, data = check_aligned(method, sites, policy, seed=seed)
-    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
     if n_jobs != 1 and made is not EmbeddedEngine:
         raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
+    check_jobs(n_jobs)
+    report, data = check_aligned(method, sites, policy, seed=seed)
+    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     config = _config(method, data, seed, made.name)
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
@@ -93,7 +95,8 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store, policy or Policy(), [warning_of(one) for one in report.warnings])
+    odd = [warning_of(one) for one in report.warnings if one.topic != "vocabulary"]  # that is looked at once more
+    return _hold(session, carrier, data, store, policy or Policy(), odd)
 
 
 def _hold(

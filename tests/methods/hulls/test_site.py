@@ -197,7 +197,7 @@ def test_data_that_do_not_fit_the_question_are_not_quoted_to_the_coordinator() -
         return changed
 
     (reason,) = refusals(fedgeom.Hulls(), [extra, *sites[1:]], EncodeHulls, fewer, to="site-1")
-    assert reason == "the site's data do not fit this question; its own log says why"
+    assert reason == LEAVES
 
 
 def test_asked_the_same_again_a_site_sends_the_very_same_word() -> None:
@@ -252,7 +252,7 @@ def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(
     """Also where the sums were such: they are the sites' own, but one site's rows may be unlike all others'."""
     monkeypatch.setattr(HullSite, "_check_map", lambda self, P, scatter: None)
     (reason,) = refusals(fedgeom.Hulls(embedding="discriminant"), blobs(3, 2), Reach, zoomed(factor))
-    assert reason == "the site's data do not fit this question; its own log says why"
+    assert reason == LEAVES
 
 
 LYING_PLANS: dict[str, tuple[dict[str, Any], str]] = {
