@@ -116,6 +116,7 @@ def test_parts_made_one_by_one_are_put_together(tmp_path: Path) -> None:
         ("ptopofl.ablation", "page"),
         ("ptopofl.robustness", "page"),
         ("ptopofl.privacy", "page"),
+        ("hyperfed.cells", "page"),
     ],
 )
 def test_committed_tables_say_what_the_committed_figures_say(script: str, write: str) -> None:
