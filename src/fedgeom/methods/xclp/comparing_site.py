@@ -98,10 +98,12 @@ class Comparing(SummingPart[ComparingMemory]):
         how, rows, letters = variant(ask.hashing.comparison), len(self.site.data), {}
         # Of all turns: a site that leaves in the middle has cost the others their work.
         largest = largest_message(ask.hashing.comparison, ask.hashing.bits, me, {**ask.partners, me: rows})
-        try:
-            self.site.check_size(largest, 1)
-        except ProtocolError as error:
-            raise ProtocolError(f'{error}; graph="anchors" or fewer bits make messages smaller') from error
+        most = self.site.policy.max_message_bytes
+        if largest > most:  # how much larger would tell how many rows there are, if the others' are made up
+            raise ProtocolError(
+                f"comparing all rows takes larger messages than max_message_bytes = {most:,} in the policy of {me!r}; "
+                'graph="anchors" or fewer bits make messages smaller'
+            )
         mine = self.bits(ask.hashing)
         if not memory.pairs:
             memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
