@@ -99,6 +99,7 @@ def _fail(run: bytes, error: Exception) -> tuple[bytes, bytes]:
 SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
+    fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
     fedgeom.Moments(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),

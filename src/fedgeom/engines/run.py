@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,10 +21,14 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
+from fedgeom.methods.words import look_ahead
 from fedgeom.registry import Registry
 from fedgeom.storage import to_json
+
+logger = logging.getLogger(__name__)
 
 ENGINES = Registry("engine", "fedgeom.engines")
 """The engines that can simulate sites; other packages offer classes with the interface of `EmbeddedEngine`."""
@@ -43,6 +48,7 @@ def run(
     resume: bool = False,
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
+    chosen: str = "",
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
@@ -50,7 +56,7 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
-    masks are new each time.
+    masks are new each time. ``chosen`` says in the record why it is this method, where something chose it.
 
     ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
     died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
@@ -61,7 +67,7 @@ def run(
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
-    config = _config(method, data, seed, made.name)
+    config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
@@ -78,7 +84,10 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store)
+    ahead = look_ahead(method, data)
+    for warning in ahead:
+        logger.warning("%s", warning)  # before anything is sent: whoever watches can still stop
+    return _hold(session, carrier, data, store, ahead)
 
 
 def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
@@ -92,7 +101,13 @@ def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | N
     method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
 
 
-def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store: ResumeStore | None) -> Run:
+def _hold(
+    session: Session,
+    carrier: EmbeddedEngine,
+    data: list[SiteData],
+    store: ResumeStore | None,
+    ahead: Sequence[RunWarning],
+) -> Run:
     """Hold the session, take what each site has in the end, and put the run together."""
     log = session.record
     try:
@@ -103,7 +118,7 @@ def _hold(session: Session, carrier: EmbeddedEngine, data: list[SiteData], store
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        warnings = [*conversation.warnings, *session.method.look_back(data, local)]
+        warnings = [*conversation.warnings, *ahead, *session.method.look_back(data, local)]
         if log is not None:
             log.sites(results)
             log.warnings(warnings)

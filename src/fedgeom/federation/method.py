@@ -16,7 +16,6 @@ from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
-from fedgeom.federation.word_warnings import mixed_words
 from fedgeom.registry import Registry
 
 METHODS = Registry("method", "fedgeom.methods")
@@ -42,6 +41,8 @@ class Method(Settings):
     site: ClassVar[type[Site[Any]]]
     model_type: ClassVar[type[Model]]
     """The class of the models that runs yield, for `fedgeom.load_model`."""
+    matches_names: ClassVar[bool] = False
+    """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -66,11 +67,16 @@ class Method(Settings):
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
         """Return what looks odd in a finished run to one process that sees all sites; ``local`` is `Run.local`."""
-        return mixed_words(local)
+        return []
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
+
+    @property
+    def shares_names(self) -> bool:
+        """Whether one label name means one thing everywhere: it does, unless a method matches names."""
+        return True
 
     @property
     def baseline_c(self) -> float:

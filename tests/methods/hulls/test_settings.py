@@ -22,7 +22,7 @@ from fedgeom.methods.hulls.site import HullSite
         ({"epsilon": True}, "epsilon=True"),
         ({"trim": 1.0}, "trim=1.0"),
         ({"trim": "often"}, "trim='often'.*'auto'"),
-        ({"n_classes": 1}, "n_classes=1 given; wanted a whole number from 2 to 4096 or None"),
+        ({"n_classes": 1}, "n_classes=1 given; wanted a whole number from 2 to 4096 or one of 'most' or None"),
         ({"n_classes": 2.0}, "n_classes=2.0"),
         ({"C": -1}, "C=-1"),
         ({"pairs": 0}, "pairs=0"),
