@@ -14,7 +14,16 @@ from fedgeom.errors import printable
 from fedgeom.evaluation.comparison import Comparison
 from fedgeom.federation.record import read_folder
 from fedgeom.report.naming import Naming
-from fedgeom.report.tables import comparison_rows, ledger_rows, naming_rows, naming_verdict, site_rows, size
+from fedgeom.report.tables import (
+    EVIDENCE,
+    comparison_rows,
+    evidence_rows,
+    ledger_rows,
+    naming_rows,
+    naming_verdict,
+    site_rows,
+    size,
+)
 from fedgeom.storage import write_text
 
 T = TypeVar("T")
@@ -91,7 +100,8 @@ def _summary(content: dict[str, Any], comparison: Comparison | None) -> str:
     return (
         f"<h1>Method {escape(config['method'])} over {len(sites)} sites</h1>"
         f'<p class="dim">{escape(status["state"] + detail)}, {escape(status["time"])}</p>'
-        f'<div class="facts">{boxes}</div>'
+        + (f'<p class="dim">{escape(config["chosen"])}</p>' if config.get("chosen") else "")
+        + f'<div class="facts">{boxes}</div>'
     )
 
 
@@ -145,6 +155,19 @@ def _names(naming: Naming | None) -> str:
         f"<p>{escape(naming_verdict(naming))} "
         "Names never left their sites; each site learnt the numbers of its own.</p>"
         + _table(head, naming_rows(naming), numbers=(0,))
+        + _evidence(naming)
+    )
+
+
+def _evidence(naming: Naming) -> str:
+    rows = evidence_rows(naming)
+    if not rows:
+        return ""
+    return (
+        "<h2>How sure that is</h2>"
+        '<p class="dim">A name\'s distance to the same class at the other sites, and what it would be in the next best '
+        "grouping, together with the names that would have to move with it; the least sure first. The nearer the two, "
+        "the more it is in doubt.</p>" + _table(EVIDENCE, rows, numbers=(3, 5))
     )
 
 

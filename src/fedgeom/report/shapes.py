@@ -65,12 +65,26 @@ def site_shapes(run: Run, sites: Sequence[SiteData]) -> list[SiteShapes]:
         exact: dict[int, list[Floats]] = {}
         for label in site.classes:
             members = np.flatnonzero(site.y == label)
+            if groups[members[0]] < 0:  # a label that took no part
+                continue
             corners = points[members[trimmed_hull(points[members], trim=trim, c=c)]]
             exact.setdefault(int(groups[members[0]]), []).append(corners)
         found.append(SiteShapes(site.name, points, groups, exact, {}))
+    if "owner_of_hull" not in run.artifacts:  # with shared names nobody knows which corners are of one site
+        for shapes in found:
+            shapes.sent.update({group: [_nearest(run, group, parts, c)] for group, parts in shapes.exact.items()})
+        return found
     for shapes, block in zip(found, _blocks(run, found, c), strict=True):
         shapes.sent.update(_sent(run, block))
     return found
+
+
+def _nearest(run: Run, group: int, parts: Sequence[Floats], c: float) -> Floats:
+    """Return those of a class's corners, of all sites together, that lie nearest to a site's own."""
+    a = run.artifacts
+    corners = a["hull_points"][a["group_of_hull"][a["hull_of_point"]] == group]
+    nearest = pairwise_distance(np.vstack(parts), corners, c=c).argmin(axis=1)
+    return np.asarray(corners[np.unique(nearest)])
 
 
 def _trim(run: Run) -> Any:
