@@ -28,6 +28,12 @@ from fedgeom.methods.hulls.site import HullSite
         ({"pairs": 0}, "pairs=0"),
         ({"h": 33}, "h=33"),
         ({"min_rows": -1}, "min_rows=-1"),
+        ({"h": 9, "names": "shared"}, "h=9 given with names=.shared.; wanted 8 at most"),
+        (
+            {"n_classes": 3, "names": "shared"},
+            "n_classes=3 given with names=.shared.; the classes are then the words",
+        ),
+        ({"classes": ("a", "b")}, "classes=.* given with names=.own."),
         ({"radius": 1.0}, "radius=1.0.*the edge of the disc"),
         ({"radius": 0.6, "curvature": 4.0}, "radius=0.6 given; wanted less than 0.5"),
         ({"grouping": "magic"}, "magic"),

@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 
+MOST_MEETING_SHARED = 8
+"""The largest h with shared names: with few labels of a high order these take long, and much memory, to make."""
+
 Grouping = Literal["constrained", "spectral", "kernighan-lin", "published"]
 
 
@@ -62,6 +65,8 @@ class HullSettings(Settings):
                 f'n_classes={self.n_classes!r} given with names="shared"; the classes are then the words: leave '
                 "n_classes out, or list the words in classes=[…]"
             )
+        if self.shared and self.h is not None and self.h > MOST_MEETING_SHARED:
+            raise InputError(f'h={self.h} given with names="shared"; wanted {MOST_MEETING_SHARED} at most')
         if self.classes is not None and not self.shared:
             raise InputError(
                 'classes=[…] given with names="own"; words of a site\'s own cannot be listed: say names="shared", or '

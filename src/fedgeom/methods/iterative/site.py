@@ -168,6 +168,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
         """Train and add the result to the secure sum."""
+        if self.name not in ask.factors:
+            raise ProtocolError(f"the question says no weight for {self.name!r}")
         sent, weight, loss, rows = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         weight *= ask.factors[self.name]
         return self.contribute(ask, np.concatenate([weight * sent.flat(), [weight, loss, float(rows)]]))
