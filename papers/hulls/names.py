@@ -100,7 +100,7 @@ def measure(name: str, quick: bool) -> dict[str, Row]:
             for way, settings in WAYS.items():
                 own = {"n_classes": number} if settings["names"] == "own" else {}
                 named, right = score(fedgeom.Hulls(embedding="discriminant", **settings, **own), train, test, seed)
-                row = values.setdefault(f"{name}, each class lacking at {share:.0%} of the sites", {})
+                row = values.setdefault(f"{name} where sites lack {share:.0%} of the classes", {})
                 row.setdefault(f"{way}: names", []).append(named)
                 row.setdefault(f"{way}: accuracy", []).append(right)
     return {title: {name: figure(one) for name, one in row.items()} for title, row in values.items()}
@@ -134,9 +134,7 @@ def main() -> None:
         print_rows(rows)
         found |= rows
     if not options.quick:
-        before = {title: row for title, row in RESULTS.read("names").items() if title not in found}
-        every = before | found
-        RESULTS.write("names", {title: every[title] for title in sorted(every)}, page)
+        RESULTS.keep("names", found, SETS, page)
     print_json(options, found)
 
 
