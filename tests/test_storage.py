@@ -342,3 +342,22 @@ def test_taking_a_lock_twice_and_releasing_it_twice_is_no_harm(tmp_path):
     lock.release()
     lock.release()
     assert not storage.is_locked(lock.path)
+
+
+def test_what_a_library_writes_takes_the_place_of_a_file_only_when_all_went_well(tmp_path):
+    target = tmp_path / "a.bin"
+    target.write_text("old")
+
+    def write(content):
+        with storage.replacing(target) as draft:
+            draft.write_text(content[:2])
+            assert (draft.parent, target.read_text()) == (target.parent, "old")
+            if len(content) > 3:
+                raise RuntimeError("the disk is full")
+            draft.write_text(content)
+
+    with pytest.raises(RuntimeError, match="full"):
+        write("long")
+    assert (target.read_text(), list(tmp_path.iterdir())) == ("old", [target])
+    write("new")
+    assert (target.read_text(), list(tmp_path.iterdir())) == ("new", [target])

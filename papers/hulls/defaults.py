@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import fedgeom
+from fedgeom.data.holding_out import holdout
 from fedgeom.data.sets import load_set
-from fedgeom.data.sites import holdout
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import default_trim
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC

@@ -195,7 +195,7 @@ def _prepared(train: SiteData, test: SiteData) -> tuple[SiteData, SiteData]:
 
     mean, deviation = tidy(train.X).mean(axis=0), tidy(train.X).std(axis=0)
     scale = np.where(deviation > 0, deviation, 1.0)
-    return tuple(replace(part, X=(tidy(part.X) - mean) / scale) for part in (train, test))  # type: ignore[return-value]
+    return tuple(replace(part, table=(tidy(part.X) - mean) / scale) for part in (train, test))  # type: ignore[return-value]
 
 
 def heart(seed: int) -> Scenario:

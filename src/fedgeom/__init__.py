@@ -5,11 +5,13 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          run, Run, Ledger, Policy, load_model
-Data             SiteData, split, holdout, read_site, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL
-Algorithms       FedAvg, FedProx, Scaffold, FedDyn, FedAdam, FedYogi, Ditto, PFedMe, FedPer, Interpolated, LocalOnly
-Classifiers      PoincareSVC, EuclideanSVC
+Running          check, run, Run, Ledger, Policy, load_model
+Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed
+Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
+Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
+For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
+Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
 
@@ -27,7 +29,9 @@ from fedgeom.version import __version__ as __version__
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
+    "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
+    "Holdout": "fedgeom.federation.holdout",
     "InputError": "fedgeom.errors",
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
@@ -38,25 +42,31 @@ _HOMES = {
     "Site": "fedgeom.protocols.site",
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
-    "holdout": "fedgeom.data.sites",
+    "check": "fedgeom.engines.check",
+    "holdout": "fedgeom.data.holding_out",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.sets",
     "read_site": "fedgeom.data.readers",
     "run": "fedgeom.engines.run",
-    "split": "fedgeom.data.sites",
+    "shared_columns": "fedgeom.data.alignment",
+    "split": "fedgeom.data.splitting",
 }
 _ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
+    from fedgeom.data.alignment import shared_columns as shared_columns
+    from fedgeom.data.holding_out import holdout as holdout
     from fedgeom.data.readers import read_site as read_site
     from fedgeom.data.sets import load_set as load_set
     from fedgeom.data.sites import SiteData as SiteData
-    from fedgeom.data.sites import holdout as holdout
-    from fedgeom.data.sites import split as split
+    from fedgeom.data.splitting import split as split
+    from fedgeom.engines.check import check as check
+    from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
     from fedgeom.errors import TooFewSitesError as TooFewSitesError
+    from fedgeom.federation.holdout import Holdout as Holdout
     from fedgeom.federation.ledger import Ledger as Ledger
     from fedgeom.federation.method import Method as Method
     from fedgeom.federation.model import Model as Model

@@ -3,7 +3,8 @@
 A method (examples/own_method.py, docs/own-method.md): `Method`, `Model`, `Site`, `SumQuestion`, `answers`, `join`,
 `hand_out`, `agree_on_names`, `Plain`. An algorithm (examples/own_algorithm.py, docs/training.md): `Algorithm`, `Task`,
 `Tree`, `Objective`, `Round`. Settings say what they may be: `Between`, `Choice`. Hold what you wrote to the contract
-with `fedgeom.testing.check_method`. A learner: `Learner`. An aggregation: `Aggregation`. A reader of files
+with `fedgeom.testing.check_method`. A learner: `Learner`. An aggregation: `Aggregation`.
+For networks a `Network`, a `Head`, a `Loss` of a `Batch`. A reader of files
 (examples/own_reader.py): `register_reader`, `Table`, and for tables with named columns `from_columns` and `read_text`.
 """
 
@@ -25,7 +26,11 @@ from fedgeom.federation.site import Part as Part
 from fedgeom.federation.site import answers as answers
 from fedgeom.methods.iterative.aggregation import Aggregation as Aggregation
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+from fedgeom.methods.iterative.heads.base import Head as Head
 from fedgeom.methods.iterative.learners import Learner as Learner
+from fedgeom.methods.iterative.losses.base import Batch as Batch
+from fedgeom.methods.iterative.losses.base import Loss as Loss
+from fedgeom.methods.iterative.networks.base import Network as Network
 from fedgeom.methods.iterative.objective import Objective as Objective
 from fedgeom.methods.iterative.rule import Round as Round
 from fedgeom.methods.iterative.task import Task as Task

@@ -39,18 +39,11 @@ def write_file(path: str | Path, data: bytes, *, private: bool = False, durable:
     before. A ``durable`` one is on the disk, not only on its way there, when this returns.
     """
     target = Path(path)
-    draft = target.with_name(f"{target.name}.{secrets.token_hex(8)}{DRAFT}")  # two writers never share one
-    handle = _create(draft, private=private)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with replacing(target) as draft, os.fdopen(_create(draft, private=private), "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     if durable and sys.platform != "win32":  # that the name now means the new file has to reach the disk too
         folder = os.open(target.parent, os.O_RDONLY)
         try:
@@ -58,6 +51,22 @@ def write_file(path: str | Path, data: bytes, *, private: bool = False, durable:
         finally:
             os.close(folder)
     return target
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Name a place beside a file to write to; what was written there takes the file's place when all went well.
+
+    For libraries that write files themselves; `write_file` does the same with bytes.
+    """
+    target = Path(path)
+    draft = target.with_name(f"{target.name}.{secrets.token_hex(8)}{DRAFT}")  # two writers never share one
+    try:
+        yield draft
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _create(path: Path, *, private: bool, flags: int = os.O_WRONLY) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -14,6 +15,7 @@ from fedgeom.federation.record import RunRecord
 from fedgeom.federation.run_warnings import ABSENT, lost_site
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
+from tests.evaluation.counting import figures
 
 runner = CliRunner()
 
@@ -44,7 +46,9 @@ def flower(monkeypatch, made):
     """A coordinator that seems to run, and a Flower that holds a short conversation by itself."""
 
     def start_run(folder, name):
-        record = RunRecord(folder.path / "runs" / name, {"method": "hulls", "sites": {}}, resume=True)
+        config = {"method": "hulls", "parameters": {}, "seed": 0, "engine": "flower", "sites": {"anna": {}}}
+        record = RunRecord(folder.path / "runs" / name, config, resume=True)
+        record.evaluation(msgspec.structs.replace(figures(), by_site=[]))
         record.event(Event(0, "join", "anna", "joined"))
         record.event(Event(0, "join", "bert", "lost", "did not come within 60 s"))
         record.event(Event(1, "join.hello", "anna", "asked"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import time
 import pytest
 
 from fedgeom.data.sets import find_file
+from fedgeom.evaluation.figures import read_evaluation
 from fedgeom.federation.record import read_folder
 
 COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
@@ -43,32 +43,31 @@ def finish(process, code=0):
 
 def test_demo_without_any_data(tmp_path):
     output = finish(start(tmp_path, "demo", FEDGEOM_DATA=str(tmp_path)))
-    for piece in ("were not found", "bösartig", "masked hulls", "own rows only", "8 of 8 local names", "demo-1"):
+    for piece in ("were not found", "bösartig", "masked hulls", "each site alone", "8 of 8 local names", "demo-1"):
         assert piece in output
     folder = tmp_path / "runs" / "demo-1"
     assert (folder / "picture.png").is_file()
     assert (folder / "report.html").is_file()
-    assert json.loads((folder / "comparison.json").read_text())["elsewhere"]
+    assert {"majority", "local", "own", "pooled"} == {one.model for one in read_evaluation(folder).scores}
 
 
 def test_demo_over_five_hospitals(tmp_path):
     file = find_file("hipc")
     if file is None:
         pytest.skip("hipc_tcell_5hospitals.npz is not here; FEDGEOM_DATA may name its folder")
-    began = time.monotonic()
     output = finish(start(tmp_path, "demo", "--out", "here/d", FEDGEOM_DATA=str(file.parent)))
-    assert time.monotonic() - began < 60
     for piece in ("Stanford", "T4 virgen", "P-801", "of 50 local names"):
         assert piece in output
-    means = json.loads((tmp_path / "here" / "d-1" / "comparison.json").read_text())["federated"]
-    assert sum(means) / 5 > 0.7
+    found = read_evaluation(tmp_path / "here" / "d-1")
+    assert found["own"].accuracy.low > 0.7
+    assert found["pooled"].accuracy.low > 0.9
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_leave_a_folder_one_can_read(tmp_path, sign, code):
     process = start(tmp_path, "demo", "--sites-data", "digits")
     folder = tmp_path / "runs" / "demo-1"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not ((folder / "ledger.jsonl").exists() and (folder / "ledger.jsonl").stat().st_size):
         assert process.poll() is None, "the demonstration ended before it could be interrupted"
         assert time.monotonic() < deadline

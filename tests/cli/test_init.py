@@ -12,7 +12,18 @@ from tests.cli.calling import call
 def test_version_and_help():
     assert call("--version").strip() == f"fedgeom {__version__}"
     listed = call("--help")
-    for name in ("demo", "run", "submit", "ledger", "predict", "methods", "data", "site", "coordinator"):
+    for name in (
+        "demo",
+        "run",
+        "compare",
+        "submit",
+        "ledger",
+        "predict",
+        "methods",
+        "data",
+        "site",
+        "coordinator",
+    ):
         assert name in listed
         assert "Usage" in call(name, "--help")
 

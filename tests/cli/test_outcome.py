@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import msgspec
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -18,10 +16,12 @@ import fedgeom
 from fedgeom.cli.outcome import kept, new_folder, show, terminated
 from fedgeom.cli.screen import Terminated, console
 from fedgeom.errors import InputError, TooFewSitesError
+from fedgeom.evaluation.figures import FILE
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.run_warnings import lost_site
 from fedgeom.report.naming import Naming, read_naming
 from fedgeom.report.page import NAMES
+from tests.evaluation.counting import figures
 
 
 def test_new_folder(tmp_path):
@@ -51,38 +51,39 @@ def test_interrupted_later_says_where_and_how_to_go_on(tmp_path, resumable):
     assert ("to go on: fedgeom run [a].toml --resume" in said) == resumable
 
 
-def shown(run, train, test, **options):
+def shown(run, **options):
     out = Console(file=io.StringIO(), width=160)
-    show(run, train, test, out, **options)
+    show(run, out, **options)
     return out.file.getvalue()
 
 
 def test_everything_that_is_shown_is_kept(case, tmp_path):
     folder = shutil.copytree(case.run.folder, tmp_path / "run")
-    text = shown(replace(case.run, folder=folder), case.data.train, case.data.test, truth=case.truth)
-    for piece in ("Accuracy", "pooled rows", "What left each site", "8 of 8 local names", str(folder)):
+    (folder / FILE).write_bytes(msgspec.json.encode(figures()))
+    text = shown(replace(case.run, folder=folder), truth=case.truth)
+    for piece in ("majority class", "What left each site", "8 of 8 local names", str(folder)):
         assert piece in text.replace("\n", " ")
+    assert text.index("record ") < text.index("How well it does")  # the last thing that is said
     kept_names = msgspec.json.decode((folder / NAMES).read_bytes(), type=Naming)
     assert kept_names == read_naming(case.run.local, case.truth)
-    assert len(json.loads((folder / "comparison.json").read_text())["elsewhere"]) == 4
     assert (folder / "report.html").is_file()
 
 
 def test_without_test_rows_nothing_is_compared(tmp_path):
     sites = fedgeom.load_set("wine").train
     run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "r")
-    text = shown(run, sites, [site.take(np.zeros(len(site), bool)) for site in sites])
-    assert "Accuracy" not in text
+    text = shown(run)
+    assert "How well it does" not in text
     assert "picture" not in text
-    assert not (tmp_path / "r" / "comparison.json").exists()
+    assert not (tmp_path / "r" / FILE).exists()
 
 
 def test_warnings_are_said_at_the_end(tmp_path):
     sites = fedgeom.load_set("wine", n_sites=4).train
     run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "r")
-    assert "warning: " not in shown(run, sites, sites)
+    assert "warning: " not in shown(run)
     odd = replace(run, warnings=[lost_site("site-1", "[red]gone")])
-    assert "warning: site 'site-1' was lost: [red]gone. " in shown(odd, sites, sites).partition("record")[2]
+    assert "warning: site 'site-1' was lost: [red]gone. " in shown(odd).partition("record")[2]
 
 
 def test_a_run_that_failed_says_whom_it_lost(tmp_path):

@@ -10,7 +10,12 @@ from sklearn.metrics import accuracy_score
 
 import fedgeom
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.answering import read_data
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.session import Session
 from tests.cli.calling import call, write_csv
+from tests.deploy.making import edit, make_coordinator, make_sites
+from tests.deploy.test_answering import FolderEngine
 
 WINE = {"class_0": "Barolo", "class_1": "Grignolino", "class_2": "Barbera"}
 
@@ -22,6 +27,7 @@ def test_predict(federation, finished, tmp_path):
     assert "agree with 'diagnosis'" in call(*words)
     rows = list(csv.reader(call(*words, only_results=True).splitlines()))
     assert rows[0] == ["row", "class", "probability"]
+    assert rows[1][0] == "2"  # as in the file, below its header
     assert {row[1] for row in rows[1:]} == {"b", "m"}
     target = tmp_path / "p.csv"
     call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
@@ -105,13 +111,109 @@ def test_personal_models_differ_from_site_to_site(tmp_path):
     assert len(printed) == 3
 
 
-def test_label_propagation_over_pairs_answers_at_a_site_only(tmp_path):
-    sites, rows = data_for("xclp over pairs")
-    fedgeom.run(METHODS["xclp over pairs"], sites, record=tmp_path / "run")
+@pytest.mark.parametrize("name", ["local only", "fedper", "fedavg with a scale of each site", "xclp over pairs"])
+def test_where_only_sites_have_models_they_are_named(name, tmp_path):
+    """Local training and FedPer answered by a joint model that nobody had trained."""
+    sites, rows = data_for(name)
+    run = fedgeom.run(METHODS[name], sites, record=tmp_path / "run")
     file = write_csv(tmp_path / "rows.csv", rows, "y")
-    assert "leaves no model with the coordinator" in call(
-        "predict", tmp_path / "run", file, "--label", "y", code=2
+    said = call("predict", tmp_path / "run", file, "--label", "y", code=2)
+    assert f"the {run.model.method} run has no joint model that could predict" in said
+    assert "give --site with one of site-1, site-2, site-3" in said
+    alone = call("predict", tmp_path / "run" / "model.safetensors", file, "--label", "y", code=2)
+    assert "give the folder of the run, and --site" in alone
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run of moments over wine, its sites, and a file of rows with names of their own."""
+    folder = tmp_path_factory.mktemp("trained")
+    sites, rows = data_for("moments")
+    fedgeom.run(METHODS["moments"], sites, record=folder / "run")
+    file = folder / "rows.csv"
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(["bottle", *rows.columns, "remark"])
+        writer.writerows([f"00{i}", *row, "" if i else "corked"] for i, row in enumerate(rows.X))
+    return folder / "run", rows, file
+
+
+def test_rows_are_named_as_in_the_file(trained, tmp_path):
+    """They were counted from 0, and an identifier among the columns could not be left out."""
+    run, rows, file = trained
+    words = ("predict", run, file, "--index", "bottle", "--label", "remark")
+    lines = list(csv.reader(call(*words, "--probabilities", only_results=True).splitlines()))
+    model = fedgeom.load_model(run)
+    chances = model.predict_proba(rows.X)
+    assert lines[0] == ["bottle", "class", "probability", *(f"probability_of_{name}" for name in model.classes_)]
+    assert [line[0] for line in lines[1:]] == [f"00{i}" for i in range(len(rows))]
+    assert [line[1] for line in lines[1:]] == model.predict(rows.X).tolist()
+    assert lines[1][2:] == [f"{p:.4f}" for p in (chances[0].max(), *chances[0])]
+    refused = call("predict", run, file, "--index", "bottle", code=2)
+    assert "hold text" in refused
+    ignored = call("predict", run, file, "--ignore-others", only_results=True).splitlines()
+    assert ignored[1].split(",")[:2] == ["2", lines[1][1]]  # the first row below the header is the file's second
+    assert "--columns says which to take" in call(
+        "predict", run, file, "--ignore-others", "--columns", "a", code=2
     )
+    assert "has no column 'cork'" in call(*words[:-4], "--index", "cork", "--ignore-others", code=2)
+
+
+def test_what_is_there_is_replaced_only_with_force_and_found_before_the_work(trained, tmp_path, monkeypatch):
+    run, _, file = trained
+    words = ("predict", run, file, "--ignore-others", "--out")
+    target = tmp_path / "p.tsv"
+    call(*words, target)
+    first = target.read_text()
+    assert first.startswith("row\tclass\tprobability\n2\t")
+    target.write_text("mine")
+    with monkeypatch.context() as patch:
+        patch.setattr("fedgeom.methods.catalogue.load_model", lambda path: pytest.fail("the work was begun"))
+        assert "exists; choose another file, or give --force" in call(*words, target, code=2)
+        assert "the rows, which would be lost" in call(*words, file, "--force", code=2)
+    assert target.read_text() == "mine"
+    call(*words, target, "--force")
+    assert target.read_text() == first
+    assert [one.name for one in tmp_path.iterdir()] == ["p.tsv"]  # nothing is left beside it
+
+
+def test_rows_that_fit_no_class_are_unknown(trained, tmp_path):
+    run, rows, file = trained
+    words = ("predict", run, file, "--ignore-others", "--unknown", "0.05")
+    lines = list(csv.reader(call(*words, only_results=True).splitlines()))
+    assert lines[0] == ["row", "class", "probability", "best_class"]
+    model = fedgeom.load_model(run)
+    assert [line[1] for line in lines[1:]] == model.predict_or_unknown(rows.X).tolist()
+    assert [line[3] for line in lines[1:]] == model.predict(rows.X).tolist()
+    assert f"of {len(rows)} rows are called unknown: they are farther from every class" in call(*words)
+    assert "by the model's densities" in call(*words, "--site", rows.name)
+    assert f"all but 0.05 of {len(rows)} known rows" in call(*words, "--known", file)
+    assert "wanted a share between 0 and 1" in call(*words[:-1], "5", code=2)
+    assert "say which share: --unknown 0.05" in call(*words[:-2], "--known", file, code=2)
+
+
+def test_a_model_that_cannot_tell_says_so_before_the_work(tmp_path):
+    sites, rows = data_for("fedavg")
+    fedgeom.run(METHODS["fedavg"], sites, record=tmp_path / "run")
+    said = call("predict", tmp_path / "run", tmp_path / "nowhere.csv", "--unknown", "0.05", code=2)
+    assert "a fedavg model alone cannot say which rows fit no class" in said
+    file = write_csv(tmp_path / "rows.csv", rows, "y")
+    words = ("predict", tmp_path / "run", file, "--label", "y", "--unknown", "0.05")
+    for more in (["--site", rows.name], ["--known", file]):
+        assert "rows are called unknown: they fit less well" in call(*words, *more)
+
+
+def test_a_copy_with_columns_added(trained, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
+    pytest.importorskip("pyarrow", reason="needs the bio extra")
+    run, rows, file = trained
+    call("predict", run, file, "--ignore-others", "--out", tmp_path / "p.parquet")
+    copied = pandas.read_parquet(tmp_path / "p.parquet")
+    assert copied["bottle"].tolist()[:2] == ["000", "001"]  # letter by letter
+    assert copied[list(rows.columns)].to_numpy().tolist() == rows.X.tolist()
+    assert copied["fedgeom_class"].tolist() == fedgeom.load_model(run).predict(rows.X).tolist()
+    again = call("predict", run, tmp_path / "p.parquet", "--ignore-others", only_results=True)
+    assert again.splitlines()[1].startswith("0,")
 
 
 def test_sites_are_known_by_their_names_as_given(tmp_path):
@@ -193,3 +295,45 @@ def test_it_is_said_when_a_model_knows_no_names(tmp_path):
     fedgeom.run(METHODS["moments"], [SiteData(s.name, s.X, s.y) for s in sites], record=tmp_path / "run")
     said = call("predict", tmp_path / "run", write_csv(tmp_path / "rows.csv", rows, "y"), "--label", "y")
     assert "the model knows no names of columns" in said
+
+
+DEPLOYED = {
+    "moments": fedgeom.Moments(),
+    "xclp over pairs": fedgeom.XCLP(bits=256, hidden_projection=False),
+    "ptopofl with added columns": fedgeom.PTopoFL(rounds=1, points=20, augment=True),
+    "local only": fedgeom.LocalOnly(),
+}
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_said(name, tmp_path):
+    """Over pairs, and where sites add columns, what lies in a site's folder was refused without --site."""
+    coordinator = make_coordinator(tmp_path / "c")
+    sites = make_sites(tmp_path, coordinator, policy=Policy())
+    tables = {}
+    for one, folder in sites.items():
+        rows = read_data(folder)
+        tables[one] = SiteData(one, rows.X, rows.y, columns=("u", "v"))
+        write_csv(tmp_path / f"{one}.csv", tables[one], "y")
+        edit(folder, f"{one}.npz", f"{one}.csv")
+    model, _ = Session(DEPLOYED[name], b"r" * 32, 3, coordinator.roster()).hold(FolderEngine(sites))
+    crossed = write_csv(tmp_path / "crossed.csv", tables["bert"], "y", order=[1, 0])
+    result = tmp_path / "bert" / "results" / (b"r" * 32).hex()[:16]
+    printed = call("predict", result, crossed, "--label", "y", only_results=True).splitlines()
+    own = fedgeom.load_model(result)
+    assert own.column_names == ("u", "v")
+    assert [line.split(",")[1] for line in printed[1:]] == own.predict(tables["bert"].X).tolist()
+    assert f"there is one in results/{result.name}" in call("predict", tmp_path / "bert", crossed, code=2)
+    assert not model.column_names  # they stay at the sites
+    model.save(tmp_path / "joint.safetensors")
+    if model.everywhere:
+        told = call("predict", tmp_path / "joint.safetensors", crossed, "--label", "y")
+        assert "taken in the order in which they stand; --columns says another" in told
+        words = ("predict", tmp_path / "joint.safetensors", crossed, "--columns", "u,v")
+        assert [line.split(",")[1] for line in call(*words).splitlines()[1:]] == own.predict(
+            tables["bert"].X
+        ).tolist()
+    else:
+        assert "give the folder of the run, and --site" in call(
+            "predict", tmp_path / "joint.safetensors", crossed, "--label", "y", code=2
+        )

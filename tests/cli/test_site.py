@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 
+import numpy as np
 import pytest
 
 import fedgeom
@@ -34,6 +36,30 @@ def test_preview(here, made):
         assert piece in shown
     assert (here / "anna" / "preview.png").exists()
     assert "does not exist" in call("site", "preview", "none.toml", "--folder", "anna", code=2)
+
+
+def test_checking_a_table_by_itself_and_against_a_job(here, made):
+    (here / "study.toml").write_text("[parameters]\nepsilon = 0.05\n")
+    assert "ready: the table" in call("site", "check", "--folder", "anna")
+    assert "ready: the table, for study.toml" in call("site", "check", "study.toml", "--folder", "anna")
+    table = dict(np.load(here / "anna.npz"))
+    table["X"][5, 1] = np.nan
+    table["y"][0] = "odd"
+    np.savez(here / "anna.npz", **table)
+    said = call("site", "check", "--folder", "anna", code=1)
+    assert "row 5, column 1 is nan" in said
+    assert "'odd'" not in said  # which classes are too small is the method's and the policy's matter
+    said = call("site", "check", "study.toml", "--folder", "anna", code=1)
+    assert "not ready: 2 faults; the site would leave such a run" in said
+    found = json.loads(call("site", "check", "study.toml", "--folder", "anna", "--json", code=1))
+    assert [one["topic"] for one in found["findings"]] == ["gaps", "classes"]
+    shown = call("site", "preview", "study.toml", "--folder", "anna")
+    assert "row 5, column 1 is nan" in shown
+    assert "The rehearsal ended early: the site's table is not ready" in shown
+    shown = call("site", "approve", "study.toml", "--folder", "anna", "--yes")
+    assert "The site's table is not ready for this job" in shown
+    assert "row 5, column 1 is nan" in shown
+    assert "site init" in call("site", "check", "--folder", "c", code=2)
 
 
 def test_an_empty_site_ledger(made):

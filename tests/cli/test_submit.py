@@ -19,12 +19,16 @@ def test_submit_needs_a_coordinator_and_one_thing_to_do(here, made):
 
 
 def test_submit(here, flower):
-    (here / "study.toml").write_text('method = "hulls"\nholdout = 0.5\n')
+    (here / "study.toml").write_text('method = "hulls"\nlabel = "type"\n')
     shown = call("submit", "study.toml", "--folder", "c")
     for piece in ("not used in a submitted job", "anna: joined", "bert: lost join: did not come", "public keys"):
         assert piece in shown
     assert "runs/study-1/model.safetensors" in shown.replace(" ", "")
     assert "warning: site 'bert' was lost" in shown.partition("record ")[2]
+    assert "majority class" in shown
+    assert "site by site" not in shown  # what a single site has stays there
+    page = (here / "c" / "runs" / "study-1" / "report.html").read_text()
+    assert "majority class" in page
     assert "finished already" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
 
 

@@ -31,6 +31,19 @@ def test_letters_open_as_in_rfc_8439() -> None:
     assert unseal(AEAD_KEY, AEAD_NONCE + AEAD_SEALED, AEAD_ENVELOPE) == AEAD_TEXT
 
 
+def test_a_repeatable_letter_is_the_same_each_time_and_another_text_has_another_nonce() -> None:
+    one, again = (seal(AEAD_KEY, AEAD_TEXT, AEAD_ENVELOPE, repeatable=True) for _ in range(2))
+    assert one == again
+    assert unseal(AEAD_KEY, one, AEAD_ENVELOPE) == AEAD_TEXT
+    others = (
+        seal(AEAD_KEY, AEAD_TEXT + b"!", AEAD_ENVELOPE, repeatable=True),
+        seal(AEAD_KEY, AEAD_TEXT, AEAD_ENVELOPE + b"!", repeatable=True),
+        seal(bytes(32), AEAD_TEXT, AEAD_ENVELOPE, repeatable=True),
+        seal(AEAD_KEY, AEAD_TEXT, AEAD_ENVELOPE),
+    )
+    assert len({letter[:NONCE_BYTES] for letter in (one, *others)}) == 5
+
+
 def test_a_sealed_letter_is_the_nonce_and_the_cipher_text() -> None:
     letter = seal(AEAD_KEY, AEAD_TEXT, AEAD_ENVELOPE)
     nonce, rest = letter[:NONCE_BYTES], letter[NONCE_BYTES:]

@@ -120,3 +120,21 @@ def test_many_masks_in_a_small_ring_never_overflow() -> None:
     ring, keys = Ring(2**61 - 1), [key("many", i) for i in range(40)]
     wanted = sum((expand(k, ring, 3).astype(object) for k in keys), np.zeros(3, object)) % ring.modulus
     assert add_masks(np.zeros(3, np.uint64), ring, plus=keys).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("modulus", [2**8, 2**32, 2**63, 2**64])
+@pytest.mark.parametrize("length", [0, 1, 2**13 - 1, 2**13, 2**14 + 3])
+def test_masks_made_piece_by_piece_are_those_of_the_whole(modulus: int, length: int) -> None:
+    ring, rng = Ring(modulus), np.random.default_rng(length)
+    start = ring.reduce(rng.integers(0, 2**64, length, dtype=np.uint64))
+    plus, minus = [key("plus", i) for i in range(3)], [key("minus", i) for i in range(2)]
+    wanted = start
+    for one in plus:
+        wanted = ring.add(wanted, expand(one, ring, length))
+    for one in minus:
+        wanted = ring.subtract(wanted, expand(one, ring, length))
+    before = start.copy()
+    assert (add_masks(start, ring, plus=plus, minus=minus) == wanted).all()
+    assert (start == before).all()
+    assert add_masks(start, ring, plus=plus, minus=minus, in_place=True) is start
+    assert (start == wanted).all()

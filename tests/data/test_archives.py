@@ -21,9 +21,9 @@ def test_npz(tmp_path):
     for options, message in [
         ({"label": "z"}, "no key 'z'; its keys are"),
         ({"label": "y", "columns": ["X"]}, "wanted one key"),
-        ({"label": "short"}, "3 rows but 2 labels"),
+        ({"label": "short"}, r"'short' has shape \(2,\); wanted one value for each of 3 rows"),
         ({"label": "y", "columns": "cube"}, "wanted a table of numbers"),
-        ({"label": "cube"}, "wanted one label per row"),
+        ({"label": "cube"}, "wanted one value for each"),
     ]:
         with pytest.raises(InputError, match=message):
             read_site(file, **options)
@@ -37,3 +37,13 @@ def test_npz_never_unpickles(tmp_path):
     file.write_bytes(b"not an archive")
     with pytest.raises(InputError, match="cannot be read"):
         read_site(file, label="y")
+
+
+def test_other_keys_say_the_patient_of_each_row(tmp_path):
+    file = tmp_path / "a.npz"
+    np.savez(file, X=np.eye(4, dtype=np.float32), y=[0, 0, 1, 1], patient=[7, 7, 8, 9])
+    site = read_site(file, label="y", group="patient")
+    assert site.groups.tolist() == ["7", "7", "8", "9"]
+    assert site.table.dtype == np.float32
+    with pytest.raises(InputError, match=r"no key 'patien'; .*Did you mean 'patient'\?"):
+        read_site(file, label="y", group="patien")

@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 from fedgeom.data.readers import read_site
 from fedgeom.errors import InputError
-
-
-def test_parquet(tmp_path):
-    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
-    pytest.importorskip("pyarrow", reason="needs the bio extra")
-    file = tmp_path / "a.parquet"
-    frame = pandas.DataFrame({"x": [1, 2, 3], "z": [0.5, None, 2], "y": ["a", None, "b"], "w": ["u", "u", "v"]})
-    frame.to_parquet(file)
-    site = read_site(file, label="y", columns=["x", "z"], drop_unlabelled=True)
-    assert site.y.tolist() == ["a", "b"]
-    assert site.X.tolist() == [[1, 0.5], [3, 2]]
-    with pytest.raises(InputError, match="hold text, wanted numbers: 'w'"):
-        read_site(file, label="y", drop_unlabelled=True)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is installed")
-def test_parquet_says_how_to_install_it(tmp_path):
-    (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"pip install 'fedgeom\[bio\]'"):
-        read_site(tmp_path / "a.parquet", label="y")
 
 
 def test_h5ad(tmp_path):
@@ -61,17 +39,51 @@ def test_h5ad(tmp_path):
             read_site(file, **options)
 
 
-def test_a_date_column_of_parquet_is_named_with_what_to_do(tmp_path):
-    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
-    pytest.importorskip("pyarrow", reason="needs the bio extra")
-    import datetime
+def test_layers_raw_and_barcodes_of_a_file(tmp_path):
+    anndata = pytest.importorskip("anndata", reason="needs the bio extra")
+    import pandas
+    from scipy.sparse import csc_matrix, csr_matrix
 
-    days = pandas.to_datetime(["2024-01-02", None, "2024-01-04"])
-    for dates in (days, [datetime.date(2024, 1, 2), None, datetime.date(2024, 1, 4)]):
-        file = tmp_path / "a.parquet"
-        pandas.DataFrame({"age": [1.0, 2.0, 3.0], "seen": dates, "y": ["a", "b", "a"]}).to_parquet(file)
-        with pytest.raises(
-            InputError, match=r"a\.parquet.*column 'seen', row 1: '2024-01-02.*a date is no number"
-        ):
-            read_site(file, label="y")
-        assert read_site(file, label="y", columns=["age"]).X.tolist() == [[1.0], [2.0], [3.0]]
+    counts = csr_matrix(np.arange(12).reshape(4, 3) % 5)
+    cells = anndata.AnnData(
+        csc_matrix(np.log1p(counts.astype(np.float32))),
+        obs=pandas.DataFrame({"type": list("TBTB"), "patient": [1, 1, 2, 2]}, index=list("abcd")),
+        var=pandas.DataFrame(index=["CD3", "CD4", "CD8"]),
+        layers={"counts": counts.astype(np.float32)},
+    )
+    cells.raw = cells
+    cells = cells[:, ["CD4", "CD8"]].copy()
+    file = tmp_path / "lab.h5ad"
+    cells.write_h5ad(file)
+    site = read_site(file, label="type", columns="layers:counts", group="patient")
+    assert site.X.tolist() == counts.toarray()[:, 1:].tolist()
+    assert (site.table.format, site.table.dtype) == ("csr", np.float32)
+    assert (site.index.tolist(), site.groups.tolist()) == (list("abcd"), ["1", "1", "2", "2"])
+    assert read_site(file, label="type").table.format == "csr"  # X was written by columns
+    raw = read_site(file, label="type", columns="raw")
+    assert (raw.columns, raw.shape) == (("CD3", "CD4", "CD8"), (4, 3))
+    for columns, message in [
+        ("layers:count", r"no layers 'count'; it has 'counts'\. Did you mean 'counts'\?"),
+        ("obsm:X_pca", "no obsm 'X_pca'; it has none"),
+        (
+            "CD19",
+            "no genes 'CD19' among its 2; wanted genes of var_names, 'X', 'raw', 'layers:…' with one of 'counts'",
+        ),
+    ]:
+        with pytest.raises(InputError, match=message):
+            read_site(file, label="type", columns=columns)
+    del cells.raw
+    cells.write_h5ad(file)
+    with pytest.raises(InputError, match="has no raw; its layers are 'counts'"):
+        read_site(file, label="type", columns="raw")
+
+
+def test_genes_given_twice_in_a_file_are_refused(tmp_path):
+    anndata = pytest.importorskip("anndata", reason="needs the bio extra")
+    import pandas
+
+    cells = anndata.AnnData(np.eye(2), obs=pandas.DataFrame({"type": ["T", "B"]}, index=list("ab")))
+    cells.var_names = ["CD3", "CD3"]
+    cells.write_h5ad(tmp_path / "lab.h5ad")
+    with pytest.raises(InputError, match=r"lab\.h5ad: these column names are given more than once: 'CD3'"):
+        read_site(tmp_path / "lab.h5ad", label="type")

@@ -13,7 +13,9 @@ from fedgeom.data.checks import (
     check_table,
     check_two_classes,
 )
-from fedgeom.data.sites import SiteData, holdout
+from fedgeom.data.findings import FaultsError
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
 
@@ -53,8 +55,19 @@ def test_all_that_is_wrong_is_said_at_once():
 
 
 def test_of_many_gaps_the_first_are_named_and_the_others_counted():
-    with pytest.raises(InputError, match=r"row 9, column 0 is nan; and 90 more cells; finite"):
-        check_finite(SiteData("north", np.full((100, 1), np.nan), np.zeros(100)))
+    X = np.ones((100, 3))
+    X[10:90, 1] = np.nan
+    X[4:10, 2] = np.inf
+    with pytest.raises(FaultsError) as caught:
+        check_finite(SiteData("north", X, np.zeros(100), columns=("age", "ca", "thal")))
+    (found,) = caught.value.findings
+    assert found.what.startswith(
+        "86 cells in 86 of 100 rows and 2 of 3 columns are no finite numbers, most in 'ca' (80), 'thal' (6); "
+        "the first: row 4, column 'thal' is inf; row 5, column 'thal' is inf; row 6"
+    )
+    assert found.what.endswith("; mostly empty: 'ca'")
+    assert found.sites == ("north",)
+    assert found.topic == "gaps"
 
 
 def test_rows_and_columns_are_called_as_where_they_came_from():
@@ -77,6 +90,12 @@ def test_labels_outside_the_agreed_classes():
     check_known_labels("north", ["anything"], None)
     with pytest.raises(InputError, match="site 'north': labels outside the agreed classes: c, d"):
         check_known_labels("north", ["d", "a", "c"], ["a", "b"])
+    with pytest.raises(FaultsError) as caught:
+        check_known_labels("north", [*"abcdefghijklm", "x\ny"], ["a", "b"])
+    odd, unknown = caught.value.findings
+    assert "'x\\ny' cannot be a label" in odd.what
+    assert unknown.what == "labels outside the agreed classes: c, d, e, f, g, h, i, j and 4 more"
+    assert unknown.remedy == "rename them, or add them to `classes`, which has 'a', 'b'"
 
 
 def test_columns_must_be_as_many_everywhere():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from fedgeom.data.columns import cells_of, check_distinct, in_order, names_of, order_of
 from fedgeom.errors import InputError
@@ -18,7 +19,7 @@ def test_names_are_those_of_a_frame_or_an_anndata() -> None:
     assert names_of(pandas.DataFrame([[1.0, 2.0]])) == ()  # counted, not named
     assert names_of(pandas.DataFrame([[1.0, 2.0]], columns=[7157, 672])) == ("7157", "672")
     assert names_of(np.zeros((1, 2))) == ()
-    cells = SimpleNamespace(var_names=["TP53", "BRCA1"], X=SimpleNamespace(toarray=lambda: np.eye(2)))
+    cells = SimpleNamespace(var_names=["TP53", "BRCA1"], X=csr_array(np.eye(2)))
     assert names_of(cells) == ("TP53", "BRCA1")
     assert cells_of(cells).tolist() == np.eye(2).tolist()
     assert cells_of(SimpleNamespace(var_names=["a"], X=[[1.0]])) == [[1.0]]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.checks import check_table
-from fedgeom.data.readers import READERS, Table, read_rows, read_site, register_reader, same_columns
-from fedgeom.data.sites import SiteData
+from fedgeom.data.readers import READERS, Table, read_rows, read_site, read_sites_from, read_table, register_reader
 from fedgeom.data.text_tables import read_text
 from fedgeom.errors import InputError
 
@@ -58,16 +57,6 @@ def test_rows_for_prediction(csv_file):
     assert y is not None
     with pytest.raises(InputError, match="hold text, wanted numbers: 'diagnosis'"):
         read_rows(csv_file)
-
-
-def test_columns_are_brought_into_one_order():
-    a = SiteData("a", [[1, 2]], ["u"], columns=("x", "y"))
-    b = SiteData("b", [[2, 1]], ["v"], columns=("y", "x"))
-    c = SiteData("c", [[3, 4]], ["v"])
-    same = same_columns([a, b, c])
-    assert [site.X.tolist() for site in same] == [[[1, 2]], [[1, 2]], [[3, 4]]]
-    with pytest.raises(InputError, match="'d' has other columns than 'a': it lacks 'y' and has 'z'"):
-        same_columns([a, SiteData("d", [[1, 2]], ["u"], columns=("x", "z"))])
 
 
 @pytest.fixture
@@ -159,3 +148,27 @@ def test_rows_keep_the_numbers_that_the_file_gives_them(tmp_path):
     assert read_site(tmp_path / "a.csv", label="y", rows=[3, 0]).row_numbers.tolist() == [5, 2]
     np.savez(tmp_path / "a.npz", X=np.zeros((2, 1)), y=["a", "b"])
     assert read_site(tmp_path / "a.npz", label="y").row_numbers.tolist() == [0, 1]
+
+
+@pytest.mark.usefixtures("own_readers")
+def test_a_reader_without_other_columns_says_so(tmp_path):
+    register_reader(".pairs", read_pairs)
+    file = tmp_path / "a.pairs"
+    file.write_text("ill 1 2\nwell 3 4\n")
+    with pytest.raises(InputError, match=r"the reader of '\.pairs' reads label and features only, not 'patient'"):
+        read_site(file, label="first", group="patient")
+
+
+def test_one_file_with_several_sites(tmp_path):
+    file = tmp_path / "all.csv"
+    file.write_text("x,town,y\n1,B,a\n2,A,\n3,B,b\n4,A,b\n")
+    sites = read_sites_from(file, by="town", label="y", drop_unlabelled=True)
+    assert [(site.name, site.X[:, 0].tolist()) for site in sites] == [("A", [4]), ("B", [1, 3])]
+    sites = read_sites_from(file, by="town", label="y", group="town")
+    assert sites[1].groups.tolist() == ["B", "B"]
+
+
+def test_rows_for_prediction_are_dense_unless_asked_for_as_they_came(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 2), np.float32))
+    assert read_table(tmp_path / "a.npz").X.dtype == np.float64
+    assert read_table(tmp_path / "a.npz", as_it_came=True).X.dtype == np.float32

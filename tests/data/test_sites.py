@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from fedgeom.data.sites import SiteData, holdout, split
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
+from fedgeom.data.splitting import split
 from fedgeom.errors import InputError
 
 
@@ -24,16 +28,6 @@ def test_which_rows_have_a_label(y, known):
     _, aside = holdout(SiteData("a", np.zeros((5 * len(y), 1)), np.tile(y, 5)), 0.4)
     assert len(aside) == 2 * sum(known)
     assert aside.has_label.all()
-
-
-def test_holdout_keeps_two_of_each_class():
-    site = SiteData("s", np.arange(13.0)[:, None], ["a"] * 10 + ["b"] * 2 + ["c"])
-    kept, aside = holdout(site, 0.5)
-    assert np.unique(kept.y, return_counts=True)[1].tolist() == [5, 2, 1]
-    assert sorted([*kept.X[:, 0], *aside.X[:, 0]]) == site.X[:, 0].tolist()
-    assert len(holdout(site, 0)[1]) == 0
-    with pytest.raises(InputError, match="holdout share"):
-        holdout(site, 1.0)
 
 
 def test_rows_are_taken_with_their_labels_and_extras():
@@ -68,52 +62,6 @@ def test_tables_that_are_none(given, message):
         SiteData(**{"name": "s", "X": [[1], [2]], "y": ["u", "v"], **given})
 
 
-def test_every_row_goes_to_one_site():
-    X, y = np.arange(60.0)[:, None], np.repeat(["a", "b", "c"], 20)
-    for sites in (
-        split(X, y, 7),
-        split(X, y, 7, "dirichlet", alpha=0.1),
-        split(X, y, how="by", by=np.arange(60) % 7),
-    ):
-        assert len(sites) == 7
-        assert sorted(np.concatenate([site.X[:, 0] for site in sites])) == X[:, 0].tolist()
-        for site in sites:
-            assert (site.y == y[site.X[:, 0].astype(int)]).all()
-    even = [list(site.class_counts().values()) for site in split(X, y, 4)]
-    assert even == [[5, 5, 5]] * 4
-
-
-def test_seeds_names_and_extras_of_a_split():
-    X, y = np.arange(30.0)[:, None], [0, 1] * 15
-    for how in ("iid", "dirichlet"):
-        one, same, other = (np.concatenate([s.X for s in split(X, y, 3, how, seed)]) for seed in (1, 1, 2))
-        assert np.array_equal(one, same)
-        assert not np.array_equal(one, other)
-    assert [site.name for site in split(X, y, 10)] == [f"site-{i:02d}" for i in range(1, 11)]
-    assert [site.name for site in split(X, y, how="by", by=["n", "s"] * 15)] == ["n", "s"]
-    first = split(X, y, 2, names=["a", "b"], extra={"twice": 2 * X[:, 0]})[0]
-    assert first.name == "a"
-    assert (first.extra["twice"] == 2 * first.X[:, 0]).all()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"n_sites": 0}, r"n_sites=0 given for 4 rows; wanted 1 … 4"),
-        ({"n_sites": 5}, "n_sites=5"),
-        ({"how": "random"}, 'how=.random. given; wanted "iid", "dirichlet" or "by"'),
-        ({"how": "dirichlet", "alpha": 0}, "alpha=0 given"),
-        ({"how": "by"}, "needs `by`"),
-        ({"how": "by", "by": [1]}, "needs `by`"),
-        ({"names": ["a"]}, "1 names were given for 2 sites"),
-        ({"y": [1]}, "4 rows but 1 labels"),
-    ],
-)
-def test_splits_that_are_refused(given, message):
-    with pytest.raises(InputError, match=message):
-        split(**{"X": np.zeros((4, 1)), "y": [0, 0, 1, 1], "n_sites": 2, **given})
-
-
 def test_a_site_shows_itself_briefly():
     site = SiteData("<North>", np.zeros((1204, 3)), ["ill"] * 1200 + ["<b>"] * 3 + [""])
     assert site.class_counts() == {"<b>": 3, "ill": 1200}
@@ -143,25 +91,6 @@ def test_a_frame_keeps_the_names_of_its_columns():
         SiteData("north", frame.set_axis(["age", "age"], axis=1), ["a", "b"])
 
 
-def test_by_alone_says_how_to_split_and_contradictions_are_refused():
-    X, y, donor = np.arange(12.0)[:, None], [0, 1] * 6, ["n", "s", "w"] * 4
-    parts = split(X, y, by=donor)
-    assert [site.name for site in parts] == ["n", "s", "w"]
-    assert parts[1].X[:, 0].tolist() == [1.0, 4.0, 7.0, 10.0]
-    assert [site.name for site in split(X, y, 3, by=donor)] == ["n", "s", "w"]
-    for options, message in (
-        ({"how": "iid"}, "how='iid' and `by` were given.*leave one of them away"),
-        ({"how": "dirichlet"}, "how='dirichlet' and `by` were given"),
-        ({"n_sites": 5}, "n_sites=5 given, but `by` has 3 values.*leave n_sites away"),
-    ):
-        with pytest.raises(InputError, match=message):
-            split(X, y, by=donor, **options)
-    with pytest.raises(InputError, match=r"an array of shape \(11,\) was given for 12 rows"):
-        split(X, y, by=donor[:-1])
-    with pytest.raises(InputError, match="nothing was given for 12 rows"):
-        split(X, y, how="by")
-
-
 def test_a_sparse_table_is_read_as_it_is():
     from scipy.sparse import csc_matrix, csr_array
 
@@ -179,3 +108,53 @@ def test_a_cell_that_is_no_number_is_shown():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(InputError, match=r"column 'crp', row 0: '1,5'.*write 1.5"):
         SiteData("a", pandas.DataFrame({"age": [1, 2], "crp": ["1,5", "2"]}), ["x", "y"])
+
+
+def test_a_table_is_kept_as_it_came_and_made_dense_once():
+    from scipy.sparse import csr_matrix
+
+    X = np.array([[0.0, 2.0], [3.0, 0.0]], np.float32)
+    site = SiteData("a", csr_matrix(X), ["x", "y"])
+    assert (site.table.format, site.table.dtype, site.shape, len(site)) == ("csr", np.float32, (2, 2), 2)
+    assert "X" not in vars(replace(site, y=["u", "v"]))
+    assert site.X is site.X
+    assert site.X.dtype == np.float64
+    assert replace(site, X=[[1.0]], y=["z"]).X.tolist() == [[1.0]]
+    small = SiteData("b", X, ["x", "y"])
+    assert small.table is X
+    assert (small.X.dtype, small.X.tolist()) == (np.float64, X.tolist())
+    with pytest.raises(AttributeError):
+        site.y = np.zeros(2)
+
+
+def test_rows_are_called_as_the_frame_calls_them():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [1.0, 2.0, 3.0]}, index=["p7", "p8", "p9"])
+    site = SiteData("a", frame, ["x", "y", "x"], groups=[1, 1, 2])
+    assert site.take([2, 0]).index.tolist() == ["p9", "p7"]
+    assert site.take([2, 0]).groups.tolist() == [2, 1]
+    assert [part.index.tolist() for part in split(frame, ["x", "y", "x"], by=["n", "s", "n"])] == [
+        ["p7", "p9"],
+        ["p8"],
+    ]
+    assert SiteData("a", frame.reset_index(drop=True), ["x", "y", "x"]).index is None
+    assert SiteData("a", frame.to_numpy(), ["x", "y", "x"], index=["u", "v", "w"]).index.tolist() == [
+        "u",
+        "v",
+        "w",
+    ]
+    for what in ("index", "groups", "row_numbers"):
+        with pytest.raises(
+            InputError, match=rf"site 'a': {what.replace('_', ' ')} of shape \(2,\) for 3 rows; wanted one each"
+        ):
+            SiteData("a", frame, ["x", "y", "x"], **{what: [1, 2]})
+    with pytest.raises(InputError, match="wanted rows X and one label per row"):
+        SiteData("a")
+
+
+def test_groups_go_with_their_rows():
+    site = SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q", "p"])
+    assert site.take([2, 1]).groups.tolist() == ["p", "q"]
+    assert site.relabel({"x": "1", "y": "2"}).groups.tolist() == ["p", "q", "p"]
+    with pytest.raises(InputError, match=r"groups of shape \(2,\) for 3 rows; wanted one each"):
+        SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q"])

@@ -110,3 +110,11 @@ def test_a_cell_that_is_no_number_is_shown_with_row_column_and_remedy(tmp_path, 
     with pytest.raises(InputError, match=message) as caught:
         read_site(file, label="y")
     assert "those of numbers are 'a'" in str(caught.value)
+
+
+def test_an_unnamed_first_column_says_what_rows_are_called(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text(",x,patient,y\nAAC-1,1,7,a\nAAC-2,2,7,b\n")
+    site = read_site(file, label="y", group="patient")
+    assert (site.index.tolist(), site.columns) == (["AAC-1", "AAC-2"], ("x",))
+    assert site.groups.tolist() == ["7", "7"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.data.sites import split
+from fedgeom.data.splitting import split
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder, policy_lines
 from fedgeom.federation.method import Method
@@ -100,5 +100,5 @@ def small(name: str) -> Method:
 def parameters_of(method: Method) -> str:
     """Return the part of a federation file with the settings of a method that are not the usual ones."""
     usual = type(method)().terms()
-    changed = {name: value for name, value in method.terms().items() if value != usual[name]}
+    changed = {n: value for n, value in method.terms().items() if value != usual[n] and n != "holdout"}
     return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])

@@ -20,6 +20,8 @@ from fedgeom.deploy.jobs import Job
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site_checks import check_certificate, check_site
 from fedgeom.errors import InputError
+from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.method import Method
 from tests.deploy.conftest import GOOD
@@ -37,7 +39,7 @@ METHODS: dict[str, Method] = {
     "hulls": fedgeom.Hulls(epsilon=EPSILON),
     "moments": fedgeom.Moments(),
     "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
-    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1),
+    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
 }
 """The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
 SPOILT = ("moments", "dora")
@@ -46,7 +48,8 @@ SPOILT = ("moments", "dora")
 
 def settings(method: Method, *, only: Sequence[str] = (), seed: int = 0, times: str = TIMES) -> str:
     """Return the federation file that asks for a method as it is."""
-    lines = [f'method = "{method.name}"', f"seed = {seed}", times, parameters_of(method)]
+    tested = f"holdout = {method.holdout.share}" if isinstance(method.holdout, Holdout) else ""
+    lines = [f'method = "{method.name}"', f"seed = {seed}", times, tested, parameters_of(method)]
     return "\n".join([*lines, *(f'[[sites]]\nname = "{name}"' for name in only), ""])
 
 
@@ -113,6 +116,21 @@ def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(
         assert not (kept / "error.txt").exists()
         own, rows = embedded.model.for_site(embedded.local[site]), federation.data[site].X
         np.testing.assert_array_equal(fedgeom.load_model(kept).predict(rows), own.predict(rows))
+
+
+def test_the_coordinator_has_figures_of_all_and_each_site_its_own(
+    federation: Federation, jobs: dict[str, Job]
+) -> None:
+    job = finished(federation, jobs["fedavg"])
+    wanted = fedgeom.run(METHODS["fedavg"], good(federation), seed=SEED).evaluation
+    told = read_evaluation(job.run_folder)
+    assert told is not None
+    assert (told["own"], told["local"], told.by_class) == (wanted["own"], wanted["local"], wanted.by_class)
+    assert told.by_site == []
+    for site, aside in zip(GOOD, wanted.by_site, strict=True):
+        own = read_evaluation(results(federation, site, job))
+        assert own is not None
+        assert (own.rows, own.sites) == (aside.tested, 1)
 
 
 def test_a_result_that_cannot_be_kept_is_told_at_the_site_wherever_its_steward_looks(

@@ -7,6 +7,7 @@ encoding to the ClientApp that sites run, and each finds only what its folder an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.engine import FlowerEngine
 from fedgeom.engines.flower.loopback import LoopbackGrid
+from fedgeom.evaluation.figures import read_evaluation
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
@@ -64,30 +66,47 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
     data = [read_data(folder) for folder in folders.values()]
     stranger = SiteFolder.create(tmp_path / "stranger", "stranger", "127.0.0.1:8000", insecure=insecure)
     grid = grid_of(dict(enumerate([stranger, *folders.values()], 1)))
-    (tmp_path / "study.toml").write_text('method = "hulls"\nseed = 5\nwait = 0\n[parameters]\nepsilon = 0.05\n')
+    text = 'method = "hulls"\nseed = 5\nwait = 0\nholdout = 0.25\n[parameters]\nepsilon = 0.05\n'
+    (tmp_path / "study.toml").write_text(text)
     job = create_job(coordinator, tmp_path / "study.toml")
     conduct(coordinator, job, grid)
     record = read_folder(job.run_folder)
     assert record["status"]["state"] == "finished"
     assert {entry.site for entry in record["ledger"]} == set(folders)
-    model = fedgeom.run(fedgeom.Hulls(epsilon=0.05), data, seed=5).model
-    assert (job.run_folder / "model.safetensors").read_bytes() == model.to_bytes()
+    run = fedgeom.run(fedgeom.Hulls(epsilon=0.05), data, seed=5, holdout=0.25)
+    assert (job.run_folder / "model.safetensors").read_bytes() == run.model.to_bytes()
+    # The coordinator has the figures of all together and of nobody alone; each site has its own.
+    told = read_evaluation(job.run_folder)
+    assert told is not None
+    assert told.by_site == []
+    assert "pooled" not in told
+    assert [told[name] for name in ("majority", "local", "own")] == [
+        run.evaluation[name] for name in ("majority", "local", "own")
+    ]
+    for name, folder in folders.items():
+        (own,) = (folder.path / "results").glob("*/evaluation.json")
+        found = read_evaluation(own.parent)
+        assert found is not None
+        assert (found.rows, found.sites) == (len(run.test[list(folders).index(name)]), 1)
+        assert not list(job.run_folder.rglob(f"{name}*"))
 
 
 @pytest.mark.usefixtures("inside_a_task")
 @pytest.mark.parametrize("name", METHODS)
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
-    method, coordinator = small(name), make_coordinator(tmp_path / "coordinator")
+    """The model, what each site has, and with rows kept aside the figures of all together."""
+    method, coordinator = replace(small(name), holdout=0.25), make_coordinator(tmp_path / "coordinator")
     loose = Policy() if method.shows_one_site() else None  # the others run at sites as strict as their template
     folders = make_sites(tmp_path, coordinator, policy=loose)
     nodes = {site: number for number, site in enumerate(folders, 1)}
     grid = grid_of({nodes[site]: folder for site, folder in folders.items()})
     engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)
-    carried, _ = Session(method, RUN, SEED, coordinator.roster()).hold(engine)
+    carried, conversation = Session(method, RUN, SEED, coordinator.roster()).hold(engine)
     embedded = fedgeom.run(
         method, [read_data(folder) for folder in folders.values()], seed=SEED, record=tmp_path / "embedded"
     )
     assert carried.to_bytes() == embedded.model.to_bytes()
+    assert conversation.evaluation.models["own"].confusion.tolist() == embedded.evaluation.confusion
     for site, folder in folders.items():
         kept = folder.path / "results" / RUN.hex()[:16]
         assert not (kept / "error.txt").exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.federation_file import (
     build_method,
     build_policy,
@@ -56,11 +58,16 @@ def test_no_policy_is_the_default(tmp_path):
         ("seed = 1\n", r"no \[\[sites\]\] are named"),
         ("sites = []\n", r"no \[\[sites\]\] are named"),
         ('[[sites]]\nname = "x"\n', "site 'x' has no file"),
-        ("holdout = 1.5\n" + SITE, "< 1"),
+        ("holdout = 0.6\n" + SITE, "<= 0.5"),
         ("approval_wait = -1\n" + SITE, r"approval_wait"),
         ("approval_wait = 700000\n" + SITE, r"approval_wait = 700000 given; wanted a number <= 604800"),
         ('seed = "one"\n' + SITE, "seed = 'one' given; wanted a whole number"),
-        ("holdout = 2\n" + SITE, "holdout = 2 given; wanted a number < 1"),
+        ("holdout = 2\n" + SITE, "holdout = 2 given; wanted a number <= 0.5"),
+        ('method = "hulls"\nholdout_by = "patient"\n' + SITE, "holdout_by is given, but no rows are kept aside"),
+        (
+            'method = "hulls"\n[parameters]\nholdout = 0.2\n' + SITE,
+            r"\[parameters\] has the unknown key 'holdout'",
+        ),
         ("columns = 3\n" + SITE, "columns = 3 given; wanted a text or a list"),
         ('method = "momens"\n' + SITE, "there are: hulls.* Did you mean 'moments'?"),
         (
@@ -176,3 +183,111 @@ def test_names_that_cannot_be(tmp_path, text, message):
     file = written(tmp_path, text)
     with pytest.raises(InputError, match=message):
         build_method(file, read_federation(file))
+
+
+ALL = "age,donor,patient,y\n1,B,p1,u\n2,A,p2,v\n3,B,p1,v\n4,A,p3,u\n"
+
+
+def test_one_file_has_all_sites_with_their_patients(tmp_path):
+    (tmp_path / "all.csv").write_text(ALL)
+    file = written(tmp_path, 'file = "all.csv"\nsites_from = "donor"\nlabel = "y"\nholdout_by = "patient"\n')
+    sites = read_sites(file, read_federation(file))
+    assert [(site.name, site.columns, site.X[:, 0].tolist()) for site in sites] == [
+        ("A", ("age",), [2, 4]),
+        ("B", ("age",), [1, 3]),
+    ]
+    assert [site.groups.tolist() for site in sites] == [["p2", "p3"], ["p1", "p1"]]
+    assert [site.row_numbers.tolist() for site in sites] == [[3, 5], [2, 4]]
+    assert site_names(read_federation(file)) == []
+
+
+@pytest.mark.parametrize("ending", ["parquet", "h5ad"])
+def test_one_file_of_other_kinds_has_all_sites(tmp_path, ending):
+    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
+    anndata = pytest.importorskip("anndata", reason="needs the bio extra")
+    frame = pandas.DataFrame({"donor": ["B", "A", "B", "A"], "y": ["u", "v", "v", "u"]}, index=list("pqrs"))
+    if ending == "h5ad":
+        anndata.AnnData(np.eye(4, 2), obs=frame, layers={"n": np.eye(4, 2)}).write_h5ad(tmp_path / "all.h5ad")
+        text = 'columns = "layers:n"\n'
+    else:
+        frame.assign(a=[1.0, 0, 0, 0], b=[0, 1.0, 0, 0]).to_parquet(tmp_path / "all.parquet")
+        text = ""
+    file = written(tmp_path, f'file = "all.{ending}"\nsites_from = "donor"\nlabel = "y"\n{text}')
+    sites = read_sites(file, read_federation(file))
+    assert [(site.name, site.index.tolist(), site.X.tolist()) for site in sites] == [
+        ("A", ["q", "s"], [[0, 1], [0, 0]]),
+        ("B", ["p", "r"], [[1, 0], [0, 0]]),
+    ]
+
+
+def test_groups_of_sites_with_files_of_their_own(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("age,patient,id,y\n1,p1,7,u\n2,p2,8,v\n")
+    file = written(
+        tmp_path,
+        'label = "y"\nholdout_by = "patient"\ncolumns = ["age"]\n'
+        + SITE
+        + '[[sites]]\nfile = "b.csv"\ngroup = "id"\n',
+    )
+    sites = read_sites(file, read_federation(file))
+    assert [site.groups.tolist() for site in sites] == [["p1", "p2"], ["7", "8"]]
+
+
+def test_columns_that_all_sites_have(tmp_path):
+    (tmp_path / "a.csv").write_text("age,bmi,y\n1,2,u\n")
+    (tmp_path / "b.csv").write_text("crp,age,y\n3,4,v\n")
+    two = 'label = "y"\n' + SITE + '[[sites]]\nfile = "b.csv"\n'
+    assert [one.topic for one in check_federation(written(tmp_path, two)).report.errors].count("columns") == 1
+    file = written(tmp_path, "shared_columns = true\n" + two)
+    checked = check_federation(file)
+    assert "columns" not in [one.topic for one in checked.report.errors]
+    assert [site.X.tolist() for site in checked.sites] == [[[1]], [[4]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('file = "all.csv"\n', 'file = .all.csv. needs sites_from = "…"'),
+        ('sites_from = "donor"\n', 'sites_from = .donor. needs the file with all sites, file = "…"'),
+        (
+            'sites_from = "donor"\nfile = "all.csv"\n' + SITE,
+            r"sites_from = .donor. and \[\[sites\]\] are both there",
+        ),
+        (
+            'sites_from = "donor"\nfile = "all.csv"\n',
+            "no label column is named for 'all.csv'; .* at the top of the",
+        ),
+        (
+            'sites_from = "doner"\nfile = "all.csv"\nlabel = "y"\n',
+            r"all\.csv has no column 'doner'; .* Did you mean 'donor'\?",
+        ),
+        (
+            'sites_from = "donor"\nfile = "all.csv"\nlabel = "y"\nholdout_by = "patien"\n',
+            r"no column 'patien'; .* Did you mean 'patient'\?",
+        ),
+        (
+            'sites_from = "same"\nfile = "one.csv"\nlabel = "y"\n',
+            "column 'same' has one value, 'x'; wanted the column",
+        ),
+        (
+            'sites_from = "age"\nfile = "all.csv"\nlabel = "y"\ncolumns = ["age"]\n',
+            "'age' has 4 values in 4 rows, too many to be sites",
+        ),
+        ('sites_from = "y"\nfile = "all.csv"\nlabel = "y"\n', "'y' is the label column; wanted another"),
+    ],
+)
+def test_one_file_that_does_not_say_its_sites(tmp_path, text, message):
+    (tmp_path / "all.csv").write_text(ALL)
+    (tmp_path / "one.csv").write_text("age,same,y\n1,x,u\n2,x,v\n")
+    file = written(tmp_path, text)
+    with pytest.raises(InputError, match=message):
+        read_sites(file, read_federation(file))
+
+
+def test_the_holdout_is_a_part_of_the_terms(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('method = "moments"\nholdout = 0.2\nholdout_by = "patient"\n' + SITE)
+    plan = read_federation(file)
+    assert terms_of(file, plan, []).settings["holdout"] == {"share": 0.2, "grouped": True}
+    file.write_text('method = "moments"\n' + SITE)
+    assert terms_of(file, read_federation(file), []).settings["holdout"] is None

@@ -81,8 +81,11 @@ def test_a_message_too_large_is_refused_before_the_rehearsal(anna, tmp_path):
     y = np.repeat(["a", "b"], 6)
     np.savez(tmp_path / "anna.npz", X=np.random.default_rng(1).normal(size=(12, 6000)), y=y)
     wide = 'method = "moments"\n[parameters]\nspace = "euclidean"\n'
-    with pytest.raises(InputError, match=r'site .anna.: the covariances of 2 classes and 6,000 .*rule="centroid"'):
-        preview(anna, federation(tmp_path, wide))
+    found = preview(anna, federation(tmp_path, wide))
+    (said,) = found.refusals
+    assert said.startswith("site 'anna': the covariances of 2 classes and 6,000 ")
+    assert 'rule="centroid"' in said
+    assert not found.messages
     found = preview(anna, federation(tmp_path, f'{wide}rule = "centroid"\n'))
     assert not found.refusals
     assert not found.broke_off
@@ -168,9 +171,14 @@ def test_how_many_sites(anna, tmp_path):
 
 
 def test_data_that_do_not_fit_are_said(anna, tmp_path):
-    np.savez(tmp_path / "anna.npz", X=np.full((20, 2), 3.0), y=np.repeat(["a", "b"], 10))
-    with pytest.raises(InputError, match="anna"):
-        preview(anna, federation(tmp_path))
+    X, y = np.full((20, 2), 3.0), np.repeat(["a", "b"], 10)
+    X[4, 1], y[0] = np.nan, "c"
+    np.savez(tmp_path / "anna.npz", X=X, y=y)
+    found = preview(anna, federation(tmp_path))
+    assert [one.topic for one in found.report.errors] == ["gaps", "classes", "ball"]  # all of it, at once
+    assert found.refusals == [str(one) for one in found.report.errors]
+    assert found.messages == []
+    assert "the site's table is not ready" in found.broke_off
 
 
 def test_phantoms_stay_within_the_farthest_row():

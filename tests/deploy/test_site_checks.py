@@ -87,6 +87,15 @@ def test_a_site_that_is_ready_is_described(sites, tmp_path):
     assert said == [f"anna: {rows} rows, 2 columns, 2 classes", approval_line(sites["anna"])]
 
 
+def test_a_table_with_something_to_look_at_says_where_to_look(sites, tmp_path):
+    table = dict(np.load(tmp_path / "anna.npz"))
+    table["X"][0, 0] = np.nan
+    np.savez(tmp_path / "anna.npz", **table)
+    said = []
+    check_site(sites["anna"], said.append)
+    assert said[1].startswith("the table has 1 fault that no method takes, and 0 odd things: fedgeom site check")
+
+
 def test_what_is_missing_is_named_with_whom_to_ask(sites):
     anna = sites["anna"]
     (anna.path / "roster.json").rename(anna.path / "elsewhere")

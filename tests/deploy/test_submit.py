@@ -50,9 +50,11 @@ def test_nothing_is_submitted_without_a_coordinator(tmp_path, coordinator, job):
 def test_keys_that_only_a_local_run_uses(tmp_path):
     plain = federation(tmp_path, 'method = "hulls"\n[[sites]]\nname = "anna"\n')
     assert submit.ignored_keys(read_federation(plain)) == []
+    one = read_federation(federation(tmp_path, 'file = "all.csv"\nsites_from = "donor"\nholdout_by = "patient"\n'))
+    assert submit.ignored_keys(one) == ["file and sites_from", "holdout_by"]
     text = 'holdout = 0.3\nlabel = "y"\n[policy]\nmin_cohort = 3\n[[sites]]\nname = "a"\nfile = "a.csv"\n'
     keys = submit.ignored_keys(read_federation(federation(tmp_path, text)))
-    assert keys == ["holdout", "label", "[policy]", "everything but the name in [[sites]]"]
+    assert keys == ["label", "[policy]", "everything but the name in [[sites]]"]
 
 
 def test_the_board():

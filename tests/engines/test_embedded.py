@@ -49,36 +49,3 @@ def test_results_are_those_of_sites_that_answered_with_their_models_if_asked_for
     wanted = {name: SiteResult(name, {"total": 4}, b"model") for name in ("s0", "s2")}
     assert engine.results(RUN, models=True) == wanted
     assert engine.results(RUN, models=False) == {name: SiteResult(name, {"total": 4}) for name in wanted}
-
-
-def test_every_site_looks_at_its_own_data_before_anything_is_sent() -> None:
-    class Picky(CountingSite):
-        def check(self, settings: Counting) -> None:
-            if self.name == "s1":
-                raise InputError(f"site {self.name!r} cannot use {settings.name}")
-
-    _, engine = make(3)
-    engine.check(RUN)
-    for runner in engine.runners.values():
-        runner.site = Picky
-    with pytest.raises(InputError, match=r"^site 's1' cannot use counting"):
-        engine.check(RUN)
-    assert engine.memories == {}
-
-
-def test_the_complaints_of_all_sites_are_said_at_once() -> None:
-    class Pickier(CountingSite):
-        def check(self, settings: Counting) -> None:
-            if self.name != "s1":
-                raise InputError(f"site {self.name!r} cannot use {settings.name}")
-
-    for n, last in ((3, "site 's2' cannot use counting"), (40, "and 19 more sites")):
-        _, engine = make(n)
-        for runner in engine.runners.values():
-            runner.site = Pickier
-        with pytest.raises(InputError) as caught:
-            engine.check(RUN)
-        lines = str(caught.value).splitlines()
-        assert lines[0] == f"{n - 1} sites cannot take part as they are:"
-        assert lines[1] == "site 's0' cannot use counting"
-        assert lines[-1] == last

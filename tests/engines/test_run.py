@@ -70,7 +70,10 @@ def test_data_are_looked_at_before_anything_is_sent_or_written(tmp_path):
     gap = replace(SITES[1], X=np.full_like(SITES[1].X, np.nan))
     wide = replace(SITES[2], X=np.ones((20, 3)))
     seen = []
-    for sites, message in (([SITES[0], gap, SITES[2]], "site 's1': row 0"), ([*SITES[:2], wide], "same columns")):
+    for sites, message in (
+        ([SITES[0], gap, SITES[2]], "site 's1': 40 cells .*the first: row 0"),
+        ([*SITES[:2], wide], "same columns"),
+    ):
         with pytest.raises(InputError, match=message):
             run(METHOD, sites, record=tmp_path / "r", resumable=True, watch=seen.append)
     assert not seen
@@ -85,6 +88,16 @@ def test_a_seed_decides_the_model_and_keys_are_new_each_time():
     first, same, other = (run(method, SITES, seed=seed) for seed in (1, 1, 2))
     assert first.model.to_bytes() == same.model.to_bytes() != other.model.to_bytes()
     assert first.model.to_bytes() == method.plain(SITES, seed=1).model.to_bytes()
+
+
+def test_numbers_and_texts_of_numpy_are_welcome():
+    """A seed, a site's name or a policy from NumPy ended in a TypeError about encoding, or lost all sites."""
+    sites = [SiteData(np.str_(site.name), site.X, site.y) for site in SITES]
+    policy = fedgeom.Policy(min_cohort=np.int64(2), secure_only=np.bool_(True))
+    classes = np.unique(np.concatenate([site.y for site in SITES]).astype(str))
+    done = run(replace(METHOD, classes=classes), sites, seed=np.int64(3), policy=policy)
+    plain = run(replace(METHOD, classes=tuple(classes.tolist())), SITES, seed=3)
+    assert done.model.to_bytes() == plain.model.to_bytes()
 
 
 def test_everything_is_in_the_record(tmp_path):
@@ -268,6 +281,7 @@ def test_columns_in_another_order_are_put_right_and_others_are_refused(tmp_path)
     assert b"column_names" not in fedgeom.run(method, bare).model.to_bytes()
     renamed = SiteData("site-2", whole[1].X, whole[1].y, columns=("pH", *whole[1].columns[1:]))
     with pytest.raises(
-        InputError, match="'site-2' has other columns than 'site-1': it lacks 'alcohol' and has 'pH'"
+        InputError,
+        match=r"'site-2' has other columns than 'site-1': it lacks 1: 'alcohol', and it has 1 that .* not there: 'pH'",
     ):
         fedgeom.run(method, [whole[0], renamed, whole[2]])

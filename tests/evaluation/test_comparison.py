@@ -10,7 +10,7 @@ import pytest
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.evaluation.baselines import train
-from fedgeom.evaluation.comparison import Comparison, compare, evaluate, score
+from fedgeom.evaluation.comparison import Comparison, compare
 
 
 def test_own_words_with_the_truth(case):
@@ -51,47 +51,8 @@ def test_nothing_to_compare(disc_case):
     with pytest.raises(InputError, match="same sites"):
         compare(run, data.train, data.test[::-1])
     empty = [site.take(np.zeros(len(site), bool)) for site in data.test]
-    for call in (lambda: compare(run, data.train, empty), lambda: score(run, empty)):
-        with pytest.raises(InputError, match="nothing can be"):
-            call()
-
-
-class Always:
-    """A model that answers "east", or at a site what the site learnt."""
-
-    everywhere, in_disc = True, False
-
-    def __init__(self, word="east"):
-        self.word = word
-
-    def predict(self, X):
-        return np.full(len(X), self.word)
-
-    def for_site(self, local):
-        return Always(local["word"])
-
-
-def test_any_model_is_scored_by_what_each_site_uses(disc_case):
-    run, data, _ = disc_case
-    sites = [site.name for site in data.test]
-    local = {sites[0]: {"word": "west"}, sites[1]: {}, sites[2]: {"word": "neither"}}
-    odd = replace(run, model=Always(), local=local)
-    found = score(odd, data.test)
-    share = float(np.mean(data.test[1].y == "east"))
-    assert found == Comparison(tuple(sites), (float(np.mean(data.test[0].y == "west")), share, 0.0), (), (), ())
-    assert evaluate(odd, data.train, data.test) == found
-    # A lost site is not scored; nor is one without a model of its own where the joint one answers nobody.
-    lost = replace(odd, lost={sites[0]: "gone"})
-    assert score(lost, data.test).sites == tuple(sites[1:])
-    lost.model.everywhere = False
-    assert score(lost, data.test).sites == (sites[2],)
-
-
-def test_a_run_in_the_disc_is_compared(disc_case):
-    run, data, _ = disc_case
-    found = evaluate(run, data.train, data.test)
-    assert found == compare(run, data.train, data.test)
-    assert len(found.local) == 3
+    with pytest.raises(InputError, match="nothing can be"):
+        compare(run, data.train, empty)
 
 
 def test_means_are_of_the_columns_there_are():
@@ -102,4 +63,4 @@ def test_a_gap_in_a_test_row_is_named(case):
     train, test = case.data.train, [replace(site, X=site.X.copy()) for site in case.data.test]
     test[1].X[3, 2] = np.nan
     with pytest.raises(InputError, match=r"site 'South': row \d+, column .* is nan"):
-        evaluate(case.run, train, test)
+        compare(case.run, train, test)

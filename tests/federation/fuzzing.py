@@ -84,7 +84,10 @@ def record(method: Method, sites: list[SiteData] | None = None, policy: Policy |
 
     for name, runner in engine.runners.items():
         runner.answer = functools.partial(listen, name)  # type: ignore[method-assign]
-    method.conduct(Sites(engine, run=RUN, method=method.name, roster=engine.roster))
+    conversation = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    model = method.conduct(conversation)
+    if conversation.last_step is not None:
+        conversation.last_step(model)
     for runner in engine.runners.values():
         del runner.answer  # type: ignore[method-assign]
         runner.stumble = _fail  # type: ignore[method-assign]
@@ -100,12 +103,17 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
-    fedgeom.Moments(),
+    fedgeom.Moments(holdout=0.25),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
     fedgeom.Shrunk(rounds=2, folds=2),
+    *(
+        [fedgeom.HyperFed(rounds=1, steps=2, network=None, head="linear", loss="cross-entropy")]
+        if importlib.util.find_spec("seal")
+        else []
+    ),
     *(
         fedgeom.PTopoFL(rounds=1, steps=2, clusters=1, epsilon=epsilon)
         for epsilon in (None, 1.0)

@@ -52,7 +52,18 @@ def test_the_frame_of_pandas_adds_up() -> None:
 
 def test_a_notebook_shows_the_summary_and_no_html_of_others() -> None:
     page = Ledger([entry(1, "a", 1234, "<b>", "x & y")])._repr_html_()
-    assert "<td>&lt;b&gt;</td><td>1</td><td>1,234</td><td>x &amp; y</td>" in page
+    assert "<td>&lt;b&gt;</td><td>1</td><td>1</td><td>1,234</td><td>x &amp; y</td>" in page
+
+
+def test_messages_of_many_rounds_are_one_row() -> None:
+    """Fifty rounds of training were 150 rows of a table that differed in a number."""
+    rounds = [entry(step, site, 10, "sum", "a sum") for step in range(2, 9, 2) for site in "abc"]
+    ledger = Ledger([entry(1, "a", 5), *rounds[:-1], entry(8, "b", 7, "sum", "another")])
+    first, many, other = ledger.by_message()
+    assert (first.when, first.sites, first.messages, first.bytes) == ("1", "1", 1, 5)
+    assert (many.when, len(many.steps), many.sites, many.messages, many.bytes) == ("2 … 8", 4, "2–3", 11, 110)
+    assert (other.when, other.reveals) == ("8", "another")
+    assert ledger._repr_html_().count("<tr>") == 4
 
 
 def test_listeners_hear_each_entry_once() -> None:

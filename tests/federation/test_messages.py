@@ -307,3 +307,20 @@ def test_mutated_messages_raise_nothing_but_decode_errors(
         else:
             data.insert(at, value)
     assert same_when_sent_again(opened(bytes(data)))
+
+
+def test_an_array_that_came_is_read_in_place_and_cannot_be_written_to() -> None:
+    packed = msgspec.msgpack.encode(Array.of(np.arange(5, dtype=np.uint64)))
+    came = msgspec.msgpack.decode(packed, type=Array)
+    assert np.shares_memory(came.view(), np.frombuffer(packed, np.uint8))
+    with pytest.raises(ValueError, match="read-only"):
+        came.view()[0] = 1
+    came.numpy()[0] = 1
+    assert came.view().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_packed_array_does_not_follow_later_changes() -> None:
+    array = np.zeros(3)
+    packed = Array.of(array)
+    array[0] = 1
+    assert packed.numpy().tolist() == [0, 0, 0]

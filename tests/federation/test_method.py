@@ -41,7 +41,7 @@ def test_a_subclass_with_a_name_is_known_from_then_on() -> None:
     assert METHODS["fresh"] is Fresh
     assert Nameless not in METHODS.values()
     assert Fresh.from_terms({"rounds": 3}) == Fresh(rounds=3)
-    assert Fresh(rounds=3).terms() == {"rounds": 3}
+    assert Fresh(rounds=3).terms() == {"rounds": 3, "holdout": None}
 
 
 @pytest.mark.usefixtures("clean")
@@ -120,16 +120,3 @@ def test_what_leaves_is_said_once_each_and_receipts_are_nothing() -> None:
     assert Counting.leaves() == ("nothing",)
     assert "nothing" not in fedgeom.Hulls.leaves()
     assert any("scatter" in line for line in fedgeom.Hulls.leaves())
-
-
-@pytest.mark.usefixtures("clean")
-def test_only_a_method_that_says_so_decides_how_baselines_are_trained() -> None:
-    """A field that happens to be called C is no λ."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class WithC(Counting):
-        name: ClassVar[str] = "with-c"
-        C: float = 100.0
-
-    assert WithC().baseline_c == 5.0
-    assert fedgeom.Hulls(C=0.1).baseline_c == 0.1

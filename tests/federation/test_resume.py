@@ -157,3 +157,14 @@ def test_other_settings_are_named(change: dict[str, object], message: str) -> No
     with pytest.raises(InputError) as caught:
         check_same("run", CONFIG, CONFIG | change)
     assert message in str(caught.value)
+
+
+def test_a_sparse_table_is_hashed_as_it_is(monkeypatch):
+    from scipy.sparse import csr_array
+
+    X = np.array([[0.0, 2.0], [3.0, 0.0]])
+    monkeypatch.setattr(SiteData, "X", property(lambda site: pytest.fail("it was made dense")))
+    first = hash_rows(SiteData("a", csr_array(X), ["u", "v"]))
+    assert first == hash_rows(SiteData("a", csr_array(X), ["u", "v"]))
+    assert first != hash_rows(SiteData("a", csr_array(X[::-1]), ["u", "v"]))
+    assert hash_rows(SiteData("a", X, ["u", "v"])) != hash_rows(SiteData("a", X[::-1], ["u", "v"]))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import (
@@ -58,6 +59,27 @@ class Example(Settings):
 # --- values ---
 
 
+def test_settings_are_known_to_scikit_learn() -> None:
+    """`clone` could not copy a method."""
+    some = Example(rounds=3, classes=("a", "b"), colour=Mixed(green=2))
+    again = clone(some)
+    assert again == some
+    assert type(some)(**again.get_params(deep=False)) == some
+    assert some.get_params()["colour__green"] == 2
+    assert "colour__green" not in some.get_params(deep=False)
+    assert some.set_params() is some
+    with pytest.raises(InputError, match=r"settings never change; .*replace\(method, rounds=…\)"):
+        some.set_params(rounds=4)
+
+
+def test_what_numpy_gave_can_travel() -> None:
+    """Texts of NumPy, alone or in a list, were kept as they were, and no message could carry them."""
+    given_ = Example(
+        classes=list(np.unique(["b", "a"])), rounds=np.int64(2), rule=np.str_("two"), note=np.str_("n")
+    )
+    assert msgspec.msgpack.encode(given_.terms())
+
+
 @pytest.mark.parametrize(
     ("given_", "kept"),
     [
@@ -72,6 +94,9 @@ class Example(Settings):
         ({"colour": {"name": "mixed", "red": 1}}, Mixed(red=1.0)),
         ({"colour": Mixed(green=2)}, Mixed(green=2)),
         ({"fast": np.bool_(True)}, True),
+        ({"classes": np.array(["a", "b"])}, ("a", "b")),
+        ({"classes": [np.str_("a"), "b"]}, ("a", "b")),
+        ({"rule": np.str_("two")}, "two"),
         ({"trim": 0}, 0.0),
         ({"trim": "auto"}, "auto"),
     ],

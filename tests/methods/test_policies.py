@@ -84,7 +84,8 @@ def test_a_strict_site_runs_what_shows_sums_only(make: Any, request: pytest.Fixt
 
 
 SHOWING = {"train.update", "topo.description", "xclp.rows", "xclp.first", "xclp.letters"}
-"""The answers that show numbers of one site: parameters, shapes, numbers of rows, distances."""
+SHOWING |= {"hyperfed.letters", "hyperfed.shares"}
+"""The answers that show numbers of one site: parameters, shapes, numbers of rows, distances, lengths and cosines."""
 
 
 def test_every_answer_is_called_harmless_or_not_and_rightly() -> None:

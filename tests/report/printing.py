@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 
 
-def printed(table: Any) -> str:
-    """Return what a wide terminal would show."""
-    console = Console(width=160, record=True)
+def printed(table: Any, width: int = 160) -> str:
+    """Return what a terminal would show, a wide one if nothing is said."""
+    console = Console(width=width, record=True)
     console.print(table)
     return console.export_text()

@@ -6,11 +6,12 @@ import shutil
 
 import msgspec
 
-from fedgeom.evaluation.comparison import Comparison
+from fedgeom.evaluation.figures import FILE
 from fedgeom.federation.record import WARNINGS
 from fedgeom.federation.run_warnings import lost_site
 from fedgeom.report.naming import read_naming
-from fedgeom.report.page import COMPARISON, NAMES, PICTURE, write_page
+from fedgeom.report.page import NAMES, PICTURE, write_page
+from tests.evaluation.counting import figures
 
 
 def test_page(case, tmp_path):
@@ -19,11 +20,11 @@ def test_page(case, tmp_path):
     assert "quantized hulls" in bare
     assert "<img" not in bare
     (folder / PICTURE).write_bytes(b"\x89PNG")
-    comparison = Comparison(("<b>North", "South"), (0.5, 1.0), (0.5, 1.0), (0.25, 0.75), (0.1, 0.2))
-    (folder / COMPARISON).write_bytes(msgspec.json.encode(comparison))
+    (folder / FILE).write_bytes(msgspec.json.encode(figures(site="<b>North")))
     (folder / NAMES).write_bytes(msgspec.json.encode(read_naming(case.run.local, case.truth)))
     page = write_page(folder).read_text()
-    assert "&lt;b&gt;North" in page
+    for piece in ("&lt;b&gt;North", "majority class", "0.700 [0.481, 0.855]", "without test rows: South"):
+        assert piece in page
     assert "data:image/png;base64" in page
     assert "bösartig" in page
     assert "How sure that is" in page

@@ -5,16 +5,34 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.evaluation.comparison import Comparison
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.report import tables
+from fedgeom.report.naming import read_naming
 from tests.report.printing import printed
 
 
-def test_comparison():
-    text = printed(tables.comparison_table(Comparison(("A", "B"), (0.5, 1.0), (), (0.25, 0.75), ())))
-    assert "pooled" not in text
-    assert text.split()[-3:] == ["mean", "0.750", "0.500"]
+def test_fifty_rounds_are_not_fifty_rows():
+    entries = [
+        Entry(step=i, site=s, kind="sum", bytes=500, received=1, reveals="r") for i in range(50) for s in "ab"
+    ]
+    assert tables.ledger_rows(Ledger(entries)) == [["0 … 49", "sum", "50", "2", "500 B", "r"]]
+
+
+@pytest.mark.parametrize("sites", [6, 18])
+def test_the_names_of_many_sites_are_whole(sites):
+    """With a column for each of 18 sites, words were broken into pieces of a few letters."""
+    words = ("CD14-positive monocyte", "natural killer cell")
+    local = {
+        f"Hospital {i}": {"names": {w if i else w.upper(): g for g, w in enumerate(words)}} for i in range(sites)
+    }
+    naming = read_naming(local)
+    head, rows = tables.names_by_word(naming)
+    if sites == 6:
+        assert head[2:] == list(local)
+        return
+    assert head == ["class", "called", "by the sites"]
+    assert rows[0] == ["0", words[0], "CD14-positive monocyte (17 sites); CD14-POSITIVE MONOCYTE (Hospital 0)"]
+    assert "NATURAL KILLER CELL (Hospital 0)" in printed(tables.naming_table(naming), width=120)
 
 
 def test_ledger(case):

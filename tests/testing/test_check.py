@@ -20,10 +20,18 @@ from fedgeom.testing import check_method, example_sites
 from fedgeom.testing.adversary import spoilt_messages_are_refused
 
 QUICK = {"rounds": 3, "epochs": 1}
+DEEP = ["Moon", "FedRoD", "FedLC", "SphereFed", "FedProto"]
+SMALL = {"rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
 ALGORITHMS = [
     "FedAvg", "FedProx", "Scaffold", "FedDyn", "FedAdam", "FedYogi", "Ditto", "PFedMe", "FedPer", "Interpolated",
-    "LocalOnly",
+    "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU",
 ]  # fmt: skip
+
+TREE: dict[str, Any] = {
+    "class_tree": {"left": "both", "right": "both"},
+    "loss": "tree-softmax",
+    "aggregation": "mean",
+}
 
 
 def cases() -> list[Any]:
@@ -38,10 +46,17 @@ def cases() -> list[Any]:
         ("xclp anchors", lambda: fedgeom.XCLP(graph="anchors", anchors=6, rounds=2)),
         ("shrunk", lambda: fedgeom.Shrunk(rounds=2, folds=2)),
         ("ptopofl", lambda: fedgeom.PTopoFL(rounds=2, epochs=1, points=12)),
+        (
+            "hyperfed",
+            lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
+        ),
+        ("hyperfed tree", lambda: fedgeom.HyperFed(**SMALL, **TREE)),
         ("fedavg open", lambda: fedgeom.FedAvg(**QUICK, aggregation="median")),
     ]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**QUICK)) for name in ALGORITHMS]
-    needs = {"xclp": "seal", "ptopofl": "gudhi"}
+    found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**SMALL)) for name in DEEP]
+    needs = {"xclp": "seal", "hyperfed": "seal", "hyperfed tree": "torch", "ptopofl": "gudhi"}
+    needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [
         pytest.param(make, id=name, marks=[pytest.mark.needs(needs[name])] if name in needs else [])
         for name, make in found

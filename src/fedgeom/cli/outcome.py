@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from fedgeom.cli.screen import Terminated
-from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError, printable
 from fedgeom.federation.record import read_warnings
 from fedgeom.storage import close_to_others, make_private_folder, write_json
@@ -80,30 +79,13 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
             folder.rmdir()  # refused before anything was written
 
 
-def show(
-    run: Run,
-    train: Sequence[SiteData],
-    test: Sequence[SiteData],
-    out: Console,
-    *,
-    truth: Truth | None = None,
-    C: float = 5.0,
-) -> None:
-    """Print accuracy, ledger and names of a run with a folder, and add picture and page to the folder."""
+def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
+    """Print ledger, names and figures of a run with a folder, and add picture and page to the folder."""
     from fedgeom.report import page, tables
     from fedgeom.report.naming import read_naming
 
     folder = run.folder
     assert folder is not None, "the commands always record their runs"
-    in_disc = run.model.in_disc
-    if any(len(part) for part in test):
-        from fedgeom.evaluation.comparison import evaluate
-
-        with out.status("training on pooled rows, and at each site alone, to compare"):
-            comparison = evaluate(run, train, test, truth=truth, C=C)
-        write_json(folder / page.COMPARISON, comparison, private=True)
-        out.print(tables.comparison_table(comparison))
-        out.print()
     out.print(tables.ledger_table(run.ledger))
     out.print()
     out.print(tables.sites_table(run.ledger))
@@ -118,17 +100,30 @@ def show(
             out.print()
             out.print(tables.evidence_table(naming))
         out.print()
-    if in_disc:
+    if run.model.in_disc:
         from fedgeom.report.disc import draw_disc
 
         with out.status("drawing"):
-            tests = test if any(len(part) for part in test) else None
-            picture = draw_disc(run, train, folder / page.PICTURE, test_sites=tests, truth=truth)
+            tests = run.test if any(len(part) for part in run.test) else None
+            picture = draw_disc(run, run.train, folder / page.PICTURE, test_sites=tests, truth=truth)
         close_to_others(picture)
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
+    show_record(folder, out)
+    show_warnings(run.warnings, out)
+
+
+def show_record(folder: Path, out: Console) -> None:
+    """Write the page of a run's folder, and print where it is and, last, how well the model does."""
+    from fedgeom.evaluation.figures import read_evaluation
+    from fedgeom.report import page
+    from fedgeom.report.scores import evaluation_table
+
     out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
     out.print(f"record   {escape(str(folder))}", soft_wrap=True)
-    show_warnings(run.warnings, out)
+    found = read_evaluation(folder)
+    if found is not None:
+        out.print()
+        out.print(evaluation_table(found))
 
 
 def show_warnings(warnings: Sequence[RunWarning], out: Console) -> None:

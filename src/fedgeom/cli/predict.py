@@ -2,71 +2,183 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+Run = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")]
+File = Annotated[
+    Path,
+    typer.Argument(help="The rows: .csv, .tsv, .npz, .parquet, .h5ad, or what an installed reader reads."),
+]
+Whose = Annotated[
+    str | None,
+    typer.Option(
+        help="Use this site's own model: its words, its scale, its personal model. Needs the folder of a run."
+    ),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        help="The features, with commas between; all but the label and the index if not given. For a model that "
+        "knows no names: in the order in which it learnt them."
+    ),
+]
+IgnoreOthers = Annotated[
+    bool,
+    typer.Option("--ignore-others", help="Leave out columns that the model does not know, instead of stopping."),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(help="A column to leave out of the features; with --site also the accuracy is told."),
+]
+Index = Annotated[
+    str | None,
+    typer.Option(
+        help="The column with the names of the rows; if not given, the file's own index (obs_names of .h5ad), or "
+        "the rows' numbers."
+    ),
+]
+Probabilities = Annotated[bool, typer.Option("--probabilities", help="Write the probability of every class, too.")]
+Unknown = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help='Call rows "unknown" that fit no class well: of rows of known classes about this share, such as 0.05.',
+    ),
+]
+KnownRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="For --unknown: rows of known classes that the model did not learn from, as the measure of what fits.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where to write to instead of the screen: .csv or .tsv, a table; .h5ad or .parquet, a copy of the rows "
+        "with columns added."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")]
+
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")],
-    file: Annotated[
-        Path,
-        typer.Argument(help="The rows: .csv, .tsv, .npz, .parquet, .h5ad, or what an installed reader reads."),
-    ],
-    site: Annotated[
-        str | None,
-        typer.Option(
-            help="Use this site's own model: its words, its scale, its personal model. Needs the folder of a run."
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="The features, with commas between; all but the label if not given.")
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="A column to leave out of the features; with --site also the accuracy is told."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="A CSV file to write to instead of the screen.")] = None,
+    model: Run,
+    file: File,
+    site: Whose = None,
+    columns: Features = None,
+    ignore_others: IgnoreOthers = False,
+    label: Label = None,
+    index: Index = None,
+    probabilities: Probabilities = False,
+    unknown: Unknown = None,
+    known: KnownRows = None,
+    out: Out = None,
+    force: Force = False,
 ) -> None:
-    """Give every row of a file its class, as CSV.
+    """Give every row of a file its class.
 
     Columns are found by their names, in whatever order they stand. With --site, they are scaled as that site's are,
     where the method has a scale for each site; without it, by the joint scale. Each row is judged by itself.
     """
-    import csv
     import sys
 
     import numpy as np
 
     from fedgeom.cli.screen import complain
-    from fedgeom.data.columns import in_order
-    from fedgeom.data.readers import read_table
+    from fedgeom.data.predictions import Predictions, as_text, check_target, write_predictions
+    from fedgeom.data.row_names import row_names
+    from fedgeom.errors import InputError
+
+    if out is not None:
+        check_target(out, file, force=force)
+    chosen = load(model, site)
+    if unknown is not None and known is None:
+        chosen.fit_threshold(unknown)  # refuses before the work is done
+    if unknown is None and known is not None:
+        raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
+
+    def read(file: Path) -> Any:
+        return _read(file, chosen, columns, ignore_others, label, index)
+
+    if known is not None:
+        chosen = chosen.with_known(read(known).X)
+    table = read(file)
+    names = row_names(file, len(table.X), index=index, first_row=table.first_row)
+    found = np.asarray(chosen.predict(table.X))
+    chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
+    if probabilities and chances is None:
+        raise InputError(f"{chosen!r} gives no probabilities; leave out --probabilities")
+    made = Predictions(names, found, None if chances is None else chances.max(axis=1))
+    if probabilities:
+        made = replace(made, classes=tuple(map(str, chosen.classes_)), probabilities=chances)
+    if unknown is not None:
+        made = replace(made, found=_or_unknown(chosen, table.X, unknown), best=found)
+    if out is None:
+        sys.stdout.write(as_text(made))
+    else:
+        write_predictions(out, file, made, table.columns)
+    if table.y is not None and site is not None:
+        complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
+
+
+def _or_unknown(model: Any, X: Any, share: float) -> Any:
+    """Return the classes of rows, "unknown" where they fit none, and say how many and by what rule."""
+    from fedgeom.cli.screen import complain
+
+    found = model.predict_or_unknown(X, share)
+    count = int((found == "unknown").sum())
+    _, rule = model.fit_threshold(share)
+    complain(f"{count:,} of {len(found):,} rows are called unknown: {rule}", style="dim")
+    return found
+
+
+def load(run: Path, site: str | None) -> Any:
+    """Return the joint model of a run, or a site's own; where only sites have one, say so and name them."""
     from fedgeom.errors import InputError
     from fedgeom.methods.catalogue import load_model
 
-    chosen = load_model(model) if site is None else load_model(site_model(model, site))
-    wanted = columns.split(",") if columns and "," in columns else columns
-    table = read_table(file, columns=wanted, label=label)
-    if table.columns and not chosen.column_names:
-        complain(
-            "the model knows no names of columns: those of the file are taken in the order in which they stand"
+    if site is not None:
+        return load_model(site_model(run, site))
+    model = load_model(run)
+    if not model.everywhere:
+        known = site_models(run)
+        whose = f"--site with one of {', '.join(known)}" if known else "the folder of the run, and --site"
+        raise InputError(
+            f"the {model.method} run has no joint model that could predict: each site has its own; give {whose}"
         )
-    X, y = in_order(table.X, chosen.column_names, str(file), table.columns), table.y
-    found = chosen.predict(X)
-    sure = chosen.predict_proba(X).max(axis=1).tolist() if hasattr(chosen, "predict_proba") else [""] * len(X)
-    if out is not None and out.exists():
-        raise InputError(f"{out} exists; choose another file or remove it")
-    target = sys.stdout if out is None else out.open("w", newline="", encoding="utf-8")
-    try:
-        writer = csv.writer(target)
-        writer.writerow(["row", "class", "probability"])
-        for i, (name, p) in enumerate(zip(found.tolist(), sure, strict=True)):
-            writer.writerow([i, name, f"{p:.4f}" if p else p])
-    finally:
-        target.flush() if out is None else target.close()
-    if y is not None and site is not None:
-        complain(f"{np.mean(found == y):.3f} of {len(y)} rows agree with {label!r}", style="green")
+    return model
+
+
+def _read(
+    file: Path, model: Any, columns: str | None, ignore_others: bool, label: str | None, index: str | None
+) -> Any:
+    """Return the file's table with its columns in the model's order."""
+    from fedgeom.cli.screen import complain
+    from fedgeom.data.columns import in_order
+    from fedgeom.data.readers import read_table
+    from fedgeom.data.row_names import other_columns
+    from fedgeom.errors import InputError
+
+    wanted = columns.split(",") if columns and "," in columns else columns
+    if ignore_others:
+        if columns is not None or not model.column_names:
+            why = "--columns says which to take" if columns is not None else "the model knows no names of columns"
+            raise InputError(f"--ignore-others given, but {why}; leave it out")
+        wanted = list(model.column_names)
+    elif columns is None and index is not None:
+        wanted = other_columns(file, (label, index))
+    table = read_table(file, columns=wanted, label=label)
+    if table.columns and not model.column_names and not isinstance(wanted, list):
+        complain(
+            "the model knows no names of columns: those of the file are taken in the order in which they stand; "
+            "--columns says another. A site's own model has the names: --site, or results/RUN in the site's folder"
+        )
+    return replace(table, X=in_order(table.X, model.column_names, str(file), table.columns))
 
 
 def site_model(run: Path, site: str) -> Path:

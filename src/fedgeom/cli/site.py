@@ -11,7 +11,10 @@ import typer
 from fedgeom.errors import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+
+    from fedgeom.deploy.preview import Preview
 
 app = typer.Typer(no_args_is_help=True, help="A site: hold data, answer the coordinator's questions.")
 
@@ -116,8 +119,7 @@ def preview(
         "rows are made up; in the real run some sizes grow with the number of sites and the largest hulls.\n"
     )
     screen.print(NAMES[found.names])
-    for reason in found.refusals:
-        screen.print(f"[yellow]The site would refuse: {escape(reason)}.[/yellow]")
+    _show_refusals(screen, found)
     rows = [
         [str(at), one.question, one.answer, size(one.bytes), one.reveals]
         for at, one in enumerate(found.messages, start=1)
@@ -144,6 +146,60 @@ def preview(
     screen.print(f"\nterms    {hash_terms(found.terms).hex()}", soft_wrap=True)
     again = shlex.join(["fedgeom", "site", "approve", str(federation), "--folder", str(folder)])
     screen.print(f"to approve them: {escape(again)}", soft_wrap=True)
+
+
+def _show_refusals(screen: Console, found: Preview) -> None:
+    """Print how the site's table stands against the job, and why else the site would refuse."""
+    from rich.markup import escape
+
+    from fedgeom.report.readiness import show_findings
+
+    show_findings(found.report.findings, screen)
+    said = {str(one) for one in found.report.errors}
+    for reason in found.refusals:
+        if reason not in said:
+            screen.print(f"[yellow]The site would refuse: {escape(reason)}.[/yellow]")
+    if found.report.findings:
+        screen.print()
+
+
+@app.command()
+def check(
+    federation: Annotated[
+        Path | None,
+        typer.Argument(help="A federation file to hold the table against; without it, the table alone."),
+    ] = None,
+    folder: Folder = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for machines.")] = False,
+) -> None:
+    """Look at the site's own table, and at how it stands against a job; nothing is sent, and nobody else is told.
+
+    Ends with code 0 when the table is ready, 1 when it is not.
+    """
+    import json
+
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.deploy.site_readiness import file_report, table_report
+    from fedgeom.report.readiness import show_report
+
+    site = SiteFolder(folder.absolute())
+    report = table_report(site) if federation is None else file_report(site, federation)
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
+        raise typer.Exit(0 if report.ready else 1)
+    screen, count = console(), len(report.errors)
+    show_report(report, screen)
+    what = "the table" if federation is None else f"the table, for {federation}"
+    if report.ready:
+        screen.print(f"\n[green]ready[/green]: {escape(what)}", soft_wrap=True)
+        return
+    screen.print(
+        f"\n[red]not ready[/red]: {count} fault{'s' if count > 1 else ''}; the site would leave such a run"
+    )
+    raise typer.Exit(1)
 
 
 @app.command()

@@ -96,9 +96,11 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
     from rich.markup import escape
 
     from fedgeom.deploy.preview import reasons_to_refuse
+    from fedgeom.deploy.site_readiness import terms_report
     from fedgeom.errors import printable
     from fedgeom.federation.method import METHODS
     from fedgeom.methods.catalogue import method_class
+    from fedgeom.report.readiness import show_findings
 
     if terms is None:
         screen.print("[yellow]Only the hash is known here; what it stands for is in the federation file.[/yellow]")
@@ -115,6 +117,10 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
             screen.print(escape(f"  {line}"), soft_wrap=True)
         asked = job if Path(job).is_file() else "federation.toml"
         screen.print(f"  message by message: fedgeom site preview {escape(asked)}", soft_wrap=True)
+    report = terms_report(site, terms)
+    if not report.ready:
+        screen.print("[yellow]The site's table is not ready for this job: it would leave it.[/yellow]")
+        show_findings(report.findings, screen, levels=("error",))
     for reason in reasons_to_refuse(site, Path(job)) if Path(job).is_file() else ():
         screen.print(f"[yellow]The site would refuse all the same: {escape(reason)}.[/yellow]", soft_wrap=True)
 

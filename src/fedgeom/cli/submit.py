@@ -159,6 +159,7 @@ def show_record(folder: Path, screen: Console) -> None:
     """Print what a run's record holds."""
     from rich.markup import escape
 
+    from fedgeom.cli.outcome import show_record as show_page
     from fedgeom.cli.outcome import show_warnings
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
@@ -172,5 +173,5 @@ def show_record(folder: Path, screen: Console) -> None:
         screen.print(f"{name:<14}{value}", markup=False)
     screen.print()
     screen.print(f"model    {escape(str(folder / 'model.safetensors'))}", soft_wrap=True)
-    screen.print(f"record   {escape(str(folder))}", soft_wrap=True)
+    show_page(folder, screen)
     show_warnings(content["warnings"], screen)

@@ -26,7 +26,7 @@ from fedgeom.storage import write_file
 KEY_BYTES = 32
 
 
-def fingerprint(*parts: bytes) -> bytes:
+def fingerprint(*parts: bytes | memoryview) -> bytes:
     """Hash byte strings so that no two different lists of parts collide (each is length-prefixed)."""
     digest = hashlib.sha256()
     for part in parts:

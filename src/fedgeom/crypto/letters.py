@@ -7,14 +7,19 @@ import os
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError
 
 NONCE_BYTES = 12
 
 
-def seal(key: bytes, text: bytes, envelope: bytes) -> bytes:
-    """Encrypt ``text`` and bind it to ``envelope`` (run, sender, recipient), which stays readable."""
-    nonce = os.urandom(NONCE_BYTES)
+def seal(key: bytes, text: bytes, envelope: bytes, *, repeatable: bool = False) -> bytes:
+    """Encrypt ``text`` and bind it to ``envelope`` (run, sender, recipient), which stays readable.
+
+    A ``repeatable`` letter is the same each time it is sealed, so that a long one need not be kept to be sent again:
+    its nonce is a hash of key, envelope and text, and another text gets another one.
+    """
+    nonce = fingerprint(b"nonce", key, envelope, text)[:NONCE_BYTES] if repeatable else os.urandom(NONCE_BYTES)
     return nonce + ChaCha20Poly1305(key).encrypt(nonce, text, envelope)
 
 

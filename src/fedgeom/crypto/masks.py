@@ -5,7 +5,7 @@ A key masks one vector only (each run and round derives its own), so the cipher'
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from fedgeom.arrays import Words
 from fedgeom.crypto.rings import Ring
 
-_ZEROS = bytes(1 << 16)  # encrypted in pieces that stay in the processor's cache
+_PIECE = 1 << 13
+"""How many words are made at a time, 64 KiB: they stay in the processor's cache until they are added."""
+_ZEROS = bytes(8 * _PIECE)
 _COUNTER_AND_NONCE = bytes(16)
 
 
@@ -27,11 +29,13 @@ class KeyStream:
     def words(self, count: int) -> Words:
         """Return the next ``count`` words, little-endian on every machine."""
         out = bytearray(8 * count)
-        view, zeros = memoryview(out), memoryview(_ZEROS)
         for start in range(0, len(out), len(_ZEROS)):
-            piece = view[start : start + len(_ZEROS)]
-            self._encryptor.update_into(zeros[: len(piece)], piece)
+            self.fill(memoryview(out)[start : start + len(_ZEROS)])
         return np.frombuffer(out, "<u8").astype(np.uint64, copy=False)
+
+    def fill(self, piece: memoryview) -> None:
+        """Write the next bytes of the sequence, at most 64 KiB."""
+        self._encryptor.update_into(memoryview(_ZEROS)[: len(piece)], piece)
 
 
 def expand(key: bytes, ring: Ring, length: int) -> Words:
@@ -62,22 +66,50 @@ def _cut(words: Words, ring: Ring) -> Words:
     return words
 
 
-def add_masks(vector: Words, ring: Ring, *, plus: Iterable[bytes] = (), minus: Iterable[bytes] = ()) -> Words:
+def add_masks(
+    vector: Words,
+    ring: Ring,
+    *,
+    plus: Iterable[bytes] = (),
+    minus: Iterable[bytes] = (),
+    in_place: bool = False,
+) -> Words:
     """Add the masks of some keys to a vector and take away those of others.
 
-    vector (length,), u8; returns (length,), u8.
+    vector (length,), u8; returns (length,), u8. ``in_place``: the vector is no longer needed and may be written over.
 
-    Reductions are postponed while the running sums are sure to fit into 64 bits: the cipher, not the
-    arithmetic, should cost the time.
+    The cipher, not the arithmetic, should cost the time. Modulo a power of two, where nothing is skipped, the masks of
+    all keys are made side by side, piece by piece, and never leave the processor's cache.
     """
+    if ring.is_power_of_two:
+        return _add_in_pieces(vector if in_place else vector.copy(), ring, list(plus), list(minus))
     return ring.subtract(_total(plus, ring, vector), _total(minus, ring, np.zeros_like(vector)))
 
 
+def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Sequence[bytes]) -> Words:
+    added, taken = [KeyStream(key) for key in plus], [KeyStream(key) for key in minus]
+    drawn = bytearray(8 * _PIECE)
+    words, bits = np.frombuffer(drawn, "<u8"), np.uint64(ring.modulus - 1)
+    for start in range(0, len(total), _PIECE):
+        piece = total[start : start + _PIECE]
+        room, mask = memoryview(drawn)[: 8 * len(piece)], words[: len(piece)]
+        for stream in added:
+            stream.fill(room)
+            piece += mask
+        for stream in taken:
+            stream.fill(room)
+            piece -= mask
+        if ring.bits < 64:  # bits above the modulus never reach those below: cutting once at the end is enough
+            piece &= bits
+    return total
+
+
 def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
+    """Add the masks of some keys; reductions wait while the running sum is sure to fit into 64 bits."""
     room = 1 << max(64 - ring.bits, 0)  # how many elements may be added before the sum could wrap
     total, used = start.copy(), 1
     for key in keys:
-        if used >= room and not ring.is_power_of_two:
+        if used >= room:
             total, used = ring.reduce(total), 1
         total += expand(key, ring, len(start))
         used += 1

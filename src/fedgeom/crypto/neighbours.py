@@ -9,7 +9,7 @@ their keys (`fedgeom.protocols.joining.ring`), which each site recomputes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from fedgeom.crypto.keys import fingerprint
@@ -34,9 +34,14 @@ def degree(n: int) -> int:
     return min(n - 1, wanted + wanted % 2)  # an even degree splits evenly to both sides of the ring
 
 
-def ring_order(names: Sequence[str], seed: bytes) -> list[str]:
+def ring_order(names: Iterable[str], seed: bytes) -> tuple[str, ...]:
     """Return the names in an order that nobody chose."""
-    return sorted(names, key=lambda name: fingerprint(b"ring", seed, name.encode()))
+    return _ring_order(tuple(sorted(names)), seed)
+
+
+@lru_cache(maxsize=4)  # the same for all sites of a process
+def _ring_order(names: tuple[str, ...], seed: bytes) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: fingerprint(b"ring", seed, name.encode())))
 
 
 @lru_cache(maxsize=16)  # the same for all sites of a process, and for every list of the living
@@ -59,8 +64,13 @@ def smallest_part(names: tuple[str, ...], seed: bytes, living: tuple[str, ...]) 
     return least
 
 
-def neighbours(names: Sequence[str], seed: bytes) -> dict[str, tuple[str, ...]]:
+def neighbours(names: Iterable[str], seed: bytes) -> Mapping[str, tuple[str, ...]]:
     """Return each site's peers: a symmetric relation, everyone with the same number of peers."""
+    return _neighbours(tuple(sorted(names)), seed)
+
+
+@lru_cache(maxsize=4)  # the same for all sites of a process
+def _neighbours(names: tuple[str, ...], seed: bytes) -> Mapping[str, tuple[str, ...]]:
     order = ring_order(names, seed)
     n, k = len(order), degree(len(order))
     if k >= n - 1:

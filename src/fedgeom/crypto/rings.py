@@ -46,6 +46,8 @@ class Ring:
         array = np.asarray(vector)
         if array.ndim != 1 or array.dtype.kind not in "ui":
             raise InputError(f"a 1-D integer vector is wanted, {array.ndim}-D {array.dtype} was given")
+        if self.modulus == 2**64 and array.dtype == np.uint64:
+            return array
         low = np.flatnonzero(array < 0) if array.dtype.kind == "i" else np.empty(0, int)
         high = np.flatnonzero(array.astype(np.uint64) > np.uint64(self.modulus - 1))
         if low.size or high.size:
@@ -56,6 +58,12 @@ class Ring:
     def add(self, a: Words, b: Words) -> Words:
         """Add two vectors of ring elements."""
         return self.reduce(a + b)  # below 2^64 for q ≤ 2^63; wraps by itself for 2^64
+
+    def add_to(self, total: Words, b: Words) -> None:
+        """Add a vector of ring elements to another, in its place."""
+        total += b
+        if self.modulus != 2**64:
+            total[:] = self.reduce(total)
 
     def subtract(self, a: Words, b: Words) -> Words:
         """Subtract the second vector of ring elements from the first."""

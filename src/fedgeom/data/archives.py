@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from fedgeom.data.tables import Columns, Table, as_labels, listed
 from fedgeom.errors import InputError
+from fedgeom.registry import did_you_mean
 
 
-def read_npz(file: Path, label: str | None, columns: Columns | None) -> Table:
-    """Read an archive: ``columns`` is the key of the table, "X" if not given, ``label`` the key of the labels."""
+def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
+    """Read an archive: ``columns`` is the key of the table, "X" if not given, ``label`` the key of the labels.
+
+    ``also`` are keys of other arrays with a value per row.
+    """
     key = "X" if columns is None else columns
     if not isinstance(key, str):
         raise InputError(f"{file}: columns={list(key)!r} given; for .npz wanted one key, such as 'X'")
     try:
         archive = np.load(file, allow_pickle=False)
         keys = list(archive)
-        for wanted in (key, label):
+        for wanted in (key, label, *also):
             if wanted is not None and wanted not in keys:
-                raise InputError(f"{file} has no key {wanted!r}; its keys are {listed(keys)}")
-        X, y = archive[key], None if label is None else archive[label]
+                hint = did_you_mean(wanted, keys)
+                raise InputError(
+                    f"{file} has no key {wanted!r}; its keys are {listed(keys)}{'.' if hint else ''}{hint}"
+                )
+        X, along = archive[key], {one: archive[one] for one in (label, *also) if one is not None}
     except (OSError, ValueError, EOFError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
@@ -30,6 +38,10 @@ def read_npz(file: Path, label: str | None, columns: Columns | None) -> Table:
         raise InputError(
             f"{file}: {key!r} has shape {X.shape} and type {X.dtype}; wanted a table of numbers (rows × columns)"
         )
-    if y is not None and y.ndim != 1:
-        raise InputError(f"{file}: {label!r} has shape {y.shape}; wanted one label per row")
-    return Table(X.astype(np.float64), None if y is None else as_labels(y))
+    for one, values in along.items():
+        if values.shape != (len(X),):
+            raise InputError(
+                f"{file}: {one!r} has shape {values.shape}; wanted one value for each of {len(X)} rows"
+            )
+    y = None if label is None else as_labels(along[label])
+    return Table(X, y, also={one: as_labels(along[one]) for one in also})

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from fedgeom.arrays import Floats, Labels
-from fedgeom.data.sites import SiteData, holdout, split
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
+from fedgeom.data.splitting import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 
@@ -100,7 +102,9 @@ def heart(name: str, file: Path, *, test_share: float = 0.3, seed: int = 0) -> D
     for train, test in pieces:
         medians = np.nanmedian(train.X[:, there], axis=0)
         filled = [np.where(np.isfinite(part.X[:, there]), part.X[:, there], medians) for part in (train, test)]
-        parts.append((replace(train, X=filled[0], columns=columns), replace(test, X=filled[1], columns=columns)))
+        parts.append(
+            (replace(train, table=filled[0], columns=columns), replace(test, table=filled[1], columns=columns))
+        )
     return _made(name, parts, in_disc=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.tables import listed
+from fedgeom.data.tables import is_sparse, listed
 from fedgeom.errors import InputError
 
 MOST_SUGGESTED = 3
@@ -37,11 +37,22 @@ def names_of(table: Any) -> tuple[str, ...]:
 
 
 def cells_of(table: Any) -> Any:
-    """Return what holds the numbers of a table: the ``X`` of an AnnData, otherwise the table itself."""
-    if not hasattr(table, "var_names"):
-        return table
-    cells = table.X
-    return cells.toarray() if hasattr(cells, "toarray") else cells
+    """Return what holds the numbers of a table, made dense: the ``X`` of an AnnData, otherwise the table itself."""
+    cells = table.X if hasattr(table, "var_names") else table
+    return cells.toarray() if is_sparse(cells) else cells
+
+
+def index_of(table: Any) -> npt.NDArray[Any] | None:
+    """Return what a table's rows are called: a frame's index, or the ``obs_names`` of an AnnData.
+
+    An array calls them nothing, and neither does a frame whose rows are only counted (0, 1, 2 …).
+    """
+    found = getattr(table, "obs_names", table.index if hasattr(table, "iloc") else None)
+    if found is None:
+        return None
+    index = np.asarray(found)
+    counted = index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))
+    return None if counted or index.ndim != 1 else index
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:

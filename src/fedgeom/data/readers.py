@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Protocol
 
@@ -17,14 +18,25 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.data.archives import read_npz
-from fedgeom.data.bio import read_h5ad, read_parquet
+from fedgeom.data.bio import read_h5ad
+from fedgeom.data.frames import read_parquet
+from fedgeom.data.rows import as_rows, dense
 from fedgeom.data.sites import SiteData
-from fedgeom.data.tables import Columns, Table, as_labels, listed
+from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed
 from fedgeom.data.text_tables import read_csv, read_tsv
 from fedgeom.errors import InputError
 from fedgeom.registry import Registry
 
-__all__ = ["READERS", "Reader", "Table", "read_rows", "read_site", "read_table", "register_reader", "same_columns"]
+__all__ = [
+    "READERS",
+    "Reader",
+    "Table",
+    "read_rows",
+    "read_site",
+    "read_sites_from",
+    "read_table",
+    "register_reader",
+]
 
 
 class Reader(Protocol):
@@ -36,6 +48,9 @@ class Reader(Protocol):
         ``label`` names what holds the class of each row (None: the table has no labels); ``columns`` says which
         features are wanted (None: all there are). What either may be is the format's matter; what cannot be read raises
         `InputError` that names the file and says what is wanted.
+
+        A reader that also takes ``also``, a list of columns by keyword, puts them as text into `Table.also`: patients,
+        and the sites of a file that holds several.
         """
 
 
@@ -71,36 +86,52 @@ def read_site(
     columns: Columns | None = None,
     rows: npt.ArrayLike | None = None,
     drop_unlabelled: bool = False,
+    group: str | None = None,
 ) -> SiteData:
     """Read one site's file.
 
     - ``label``: the column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row;
     - ``name``: what the site is called; the file's name without its ending if not given;
     - ``columns``: the features. CSV and Parquet: column names, all but the label if not given. ``.npz``: the key
-      of the table, ``"X"`` if not given. ``.h5ad``: ``"X"``, ``"obsm:X_pca"`` or a list of genes;
+      of the table, ``"X"`` if not given. ``.h5ad``: ``"X"``, ``"layers:counts"``, ``"raw"``, ``"obsm:X_pca"`` or a list
+      of genes;
     - ``rows``: only these, as indices or a mask over the file's rows;
     - ``drop_unlabelled``: leave rows without a label out. Without it their label is ``""``; what to do with them is
-      the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them.
+      the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them;
+    - ``group``: the column (key, ``obs`` column) with the patient of each row, or the like: no group stands on both
+      sides of a holdout.
 
     Which files can be read is in `fedgeom.data.readers.READERS`, by their endings; packages may add to them.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns)
-    labels = as_labels([]) if table.y is None else table.y
-    if len(labels) != len(table.X):
-        raise InputError(f"{file}: {len(table.X)} rows but {len(labels)} labels; wanted one label per row")
-    numbers = table.first_row + np.arange(len(labels))
-    site = SiteData(name or _stem(file, ending), table.X, labels, columns=table.columns, row_numbers=numbers)
-    if rows is not None:
-        try:
-            site = site.take(np.atleast_1d(np.asarray(rows)))
-        except IndexError as error:
-            raise InputError(f"{file} has {len(labels)} rows; `rows` does not fit: {error}") from error
-    if drop_unlabelled:
-        site = site.take(site.has_label)
-    if len(site) == 0:
-        raise InputError(f"{file} has no {'labelled ' if drop_unlabelled else ''}rows")
-    return site
+    table = _table(file, ending, label, columns, [group] if group else [])
+    found: SiteData = SiteData.from_table(
+        table, str(file), name or _stem(file, ending), group=group, drop_unlabelled=drop_unlabelled, rows=rows
+    )
+    return found
+
+
+def read_sites_from(
+    path: str | Path,
+    *,
+    by: str,
+    label: str,
+    columns: Columns | None = None,
+    drop_unlabelled: bool = False,
+    group: str | None = None,
+) -> list[SiteData]:
+    """Read one file that holds several sites, one for each value of the column ``by``; the others as in `read_site`."""
+    file, ending = _existing(path)
+    table = _table(file, ending, label, columns, [by, group] if group and group != by else [by])
+    found: list[SiteData] = SiteData.from_table(
+        table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled
+    )
+    if len(found) == 1:
+        raise InputError(
+            f"{file}: column {by!r} has one value, {found[0].name!r}; wanted the column that says from which site "
+            "a row comes, with a value for each of them"
+        )
+    return found
 
 
 def read_rows(
@@ -111,41 +142,18 @@ def read_rows(
     return table.X, table.y
 
 
-def read_table(path: str | Path, *, columns: Columns | None = None, label: str | None = None) -> Table:
-    """Read a file's rows for prediction, with the names of its columns; ``label`` as in `read_rows`."""
+def read_table(
+    path: str | Path, *, columns: Columns | None = None, label: str | None = None, as_it_came: bool = False
+) -> Table:
+    """Read a file's rows for prediction, with the names of its columns and rows; ``label`` as in `read_rows`.
+
+    Its X are dense float64 rows, or with ``as_it_came`` what the file holds: sparse, or of another type.
+    """
     file, ending = _existing(path)
     table = _table(file, ending, label, columns)
-    if len(table.X) == 0:
+    if len(table) == 0:
         raise InputError(f"{file} has no rows")
-    return table
-
-
-def same_columns(sites: Sequence[SiteData]) -> list[SiteData]:
-    """Return the sites with their columns in the first one's order; refuse sites whose columns differ.
-
-    A hospital that exports the same measurements in another order would otherwise spoil the joint model silently.
-    """
-    sites = list(sites)
-    named = [site for site in sites if site.columns]
-    if len({site.columns for site in named}) <= 1:
-        return list(sites)
-    first = named[0]
-    result = []
-    for site in sites:
-        if not site.columns:
-            result.append(site)
-            continue
-        places, wanted = {name: at for at, name in enumerate(site.columns)}, set(first.columns)
-        lacks = [name for name in first.columns if name not in places]
-        more = [name for name in site.columns if name not in wanted]
-        if lacks or more:
-            raise InputError(
-                f"site {site.name!r} has other columns than {first.name!r}: it lacks {listed(lacks)} and has "
-                f"{listed(more)} instead; name the columns that all sites share, columns=[…]"
-            )
-        order = [places[name] for name in first.columns]
-        result.append(replace(site, X=site.X[:, order], columns=first.columns))
-    return result
+    return table if as_it_came else replace(table, X=dense(table.X, str(file)))
 
 
 def _existing(path: str | Path) -> tuple[Path, str]:
@@ -168,12 +176,18 @@ def _stem(file: Path, ending: str) -> str:
     return plain[: -len(ending)] or plain
 
 
-def _table(file: Path, ending: str, label: str | None, columns: Columns | None) -> Table:
+def _table(file: Path, ending: str, label: str | None, columns: Columns | None, also: Sequence[str] = ()) -> Table:
     """Let the reader read, and see to it that what it returns is a table."""
-    found = READERS.find(ending)(file, label, columns)
+    reader = READERS.find(ending)
+    if also and "also" not in signature(reader).parameters:
+        raise InputError(
+            f"{file}: the reader of {ending!r} reads label and features only, not {listed(also)}; wanted one that "
+            "takes `also` (fedgeom.extend.Reader)"
+        )
+    found = reader(file, label, columns, also=also) if also else reader(file, label, columns)
     if not isinstance(found, Table):
         raise InputError(f"the reader of {ending!r} returned a {type(found).__name__}; wanted a Table")
-    X = np.asarray(found.X)
+    X = found.X if is_sparse(found.X) else np.asarray(found.X)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise InputError(
             f"{file}: the reader of {ending!r} found X of shape {X.shape} and type {X.dtype}; wanted a table of "
@@ -182,4 +196,4 @@ def _table(file: Path, ending: str, label: str | None, columns: Columns | None) 
     y = None if found.y is None else np.asarray(found.y)
     if y is not None and y.dtype.kind != "U":
         y = as_labels(y)
-    return replace(found, X=X.astype(np.float64), y=y, columns=tuple(map(str, found.columns)))
+    return replace(found, X=as_rows(X, str(file)), y=y, columns=tuple(map(str, found.columns)))

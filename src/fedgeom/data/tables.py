@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,66 +15,140 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
+from fedgeom.registry import did_you_mean
 
 Columns = str | Sequence[str]
 
 UNLABELLED = ("", "nan", "na", "n/a", "<na>")
 """Cells of a label column, in lower case, that mean: nobody said what this row is."""
-_EMPTY = (*UNLABELLED, "none", "null", "?", ".")
+EMPTY = (*UNLABELLED, "none", "null", "?", ".")
+"""Cells among the features, in lower case, that mean: nobody measured it."""
+
+
+class TextColumnsError(InputError):
+    """Some columns of a table hold text; the others, ``numbers``, could be read."""
+
+    def __init__(self, message: str, words: tuple[str, ...], numbers: tuple[str, ...]):
+        super().__init__(message)
+        self.words, self.numbers = words, numbers
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file's numbers, its labels as text ("" where there is none), and its columns' names."""
+    """A file's numbers, its labels as text ("" where there is none), and what its columns and rows are called."""
 
-    X: Floats
-    """(rows, columns); NaN where a cell is empty."""
+    X: Any
+    """(rows, columns): numbers of any type, or a sparse table of them; NaN where a cell is empty."""
     y: npt.NDArray[np.str_] | None
     """(rows,): labels as text."""
     columns: tuple[str, ...] = ()
     first_row: int = 0
     """What the file's readers call its first row of numbers: 2 where row 1 is a header."""
+    index: npt.NDArray[Any] | None = None
+    """(rows,): what the rows are called, such as barcodes; None where they are only counted."""
+    also: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
+    """The columns that were asked for beside label and features, such as the patient of each row, (rows,) each."""
+
+    def __len__(self) -> int:
+        return int(np.shape(self.X)[0])
 
 
 def from_columns(
-    file: Path,
+    file: Path | str,
     header: Sequence[str],
     column: Callable[[str], Any],
     label: str | None,
     columns: Columns | None,
     *,
     first_row: int = 1,
+    also: Sequence[str] = (),
 ) -> Table:
     """Put a table together column by column; without ``columns`` all but the label are features.
 
-    ``first_row`` is the number that the file's reader gives the first row, for messages.
+    ``first_row`` is the number that the file's reader gives the first row, for messages; ``also`` names columns that
+    are no features but wanted as text, as `Table.also`.
     """
-    if label is not None and label not in header:
-        raise InputError(f"{file} has no column {label!r} for the labels; its columns are {listed(header)}")
-    wanted = [columns] if isinstance(columns, str) else list(columns or [h for h in header if h != label])
-    missing = [name for name in wanted if name not in header]
-    if missing:
-        raise InputError(f"{file} has no columns {listed(missing)}; its columns are {listed(header)}")
-    if label in wanted:
-        raise InputError(f"{file}: the label column {label!r} is among the features; leave it out of `columns`")
-    if not wanted:
-        raise InputError(f"{file} has no columns beside the label {label!r}; wanted at least one of numbers")
+    wanted = wanted_columns(file, header, label, columns, also)
     found, words = [], []
     for name in wanted:
         try:
-            found.append(numbers(column(name)))
+            cells = np.asarray(column(name))
+            found.append(cells if is_small(cells.dtype) else numbers(cells))
         except (TypeError, ValueError):
             words.append(name)
     if words:
         usable = [name for name in wanted if name not in words]
         examples = "; ".join(no_number(name, column(name), first_row) for name in words[:3])
-        raise InputError(
+        raise TextColumnsError(
             f"{file}: these columns hold text, wanted numbers: {listed(words)} ({examples}). Mend the cells, or name "
-            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}"
+            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}",
+            tuple(words),
+            tuple(usable),
         )
+    X = np.column_stack(found)
     return Table(
-        np.column_stack(found), None if label is None else as_labels(column(label)), tuple(map(str, wanted))
+        X if is_small(X.dtype) else X.astype(np.float64, copy=False),
+        None if label is None else as_labels(column(label)),
+        tuple(map(str, wanted)),
+        also={name: as_labels(column(name)) for name in also},
     )
+
+
+def wanted_columns(
+    file: Path | str, header: Sequence[str], label: str | None, columns: Columns | None, also: Sequence[str] = ()
+) -> list[str]:
+    """Return the features among a table's columns; refuse what is not there, naming what may be meant."""
+    if label is not None and label not in header:
+        raise InputError(
+            f"{file} has no column {label!r} for the labels; its columns are {listed(header)}{_hint(label, header)}"
+        )
+    for name in also:
+        if name not in header:
+            raise InputError(
+                f"{file} has no column {name!r}; its columns are {listed(header)}{_hint(name, header)}"
+            )
+        if name == label:
+            raise InputError(
+                f"{file}: {name!r} is the label column; wanted another one that says where a row belongs"
+            )
+    aside = {label, *also}
+    wanted = [columns] if isinstance(columns, str) else list(columns or [h for h in header if h not in aside])
+    there = set(header)
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        hint = _hint(missing[0], header)
+        raise InputError(f"{file} has no columns {listed(missing)}; its columns are {listed(header)}{hint}")
+    if label in wanted:
+        raise InputError(f"{file}: the label column {label!r} is among the features; leave it out of `columns`")
+    if not wanted:
+        raise InputError(f"{file} has no columns beside the label {label!r}; wanted at least one of numbers")
+    return wanted
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    hint = did_you_mean(name, known)
+    return f".{hint}" if hint else ""
+
+
+def need(file: Path, *modules: str) -> Any:
+    """Import what a format needs, or say how to install it; the first module is returned."""
+    try:
+        loaded = [importlib.import_module(module) for module in modules]
+    except ImportError as error:
+        raise InputError(
+            f"reading {file} needs {' and '.join(modules)} ({error}); install them with pip install 'fedgeom[bio]'"
+        ) from error
+    return loaded[0]
+
+
+def is_sparse(table: Any) -> bool:
+    """Say whether a table is one of SciPy's sparse ones."""
+    return hasattr(table, "tocsr")
+
+
+def is_small(dtype: np.dtype[Any]) -> bool:
+    """Say whether numbers of a type are kept as they are: they take less room than float64, which holds all of them."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 4
 
 
 def numbers(cells: Any) -> Floats:
@@ -83,7 +158,7 @@ def numbers(cells: Any) -> Floats:
     """
     values = np.asarray(cells)
     if values.dtype.kind in "biuf":
-        return values.astype(np.float64)
+        return values.astype(np.float64, copy=False)
     return np.array([np.nan if _is_empty(cell) else float(cell) for cell in values.tolist()], np.float64)
 
 
@@ -126,7 +201,7 @@ def _remedy(cell: Any) -> str:
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _EMPTY)
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in EMPTY)
 
 
 def as_labels(cells: Any) -> npt.NDArray[np.str_]:

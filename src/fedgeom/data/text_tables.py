@@ -5,24 +5,42 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from fedgeom.data.fast_csv import mark_of, places_of, read_plain
 from fedgeom.data.tables import Columns, Table, from_columns, listed
 from fedgeom.errors import InputError
 
+SMALL = 2**20
+"""Files of up to so many bytes are read before Arrow would be imported."""
 
-def read_csv(file: Path, label: str | None, columns: Columns | None) -> Table:
+
+def read_csv(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
     """Read a table with commas (or, where the header has none, semicolons) between its cells."""
-    text = read_text(file)
-    top = text.partition("\n")[0]
-    return _from_text(file, text, ";" if ";" in top and "," not in top else ",", label, columns)
+    return _read(file, None, label, columns, also)
 
 
-def read_tsv(file: Path, label: str | None, columns: Columns | None) -> Table:
+def read_tsv(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
     """Read a table with tabs between its cells."""
-    return _from_text(file, read_text(file), "\t", label, columns)
+    return _read(file, "\t", label, columns, also)
+
+
+def _read(file: Path, mark: str | None, label: str | None, columns: Columns | None, also: Sequence[str]) -> Table:
+    large = file.stat().st_size > SMALL
+    found = read_plain(file, mark, label, columns, also) if large else None
+    return read_carefully(file, mark, label, columns, also) if found is None else found
+
+
+def read_cells(file: Path, mark: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """Return a table's header and the texts of its cells, row by row, as they stand in the file.
+
+    ``mark`` stands between cells; None: a comma, or a semicolon where the header has no comma.
+    """
+    return _lines(file, read_text(file), mark)
 
 
 def read_text(file: Path) -> str:
@@ -36,22 +54,33 @@ def read_text(file: Path) -> str:
         raise InputError(f"{file} cannot be unzipped: {error}") from error
 
 
-def _from_text(file: Path, text: str, mark: str, label: str | None, columns: Columns | None) -> Table:
-    header, lines = _lines(file, text, mark)
-    where = {name: at for at, name in enumerate(header)}
-    if header[0].strip() == "" and len(header) > 1:
-        where.pop(header[0])  # the unnamed first column that tools write for row numbers
-    twice = [name for name, n in Counter(header).items() if n > 1]
-    if twice:
-        raise InputError(f"{file}: the header names {listed(twice)} more than once; rename the columns")
+def read_carefully(
+    file: Path, mark: str | None, label: str | None, columns: Columns | None, also: Sequence[str]
+) -> Table:
+    """Read a text table cell by cell: slow, but it takes what people write, and says which cell is wrong."""
+    header, lines = read_cells(file, mark)
+    where = places_of(file, header)
+    index = None if 0 in where.values() else np.array([line[0] for line in lines], object)
     found = from_columns(
-        file, list(where), lambda name: [line[where[name]] for line in lines], label, columns, first_row=2
+        file,
+        list(where),
+        lambda name: [line[where[name]] for line in lines],
+        label,
+        columns,
+        first_row=2,
+        also=also,
     )
-    return replace(found, first_row=2)
+    return replace(found, first_row=2, index=index)
 
 
-def _lines(file: Path, text: str, mark: str) -> tuple[list[str], list[list[str]]]:
-    lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark) if line]
+def _lines(file: Path, text: str, mark: str | None) -> tuple[list[str], list[list[str]]]:
+    source = io.StringIO(text, newline=None)
+    top = next((line for line in source if line != "\n"), "")
+    source.seek(0)
+    try:
+        lines = [line for line in csv.reader(source, delimiter=mark or mark_of(top)) if line]
+    except csv.Error as error:
+        raise InputError(f"{file} cannot be read as a text table: {error}") from error
     if not lines:
         raise InputError(f"{file} is empty; wanted a header and rows")
     header = [name.strip() for name in lines[0]]

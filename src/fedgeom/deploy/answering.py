@@ -24,14 +24,16 @@ from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError, printable
+from fedgeom.evaluation.figures import FILE, evaluate
+from fedgeom.evaluation.rivals import class_titles, own_counts
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
-from fedgeom.federation.model import name_columns
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.methods.catalogue import method_class
-from fedgeom.storage import make_private_folder, write_file, write_text
+from fedgeom.federation.site_models import own_model_file
+from fedgeom.methods.catalogue import method_class, read_model
+from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +182,7 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
     target = folder.path / "results" / run.hex()[:16]
     try:
         site = runner.restore(run, memory or None)
-        result = SiteResult(site.name, site.result(), name_columns(site.model_file(), site.data.columns))
+        result = SiteResult(site.name, site.outcome(), own_model_file(site))
         if not result.found and not result.model:
             return ""
         for inner in (folder.path / "results", target, target / "sites"):
@@ -188,6 +190,10 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
         write_site_result(target, result)
         if result.model:
             write_file(target / "model.safetensors", result.model, private=True)
+        counts = own_counts(result.found)
+        if counts is not None:  # its own figures: what leaves are counts inside a sum
+            titles = class_titles(read_model(result.model), {site.name: result.found})
+            write_json(target / FILE, evaluate(counts, titles), private=True)
         (target / "error.txt").unlink(missing_ok=True)
         return ""
     except Exception as error:
@@ -209,15 +215,16 @@ def reveals(method: str, question: str, answered: str) -> str:
     return "" if known is None else known.answer_reveals or known.answer.reveals
 
 
-def read_data(folder: SiteFolder) -> SiteData:
-    """Read the site's table, as site.toml says."""
+def read_data(folder: SiteFolder, columns: list[str] | None = None) -> SiteData:
+    """Read the site's table, as site.toml says, or with these columns instead."""
     config = folder.config()
     return read_site(
         folder.path / config.file,
         label=config.label,
         name=config.name,
-        columns=config.columns,
+        columns=config.columns if columns is None else columns,
         drop_unlabelled=config.drop_unlabelled,
+        group=config.group or None,
     )
 
 

@@ -12,6 +12,8 @@ from fedgeom.deploy.jobs import Job
 from fedgeom.engines.flower.commands import poll_seconds
 from fedgeom.engines.flower.engine import FlowerEngine, Grid
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
+from fedgeom.evaluation.figures import evaluate
+from fedgeom.evaluation.rivals import class_titles
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.record import RunRecord
@@ -58,7 +60,9 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
     except BaseException as error:
         session.break_off(error)
         raise
-    session.hold(engine)
+    model, sites = session.hold(engine)
+    if sites.evaluation is not None:
+        record.evaluation(evaluate(sites.evaluation, class_titles(model, {}), seed=job.file.seed))
     session.close()
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from fedgeom.data.readers import read_site, same_columns
+from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
@@ -22,7 +22,7 @@ from fedgeom.methods.words import methods_that_match
 from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=0.5)]
 
 MOST_APPROVAL_WAIT = 7 * 24 * 3600.0
 """The longest time, in seconds, that a job waits for the sites' stewards."""
@@ -36,6 +36,7 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     label: str = ""
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
+    group: str = ""
 
 
 class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,10 +49,22 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Whether one label name means one thing everywhere; None: the method's default, or what `fedgeom run` sees."""
     seed: int = 0
     holdout: Share = 0.0
+    """The share of its rows that each site keeps aside; the model is tested there (`Holdout`)."""
+    holdout_by: str = ""
+    """The column whose rows stay together, such as "patient", for every site that names no ``group``; in a submitted
+    job sites name theirs themselves."""
     label: str = ""
     columns: str | list[str] | None = None
+    file: str = ""
+    """One file with all sites; ``sites_from`` names the column that says to which a row belongs."""
+    sites_from: str = ""
+    drop_unlabelled: bool = False
+    shared_columns: bool = False
+    """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
     policy: dict[str, Any] = {}
+    compare: dict[str, dict[str, Any]] = {}
+    """`fedgeom compare` only: settings of single methods, by their names."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -71,11 +84,11 @@ def read_federation(path: str | Path) -> FederationFile:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from error
-    _only_known(file, "the file", content, FederationFile.__struct_fields__)
+    only_known(file, "the file", content, FederationFile.__struct_fields__)
     blocks = content.get("sites", [])
     for at, block in enumerate(blocks if isinstance(blocks, list) else []):
         if isinstance(block, dict):
-            _only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
+            only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
     return _convert(file, "the file", content, FederationFile)
 
 
@@ -94,9 +107,18 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
         )
     cls = method_class(federation.method)
     parameters = _with_names(path, federation, cls)
-    _only_known(path, "[parameters]", parameters, [field.name for field in dataclasses.fields(cls)])
+    settings = [
+        field.name for field in dataclasses.fields(cls) if field.name != "holdout"
+    ]  # it has a key of its own
+    only_known(path, "[parameters]", parameters, settings)
+    if federation.holdout_by and not federation.holdout:
+        raise InputError(
+            f"{path}: holdout_by is given, but no rows are kept aside; add holdout = 0.25, or another share"
+        )
+    grouped = bool(federation.holdout_by)
+    tested = {"holdout": {"share": federation.holdout, "grouped": grouped}} if federation.holdout else {}
     try:
-        return cls.from_terms(parameters)
+        return cls.from_terms(parameters | tested)
     except InputError as error:
         raise InputError(f"{path}: [parameters] {error}") from error
 
@@ -137,37 +159,72 @@ def site_names(federation: FederationFile) -> list[str]:
 
 def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
     """Return the policy that holds for every site, or None for the default one."""
-    _only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
+    only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
     return _convert(path, "[policy]", federation.policy, Policy) if federation.policy else None
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
-    """Read the sites' files; their paths are relative to the federation file."""
-    if not federation.sites:
-        raise InputError(f"{path}: no [[sites]] are named; to run in this process, every site needs a file")
-    sites = []
-    for entry in federation.sites:
-        if not entry.file:
-            raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
-        label = entry.label or federation.label
-        if not label:
-            raise InputError(
-                f'{path}: no label column is named for {entry.file!r}; add label = "…" to its [[sites]] block, or '
-                "at the top of the file for all"
-            )
-        sites.append(
-            read_site(
-                Path(path).parent / entry.file,
-                label=label,
-                name=entry.name or None,
-                columns=entry.columns if entry.columns is not None else federation.columns,
-                drop_unlabelled=entry.drop_unlabelled,
-            )
+    """Read the sites' files, or the one that has them all; paths are relative to the federation file."""
+    check_sources(path, federation)
+    if not federation.sites_from:
+        return [read_entry(path, federation, entry) for entry in federation.sites]
+    return read_sites_from(
+        Path(path).parent / federation.file,
+        by=federation.sites_from,
+        label=_label(path, federation, federation.label, federation.file),
+        columns=federation.columns,
+        drop_unlabelled=federation.drop_unlabelled,
+        group=federation.holdout_by or None,
+    )
+
+
+def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -> SiteData:
+    """Read the file of one ``[[sites]]`` block."""
+    if not entry.file:
+        raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
+    return read_site(
+        Path(path).parent / entry.file,
+        label=_label(path, federation, entry.label or federation.label, entry.file),
+        name=entry.name or None,
+        columns=entry.columns if entry.columns is not None else federation.columns,
+        drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
+        group=entry.group or federation.holdout_by or None,
+    )
+
+
+def _label(path: str | Path, federation: FederationFile, label: str, file: str) -> str:
+    if not label:
+        where = (
+            "at the top of the file" if federation.sites_from else "to its [[sites]] block, or at the top for all"
         )
-    return same_columns(sites)
+        raise InputError(f'{path}: no label column is named for {file!r}; add label = "…" {where}')
+    return label
 
 
-def _only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_sources(path: str | Path, federation: FederationFile) -> None:
+    """Refuse a file that says nothing, or two things, about where the sites are."""
+    one, many = federation.sites_from, federation.sites
+    if one and many:
+        raise InputError(
+            f'{path}: sites_from = {one!r} and [[sites]] are both there; wanted one file for all sites, file = "…" '
+            "with sites_from, or one [[sites]] block per site"
+        )
+    if one and not federation.file:
+        raise InputError(f'{path}: sites_from = {one!r} needs the file with all sites, file = "…" at the top')
+    if federation.file and not one:
+        raise InputError(
+            f'{path}: file = {federation.file!r} needs sites_from = "…", the column that says to which site a row '
+            "belongs; sites with files of their own are named in [[sites]] blocks"
+        )
+    if not one and not many:
+        raise InputError(
+            f"{path}: no [[sites]] are named; to run in this process, every site needs a file (or all of them one, "
+            "with file and sites_from)"
+        )
+
+
+def only_known(file: str | Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `InputError` for a key that a part of a file cannot have, with the nearest that it can."""
     names = list(known)
     for key in given:
         if key not in names:

@@ -14,10 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data, reveals
-from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names, terms_of
+from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.deploy.site_readiness import file_refusals, own_report, usual_number
+from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
@@ -25,7 +28,6 @@ from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.policy_checks import reasons_against
 from fedgeom.federation.session import Session
 from fedgeom.federation.shown_rows import ShownRows
 
@@ -59,7 +61,9 @@ class Preview:
     corners: list[ShownRows]
     """The rows that others would learn, where the method shows any."""
     refusals: list[str]
-    """Why the site would refuse."""
+    """Why the site would refuse, the errors of the report among the reasons."""
+    report: Report
+    """How the site's table stands against the job, as the site finds when it joins."""
     broke_off: str = ""
     """Why the rehearsal ended early, if it did; nothing more would have left."""
     terms: JobTerms | None = None
@@ -74,15 +78,14 @@ def proposed_terms(folder: SiteFolder, federation: Path) -> JobTerms:
 
 def reasons_to_refuse(folder: SiteFolder, federation: Path) -> list[str]:
     """Return why the site, as site.toml is now, would refuse to take part whatever its steward approves."""
-    return _refusals(folder, read_federation(federation))
+    return file_refusals(folder, read_federation(federation))
 
 
 def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, seed: int = 0) -> Preview:
     """Rehearse a federation file at a site; ``sites`` is how many sites are assumed in all."""
     config, plan = folder.config(), read_federation(federation)
     method, policy = build_method(federation, plan), config.policy
-    refusals = _refusals(folder, plan) + [f"its policy says {why}" for why in reasons_against(policy, method)]
-    count = sites if sites is not None else _usual_number(folder, plan)
+    count = sites if sites is not None else usual_number(folder, plan)
     if count < max(policy.min_cohort, 2):
         raise InputError(
             f"{count} sites were assumed, but the site's policy asks for at least {policy.min_cohort}; give "
@@ -93,17 +96,20 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     own = read_data(folder)
     rng = np.random.default_rng(seed)
     phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
-    refusals += _data_refusals(method, own, policy)
-    # The rehearsal also shows what the site would refuse.
+    report = own_report(folder, method, own, count, plan.seed)
+    refusals = file_refusals(folder, plan) + [str(one) for one in report.errors]
+    # The rehearsal also shows what the site's policy would refuse.
     kept = {name: getattr(policy, name) for name in REHEARSED}
     engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**kept)), own.name)
     run = b"preview " * 4
-    engine.inner.check(run)
     broke_off = ""
-    try:
-        Session(method, run, plan.seed, engine.inner.roster).hold(engine)
-    except FedgeomError as error:
-        broke_off = str(error)
+    if check_own(method, own, Policy(**kept), sites=count, seed=plan.seed).ready:
+        try:
+            Session(method, run, plan.seed, engine.inner.roster).hold(engine)
+        except FedgeomError as error:
+            broke_off = str(error)
+    else:
+        broke_off = "the site's table is not ready, so that it would leave before anything is computed"
     shown = rows_shown(method, own, engine.heard)
     refusals += [
         f"{one.extreme} of {one.rows} rows of {one.label!r} would become corners, and its policy says "
@@ -119,40 +125,10 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         messages=[_outgoing(*pair) for pair in engine.heard],
         corners=shown,
         refusals=refusals,
+        report=report,
         broke_off=broke_off,
         terms=terms,
     )
-
-
-def _refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
-    """Return why the site, as site.toml is now, would refuse to take part."""
-    config = folder.config()
-    reasons = []
-    if config.policy.methods and plan.method not in config.policy.methods:
-        reasons.append(f"its policy allows the methods {', '.join(config.policy.methods)}, not {plan.method}")
-    if config.policy.runs_per_day < 1:
-        reasons.append("its policy allows no runs (runs_per_day = 0)")
-    named = site_names(plan)
-    if named and config.name not in named:
-        reasons.append(f"the federation file does not name it; it names {', '.join(named)}")
-    return reasons
-
-
-def _data_refusals(method: Method, own: SiteData, policy: Policy) -> list[str]:
-    """Return why the site would leave the run when it looks at its data; the coordinator would not be told."""
-    here = EmbeddedEngine(method, [own], policy=policy).runners[own.name].restore(bytes(32), None)
-    try:
-        here.check(method)
-    except InputError as error:
-        return [str(error)]
-    return []
-
-
-def _usual_number(folder: SiteFolder, plan: FederationFile) -> int:
-    """Guess how many sites there will be: those of the file, else those of the roster."""
-    config = folder.config()
-    pinned = len(folder.roster()) if (folder.path / config.roster).is_file() else 0
-    return max(len(plan.sites) or pinned, config.policy.min_cohort, 2)
 
 
 def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
@@ -160,7 +136,7 @@ def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
     X = own.X + SHAKE * own.X.std(axis=0) * rng.standard_normal(own.X.shape)
     norms, farthest = np.linalg.norm(X, axis=1), float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
     X *= (np.minimum(norms, farthest) / np.where(norms > 0, norms, 1.0))[:, None]  # the disc has an edge
-    return replace(own, name=name, X=X)
+    return replace(own, name=name, table=X)
 
 
 class _RecordingEngine:

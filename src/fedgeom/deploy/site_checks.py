@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import ssl
 from pathlib import Path
@@ -10,6 +11,7 @@ from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.limits import memory_can_be_limited
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.check import check_own
 from fedgeom.engines.flower.processes import Say
 from fedgeom.errors import InputError
 
@@ -19,7 +21,14 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     config = folder.config()
     folder.identity()
     data = read_data(folder)
-    say(f"{config.name}: {len(data)} rows, {data.X.shape[1]} columns, {len(data.classes)} classes")
+    say(f"{config.name}: {len(data)} rows, {data.shape[1]} columns, {len(data.classes)} classes")
+    report = check_own(None, data, config.policy)
+    errors, warnings = len(report.errors), len(report.warnings)
+    if errors or warnings:
+        say(
+            f"the table has {errors} fault{'' if errors == 1 else 's'} that no method takes, and {warnings} odd "
+            f"thing{'' if warnings == 1 else 's'}: fedgeom site check --folder {shlex.quote(str(folder.path))}"
+        )
     if config.policy.max_memory_mb and not memory_can_be_limited():
         say("max_memory_mb is not kept to on this system: memory is limited on Linux only")
     say(approval_line(folder))

@@ -26,6 +26,8 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     coordinator: str
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
+    group: str = ""
+    """The column with the patient of each row, or the like: no group stands on both sides of a holdout."""
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
@@ -56,6 +58,7 @@ name = {name}
 file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
 label = {label}  # the column (or key) with the class of each row
 # columns = ["age", "bmi"]     # the features; left out: all but the label
+# group = "patient"            # rows of one patient are tested, or learnt from, together
 coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.

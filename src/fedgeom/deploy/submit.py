@@ -87,12 +87,20 @@ class Follower:
 def ignored_keys(file: FederationFile) -> list[str]:
     """Return what a federation file says that only `fedgeom run` uses: sites go by their own site.toml."""
     said = {
-        "holdout": bool(file.holdout),
         "label": bool(file.label),
         "columns": file.columns is not None,
+        "file and sites_from": bool(file.file or file.sites_from),
+        "drop_unlabelled": file.drop_unlabelled,
+        "shared_columns": file.shared_columns,
+        "holdout_by": bool(file.holdout_by),
         "[policy]": bool(file.policy),
+        "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(
-            site.label or site.columns is not None or site.drop_unlabelled or (site.file and site.name)
+            site.label
+            or site.columns is not None
+            or site.drop_unlabelled
+            or site.group
+            or (site.file and site.name)
             for site in file.sites
         ),
     }

@@ -1,7 +1,7 @@
 """All sites in one process, through the same encoded bytes as on a real network.
 
 This is the simulator and the default. A site is built anew for each question from its stored memory,
-exactly as on an engine that starts a process per question.
+exactly as on an engine that starts a process per question. Several workers can share the sites.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.workers import Workers, check_jobs
 from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.method import Method
-from fedgeom.federation.model import name_columns
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
+from fedgeom.federation.site_models import own_model_file
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""
-
-MOST_COMPLAINTS = 20
-"""How many sites whose data do not fit are named at once."""
 
 
 class EmbeddedEngine:
@@ -42,8 +40,13 @@ class EmbeddedEngine:
         identities: Mapping[str, Identity] | None = None,
         memories: MutableMapping[str, bytes] | None = None,
         approvals: Mapping[str, Approvals] | None = None,
+        n_jobs: int = 1,
     ):
-        """Make all sites; ``approvals`` are those of sites whose stewards are to be asked, others approve any job."""
+        """Make all sites; ``approvals`` are those of sites whose stewards are to be asked, others approve any job.
+
+        With ``n_jobs`` > 1 so many processes answer for the sites, side by side.
+        """
+        check_jobs(n_jobs)
         names = [site.name for site in sites]
         if len(set(names)) != len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -67,28 +70,13 @@ class EmbeddedEngine:
             for site in sites
         }
         self.memories: MutableMapping[str, bytes] = {} if memories is None else memories
-        self._interfere = interfere
+        self._interfere, self._n_jobs = interfere, n_jobs
+        self._workers: Workers | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The sites that can be asked."""
         return tuple(self.runners)
-
-    def check(self, run: bytes) -> None:
-        """Let every site look at its own data; the complaints of all are raised at once, before anything is sent."""
-        complaints: list[InputError] = []
-        for runner in self.runners.values():
-            try:
-                runner.restore(run, None).check(self.method)
-            except InputError as error:
-                complaints.append(error)
-        if len(complaints) == 1:
-            raise complaints[0]
-        if complaints:
-            lines = [str(error) for error in complaints[:MOST_COMPLAINTS]]
-            if len(complaints) > MOST_COMPLAINTS:
-                lines.append(f"and {len(complaints) - MOST_COMPLAINTS} more sites")
-            raise InputError("\n".join([f"{len(complaints)} sites cannot take part as they are:", *lines]))
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
         """Yield each asked site's answer in turn.
@@ -96,25 +84,44 @@ class EmbeddedEngine:
         ``interfere``, if given, may return a reason why a site is lost before it answers: it lets tests
         and studies kill any site at any step.
         """
+        going: dict[str, bytes] = {}
         for name, request in requests.items():
             reason = self._interfere(name, request) if self._interfere else None
             if reason is not None:
                 yield name, Lost(reason)
-                continue
-            try:
-                answer, memory = self.runners[name].answer(request, self.memories.get(name))
-            except DecodeError as error:
-                yield name, Lost(str(error))
-                continue
-            self.memories[name] = memory
-            yield name, answer
+            elif self._n_jobs > 1:
+                going[name] = request
+            else:
+                yield name, self._answer_for(name, request)
+        if going:
+            if self._workers is None:
+                self._workers = Workers(
+                    self.names, self._n_jobs, self._answer_for, lambda name: self.memories.get(name, b"")
+                )
+            yield from self._workers.deliver(going)
+
+    def _answer_for(self, name: str, request: bytes) -> bytes | Lost:
+        """Answer as a site, and keep what it remembers."""
+        try:
+            answer, memory = self.runners[name].answer(request, self.memories.get(name))
+        except DecodeError as error:
+            return Lost(str(error))
+        self.memories[name] = memory
+        return answer
+
+    def close(self) -> None:
+        """Stop the workers, where there are any, and take over what their sites remember."""
+        if self._workers is not None:
+            workers, self._workers = self._workers, None
+            self.memories.update({name: memory for name, memory in workers.close().items() if memory})
 
     def results(self, run: bytes, *, models: bool) -> dict[str, SiteResult]:
         """Return what each site itself has in the end, with or without its own model file."""
+        self.close()
         found = {}
         for name, runner in self.runners.items():
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
-                file = name_columns(site.model_file(), site.data.columns) if models else b""
-                found[name] = SiteResult(name, site.result(), file)
+                file = own_model_file(site) if models else b""
+                found[name] = SiteResult(name, site.outcome(), file)
         return found

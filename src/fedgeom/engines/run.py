@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.readers import same_columns
+from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.check import NAMES, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.errors import InputError
+from fedgeom.evaluation.rivals import evaluate_run
 from fedgeom.federation.conversation import Event
+from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
-from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.run_warnings import RunWarning, warning_of
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
-from fedgeom.methods.words import look_ahead
 from fedgeom.registry import Registry
 from fedgeom.storage import to_json
 
@@ -42,12 +46,14 @@ def run(
     seed: int = 0,
     *,
     engine: str | type[EmbeddedEngine] = "embedded",
+    holdout: float | Holdout | None = None,
     policy: Policy | None = None,
     record: str | Path | None = None,
     resumable: bool = False,
     resume: bool = False,
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
+    n_jobs: int = 1,
     chosen: str = "",
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
@@ -55,28 +61,37 @@ def run(
     ``method`` is a method with its settings, or, for the default settings, its class or name (``fedgeom methods``).
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
-    ``interfere(site, request)`` may return a reason to lose a site. The same seed gives the same model; keys and
-    masks are new each time. ``chosen`` says in the record why it is this method, where something chose it.
+    ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
+    side. The same seed gives the same model, with however many of them; keys and masks are new each time. ``chosen``
+    says in the record why it is this method, where something chose it.
+
+    With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
+    ``run.evaluation`` has the figures, beside simple rivals.
 
     ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
     died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
     run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
     there is no run yet, it begins a resumable one.
     """
-    method, data = as_method(method), _checked(sites)
+    method, seed = as_method(method), operator.index(seed)
+    if holdout is not None:
+        method = replace(method, holdout=Holdout.read(holdout, "holdout"))
+    report, data = check_aligned(method, sites, policy, seed=seed)
+    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
+    if n_jobs != 1 and made is not EmbeddedEngine:
+        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
     config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
         _check_unfinished(record, config)
     options: dict[str, Any] = {"policy": policy, "interfere": interfere}
+    if n_jobs != 1:
+        options["n_jobs"] = n_jobs
     carrier, number = _engine(made, method, data, options, store if going_on else None)
-    carrier.check(number)
-    method.check_together(data)
-    method.check_limits(data, policy or Policy())
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
@@ -84,21 +99,15 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    ahead = look_ahead(method, data)
-    for warning in ahead:
-        logger.warning("%s", warning)  # before anything is sent: whoever watches can still stop
-    return _hold(session, carrier, data, store, ahead)
+    return _hold(session, carrier, data, store, policy or Policy(), _odd(report))
 
 
-def check_sites(method: Method, sites: Sequence[SiteData], *, policy: Policy | None = None) -> None:
-    """Look at the sites' rows as a run does before its first question, and raise `InputError` for all that is wrong.
-
-    Whoever sets rows aside for testing checks the whole tables first: a gap in a row set aside would be found only
-    when the run is over.
-    """
-    data = _checked(sites)
-    EmbeddedEngine(method, data, policy=policy).check(bytes(32))
-    method.check_together(data)  # limits are looked at later, when it is known which rows are learnt from
+def _odd(report: Report) -> list[RunWarning]:
+    """Return what was found before a run; what concerns names is logged too: whoever watches can still stop it."""
+    for finding in report.warnings:
+        if finding.topic == NAMES:
+            logger.warning("%s", warning_of(finding))
+    return [warning_of(finding) for finding in report.warnings]
 
 
 def _hold(
@@ -106,22 +115,29 @@ def _hold(
     carrier: EmbeddedEngine,
     data: list[SiteData],
     store: ResumeStore | None,
-    ahead: Sequence[RunWarning],
+    policy: Policy,
+    odd: list[RunWarning],
 ) -> Run:
     """Hold the session, take what each site has in the end, and put the run together."""
     log = session.record
     try:
         model, conversation = session.hold(carrier)
+    except BaseException:
+        carrier.close()
+        raise
     finally:
         if store is not None:
             store.release()
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        warnings = [*conversation.warnings, *ahead, *session.method.look_back(data, local)]
+        warnings = [*conversation.warnings, *odd, *session.method.look_back(data, local)]
+        parts = [part_rows(site, session.method, session.seed, policy) for site in data]
+        tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
         if log is not None:
             log.sites(results)
             log.warnings(warnings)
+            log.evaluation(tested)
     except BaseException as error:
         session.break_off(error)
         raise
@@ -138,21 +154,10 @@ def _hold(
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
         warnings=warnings,
+        train=[train for train, _ in parts],
+        test=[aside for _, aside in parts],
+        evaluation=tested,
     )
-
-
-def _checked(sites: Sequence[Any]) -> list[SiteData]:
-    """Return the sites as a list, with their columns in one order; say what is wanted when something else was given."""
-    data = list(sites)
-    if not data:
-        raise InputError("no sites were given; wanted a list of SiteData, for example from fedgeom.split(...)")
-    strange = next((one for one in data if not isinstance(one, SiteData)), None)
-    if strange is not None:
-        raise InputError(
-            f"a {type(strange).__name__} was given among the sites; wanted fedgeom.SiteData(name, X, y), or a list of "
-            "them from fedgeom.split(X, y)"
-        )
-    return same_columns(data)
 
 
 def _engine(
@@ -187,5 +192,5 @@ def _config(method: Method, sites: Sequence[SiteData], seed: int, engine: str) -
         "parameters": method.terms(),
         "seed": seed,
         "engine": engine,
-        "sites": {site.name: {"rows": len(site), "columns": site.X.shape[1]} for site in sites},
+        "sites": {site.name: {"rows": len(site), "columns": site.shape[1]} for site in sites},
     }

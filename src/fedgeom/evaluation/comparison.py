@@ -89,33 +89,6 @@ def compare(
     )
 
 
-def score(run: Run, test_sites: Sequence[SiteData]) -> Comparison:
-    """Score a run of any method whose models speak the sites' words, each site's own model on its own rows."""
-    found = {}
-    for site in test_sites:
-        local = run.local.get(site.name)
-        if len(site) and site.name not in run.lost and (local or run.model.everywhere):
-            model = run.model.for_site(local) if local else run.model
-            found[site.name] = _accuracy(model, site)
-    if not found:
-        raise InputError("no site has test rows; nothing can be scored")
-    return Comparison(tuple(found), tuple(found.values()), (), (), ())
-
-
-def evaluate(
-    run: Run,
-    train_sites: Sequence[SiteData],
-    test_sites: Sequence[SiteData],
-    *,
-    truth: Truth | None = None,
-    C: float = 5.0,
-) -> Comparison:
-    """Score a finished run; one in the disc beside pooled and local training of the same classifier."""
-    if run.model.in_disc:
-        return compare(run, train_sites, test_sites, truth=truth, C=C)
-    return score(run, test_sites)
-
-
 def _common(sites: Sequence[SiteData], truth: Truth | None, classes: int) -> Truth | None:
     if truth is not None:
         return truth

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedgeom.errors import DecodeError, TooFewSitesError, printable
 from fedgeom.federation.ledger import Entry, Ledger
-from fedgeom.federation.messages import Message, Question, Refusal, encode, pack_body, read_answer, unpack
+from fedgeom.federation.messages import Message, Question, Refusal, pack, read_answer, unpack
 from fedgeom.federation.run_warnings import ABSENT, RunWarning, lost_sites
 
 A = TypeVar("A", bound=Message)
@@ -106,6 +106,10 @@ class Sites:
         """What a method wants to warn of."""
         self.artifacts: dict[str, npt.NDArray[Any]] = {}
         """What a method wants to keep for pictures."""
+        self.last_step: Callable[[Any], None] | None = None
+        """What is still to be done with the model when the method is done."""
+        self.evaluation: Any = None
+        """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self._step, self._kind = 0, ""
 
@@ -146,11 +150,13 @@ class Sites:
         *,
         of: Iterable[str] | None = None,
         expect: type[A],
+        take: Callable[[str, A], A] = lambda _, answer: answer,
     ) -> Answers[A]:
         """Ask the sites and wait for their answers.
 
         One question goes to all (or those in ``of``); a mapping gives each site its own. A site that
-        fails to answer is missing from the answers, with the reason.
+        fails to answer is missing from the answers, with the reason. ``take`` gets each answer as it comes and says
+        what to keep of it, so that not all large ones are there at once.
         """
         asked = (
             dict.fromkeys(self.names if of is None else of, question)
@@ -159,12 +165,12 @@ class Sites:
         )
         self._step += 1
         self._kind = next((one.kind for one in asked.values()), "")
-        bodies: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
+        packed: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
         requests = {}
         for name, one in asked.items():
-            body = bodies.setdefault(id(one), b"") or encode(one)
-            bodies[id(one)] = body
-            requests[name] = pack_body(self.run, self.method, one.kind, body)
+            if id(one) not in packed:
+                packed[id(one)] = pack(self.run, self.method, one)
+            requests[name] = packed[id(one)]
             self._tell(one.kind, name, "asked")
         before = {name: reason for name, reason in self.lost.items() if name not in asked}
         answers: Answers[A] = Answers({}, lost_before=before)
@@ -176,7 +182,7 @@ class Sites:
                 answers.missing[name] = self.lost[name] = outcome.reason
                 self._tell(kind, name, "lost", outcome.reason)
             else:
-                answers.came[name] = outcome
+                answers.came[name] = take(name, outcome)
                 self._tell(kind, name, "answered")
         if asked:
             self.seconds.append((self._kind, time.perf_counter() - began))

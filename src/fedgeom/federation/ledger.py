@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,40 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     received: int
     """The size of the question it answers."""
     reveals: str
+
+
+class Repeated(NamedTuple):
+    """All messages of one kind that reveal the same: those of fifty rounds are one row."""
+
+    kind: str
+    reveals: str
+    steps: tuple[int, ...]
+    """In which steps they came, in ascending order."""
+    fewest: int
+    """How many sites sent it in the step in which the fewest did."""
+    most: int
+    """How many sites sent it in the step in which the most did."""
+    messages: int
+    bytes: int
+    """Of all of them together."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Repeated:
+        """Count entries of one kind."""
+        counts = Counter(entry.step for entry in entries)
+        size = sum(entry.bytes for entry in entries)
+        of_steps = (min(counts.values()), max(counts.values()))
+        return cls(entries[0].kind, entries[0].reveals, tuple(sorted(counts)), *of_steps, len(entries), size)
+
+    @property
+    def when(self) -> str:
+        """The steps as people write them: 5, or 9 … 156."""
+        return str(self.steps[0]) if len(self.steps) == 1 else f"{self.steps[0]} … {self.steps[-1]}"
+
+    @property
+    def sites(self) -> str:
+        """How many sites sent it in a step: 3, or 2–3 where not always all did."""
+        return str(self.most) if self.fewest == self.most else f"{self.fewest}–{self.most}"
 
 
 class Ledger:
@@ -63,6 +98,13 @@ class Ledger:
             count[1] += entry.bytes
         return [(step, kind, n, size, reveals) for (step, kind, reveals), (n, size) in rows.items()]
 
+    def by_message(self) -> list[Repeated]:
+        """Return one row for each kind of message and what it reveals, in the order in which they first came."""
+        found: dict[tuple[str, str], list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault((entry.kind, entry.reveals), []).append(entry)
+        return [Repeated.of(entries) for entries in found.values()]
+
     def frame(self) -> Any:
         """Return the entries as a pandas frame, one row a message, or as records without pandas."""
         names = Entry.__struct_fields__
@@ -90,9 +132,10 @@ class Ledger:
         return f"<Ledger: {len(self)} messages from {len(self.sites)} sites, {self.sent():,} bytes>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("step", "message", "sites", "bytes", "reveals"))
+        head = "".join(f"<th>{name}</th>" for name in ("steps", "message", "times", "sites", "bytes", "reveals"))
         rows = "".join(
-            f"<tr><td>{step}</td><td>{escape(kind)}</td><td>{n}</td><td>{size:,}</td><td>{escape(reveals)}</td></tr>"
-            for step, kind, n, size, reveals in self.summary()
+            f"<tr><td>{one.when}</td><td>{escape(one.kind)}</td><td>{len(one.steps)}</td><td>{one.sites}</td>"
+            f"<td>{one.bytes:,}</td><td>{escape(one.reveals)}</td></tr>"
+            for one in self.by_message()
         )
         return f"<table><caption>{escape(repr(self))}</caption><tr>{head}</tr>{rows}</table>"

@@ -31,12 +31,18 @@ Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100_000)]
 
 
+def bytes_of(array: npt.NDArray[Any]) -> memoryview:
+    """Return an array's bytes, row after row, without copying them where they stand so already."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()
+
+
 class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A numpy array as (dtype, shape, bytes), with an allow-list of dtypes."""
 
     dtype: str
     shape: Annotated[tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**40)], ...], msgspec.Meta(max_length=4)]
-    data: bytes
+    data: memoryview
+    """Of a message that came, a part of its bytes, which are not copied."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -50,18 +56,25 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"an empty array of shape {self.shape} came; numpy cannot hold all of these")
 
     @classmethod
-    def of(cls, array: npt.ArrayLike) -> Array:
-        """Pack a numpy array."""
+    def of(cls, array: npt.ArrayLike, *, copy: bool = True) -> Array:
+        """Pack a numpy array; without a copy, only one that nobody will change."""
         values = np.asarray(array)
         code = f"{values.dtype.kind}{values.dtype.itemsize}"
         if code not in DTYPES:
             raise TypeError(f"arrays of {values.dtype} do not travel; allowed: {', '.join(DTYPES)}")
-        return cls(code, values.shape, np.ascontiguousarray(values, dtype=DTYPES[code]).tobytes())
+        packed = bytes_of(np.asarray(values, dtype=DTYPES[code]))
+        return cls(code, values.shape, memoryview(bytes(packed)) if copy else packed)
 
     def numpy(self) -> npt.NDArray[Any]:
         """Unpack to a writeable array in the machine's byte order."""
+        return self.view().copy()
+
+    def view(self) -> npt.NDArray[Any]:
+        """Unpack to an array that can only be read, in the machine's byte order; nothing is copied where it fits."""
         array = np.frombuffer(self.data, DTYPES[self.dtype]).reshape(self.shape)
-        return array.astype(array.dtype.newbyteorder("="), copy=True)
+        found = array.astype(array.dtype.newbyteorder("="), copy=False)
+        found.flags.writeable = False
+        return found
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -117,7 +130,8 @@ class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: Key
     method: Name
     kind: Name
-    body: bytes
+    body: memoryview
+    """Of a frame that came, a part of its bytes, which are not copied."""
 
 
 def encode(message: Message) -> bytes:
@@ -128,7 +142,7 @@ def encode(message: Message) -> bytes:
 M = TypeVar("M", bound=Message)
 
 
-def decode(body: bytes, kind: type[M]) -> M:
+def decode(body: bytes | memoryview, kind: type[M]) -> M:
     """Turn bytes into a message of the expected type, or raise `DecodeError`."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
@@ -143,7 +157,7 @@ def pack(run: bytes, method: str, message: Message) -> bytes:
 
 def pack_body(run: bytes, method: str, kind: str, body: bytes) -> bytes:
     """Put an encoded message into its frame."""
-    return msgspec.msgpack.encode(Frame(VERSION, run, method, kind, body))
+    return msgspec.msgpack.encode(Frame(VERSION, run, method, kind, memoryview(body)))
 
 
 def unpack(data: bytes, *, limit: int = LARGEST_MESSAGE) -> Frame:

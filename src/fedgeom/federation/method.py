@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.describing import Documentation
+from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
@@ -17,6 +19,11 @@ from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.registry import Registry
+
+if TYPE_CHECKING:
+    HoldoutOrShare = Holdout | float | Mapping[str, Any] | None
+else:
+    HoldoutOrShare = Holdout | None
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
@@ -28,6 +35,16 @@ class Plain:
 
     model: Any
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MessageSizes:
+    """About how many bytes the largest messages of a run have, beside keys."""
+
+    sent: int
+    """The largest that a site sends."""
+    received: int
+    """The largest that a site is sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +61,10 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
+    holdout: HoldoutOrShare = None
+    """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
+    0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if isinstance(cls.__dict__.get("__doc__"), str):
@@ -59,11 +80,24 @@ class Method(Settings):
         """Compute on pooled data what a run yields when no site is lost, without messages or cryptography."""
         raise NotImplementedError(f"{type(self).__name__} has no plain twin")
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Return settings that the sites' tables ask for, where one process sees them and nothing else is said."""
+        return {}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Raise `InputError` when data that one process can see together does not fit together."""
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes | None:
+        """Return how large messages become with these tables, whose columns are the same; None: nobody knows."""
+        return None
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
+        return []
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
         """Return what looks odd in a finished run to one process that sees all sites; ``local`` is `Run.local`."""
@@ -77,11 +111,6 @@ class Method(Settings):
     def shares_names(self) -> bool:
         """Whether one label name means one thing everywhere: it does, unless a method matches names."""
         return True
-
-    @property
-    def baseline_c(self) -> float:
-        """λ of the SVMs on pooled rows and at single sites that a run is compared with."""
-        return 5.0
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""

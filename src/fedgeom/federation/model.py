@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -17,12 +16,14 @@ import numpy.typing as npt
 
 from fedgeom.data.columns import check_distinct, in_order
 from fedgeom.errors import InputError
+from fedgeom.federation.known import PREFIX, Known
+from fedgeom.federation.unknown_rows import JudgesRows
 from fedgeom.storage import write_file
 
 FORMAT = "fedgeom-model/1"
 COLUMN_NAMES = "column_names"
 """The fact of a model file that names the columns, where they are known."""
-TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc")
+TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc", "density_scores")
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -31,7 +32,7 @@ Facts = dict[str, Any]
 """What else a model file says: text, numbers, lists of these."""
 
 
-class Model(ABC):
+class Model(JudgesRows, ABC):
     """Something that predicts, for everybody or for one site, and can be saved without pickles.
 
     Models that give probabilities have `predict_proba` too: (rows, classes), rows summing to 1. Whatever takes rows
@@ -58,9 +59,7 @@ class Model(ABC):
         if not names:
             return self
         check_distinct(names, "the model")
-        named = copy.copy(self)
-        object.__setattr__(named, "column_names", tuple(map(str, names)))
-        return named
+        return self._having("column_names", tuple(map(str, names)))
 
     @abstractmethod
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -153,15 +152,19 @@ class Model(ABC):
     def to_bytes(self) -> bytes:
         """Return the model file's bytes; the same model always gives the same."""
         arrays, facts = self.tensors()
-        return to_bytes(self.method, arrays, facts | _names_fact(self.column_names))
+        known = {} if self.known is None else self.known.arrays()
+        return to_bytes(self.method, arrays | known, facts | _names_fact(self.column_names))
 
     @classmethod
     def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """Build the model from a file's content, the names of its columns included."""
+        """Build the model from a file's content, the names of its columns and its known rows included."""
         names = facts.get(COLUMN_NAMES) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("the names of the file's columns are no texts")
-        return cls.from_tensors(arrays, {k: v for k, v in facts.items() if k != COLUMN_NAMES}).with_columns(names)
+        own = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
+        made = cls.from_tensors(own, {k: v for k, v in facts.items() if k != COLUMN_NAMES}).with_columns(names)
+        known = Known.read(arrays)
+        return made if known is None else made.knowing(known)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""

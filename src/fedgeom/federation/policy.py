@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import msgspec
+import numpy as np
 
 from fedgeom.errors import InputError
 
@@ -71,6 +72,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The most memory, in MB, that the process in which a deployed site answers may take; 0: as much as there is."""
 
     def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if isinstance(value := getattr(self, name), np.generic):  # no message could carry it
+                msgspec.structs.force_setattr(self, name, value.item())
         if self.min_cohort < 2:
             raise InputError(
                 f"min_cohort={self.min_cohort} given; a sum over one site is that site's data: use ≥ 2"

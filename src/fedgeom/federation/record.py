@@ -96,6 +96,11 @@ class RunRecord:
         """Keep what a reader of the run must know, in the place of what was kept before."""
         self._write(WARNINGS, warnings)
 
+    def evaluation(self, figures: Any) -> None:
+        """Keep how well the model does on rows kept aside, where it was tested."""
+        if figures is not None:
+            self._write("evaluation.json", figures)
+
     def sites(self, results: Mapping[str, SiteResult]) -> None:
         """Keep each site's own view (in a deployment it stays at the site)."""
         for result in results.values():

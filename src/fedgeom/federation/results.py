@@ -38,6 +38,12 @@ class Run:
     """The folder of the run's record, where one was asked for."""
     warnings: list[RunWarning] = field(default_factory=list)
     """What a reader must know, such as sites that were lost: what happened, why, and what to do."""
+    train: list[SiteData] = field(default_factory=list)
+    """The rows of each site that were learnt from."""
+    test: list[SiteData] = field(default_factory=list)
+    """The rows of each site that were kept aside for testing."""
+    evaluation: Any = None
+    """How well the model does on rows that the sites kept aside (`holdout`), beside simple rivals; None without any."""
 
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:
@@ -87,6 +93,8 @@ class Run:
             "left the sites": f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes",
             "lost": "; ".join(f"{name}: {why}" for name, why in self.lost.items()) or "nobody",
         }
+        if self.evaluation is not None:
+            shown["tested"] = repr(self.evaluation).strip("<>")
         if self.warnings:
             shown["warnings"] = "; ".join(map(str, self.warnings[:12])) + (" …" if len(self.warnings) > 12 else "")
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in shown.items())

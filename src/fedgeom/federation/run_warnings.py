@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 
+from fedgeom.data.findings import Finding
 from fedgeom.errors import printable
 
-LEAVES = "the site's data do not fit this question; its own log says why"
+LEAVES = "not ready: the site's data do not fit this question; its own log says why"
 """All that a coordinator hears of a site that leaves a run, whatever the reason."""
 
 ABSENT = "it did not come, and was never asked"
@@ -27,7 +29,8 @@ _REMEDIES = (
     ),
     (
         re.escape(LEAVES),
-        "look into the site's own log, which says what does not fit: gaps, labels, or classes with too few rows",
+        "its steward finds in the site's own log, and by fedgeom site check, what does not fit: gaps, labels, or "
+        "classes with too few rows",
     ),
     (
         r"weights make this a sum",
@@ -92,6 +95,12 @@ def lost_site(site: str, reason: str) -> RunWarning:
 def lost_sites(lost: Mapping[str, str]) -> list[RunWarning]:
     """Return a warning for each site that dropped out, in alphabetical order."""
     return [lost_site(site, reason) for site, reason in sorted(lost.items())]
+
+
+def warning_of(finding: Finding) -> RunWarning:
+    """Return what was found before a run, as one of its warnings."""
+    site = finding.sites[0] if len(finding.sites) == 1 else ""
+    return RunWarning(str(replace(finding, remedy="")), remedy=finding.remedy, site=site)
 
 
 def written(warnings: Iterable[RunWarning]) -> str:

@@ -149,11 +149,31 @@ class SiteRunner:
     def _site(self, memory: Memory) -> Site[Any]:
         return self.site(self._data(), self.identity, memory.run, memory, self.method)
 
-    def _read(self, method: str, kind: str, body: bytes) -> Question:
+    def _read(self, method: str, kind: str, body: bytes | memoryview) -> Question:
         allowed = self.identity.policy.methods
         if method != self.method.name or (allowed and method not in allowed):
             raise ProtocolError(f"site {self.identity.name!r} does not take part in method {method!r}")
         known = self.site.understands()
         if kind not in known:
             raise DecodeError(f"method {method!r} has no question {kind!r}")
-        return decode(body, known[kind])
+        return _LAST.read(body, known[kind])
+
+
+class _LastQuestion:
+    """The question that was decoded last: one that goes to a thousand sites of a process is decoded once."""
+
+    def __init__(self) -> None:
+        self._of: object = None
+        self._question: Question | None = None
+
+    def read(self, body: bytes | memoryview, kind: type[Question]) -> Question:
+        """Return the question; the very same bytes, not equal ones, were read before."""
+        request = body.obj if isinstance(body, memoryview) else body
+        if self._question is None or request is not self._of or type(self._question) is not kind:
+            self._of, self._question = None, None
+            self._question = decode(body, kind)
+            self._of = request
+        return self._question
+
+
+_LAST = _LastQuestion()

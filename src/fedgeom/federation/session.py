@@ -71,6 +71,10 @@ class Session:
         began = time.perf_counter()
         try:
             model = self.method.conduct(sites).with_columns(self.columns)
+            if sites.last_step is not None:
+                if self.record is not None:
+                    self.record.model(model.to_bytes())  # whatever becomes of the test
+                sites.last_step(model)
             sites.metrics["seconds"] = round(time.perf_counter() - began, 3)
             if patient.waited:
                 sites.metrics["seconds_waited"] = round(patient.waited, 3)  # they are among the seconds

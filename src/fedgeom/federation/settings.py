@@ -82,13 +82,15 @@ class Choice:
     """
 
     kind: ClassVar[str]
+    plural: ClassVar[str] = ""
+    """The kind's plural where it is not made with an s."""
     name: ClassVar[str]
     registry: ClassVar[Registry]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if Choice in cls.__bases__:
-            cls.registry = Registry(cls.kind, f"fedgeom.{cls.kind}s")
+            cls.registry = Registry(cls.kind, f"fedgeom.{cls.plural or cls.kind + 's'}")
         elif "name" in cls.__dict__:
             cls.registry.add(cls.name, cls)
 
@@ -139,13 +141,23 @@ def check_fields(settings: Any) -> None:
 
 def read_value(name: str, value: Any, kind: Any) -> Any:
     """Return a value as its type says, or raise `InputError` that says what was given and what is wanted."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = _without_numpy(value)
     fits, found = _fit(name, value, kind)
     if not fits:
         hint = did_you_mean(value, _names(kind)) if isinstance(value, str) else ""
         raise InputError(f"{name}={value!r} given; wanted {wanted(kind)}{'.' if hint else ''}{hint}")
     return found
+
+
+def _without_numpy(value: Any) -> Any:
+    """Return NumPy's numbers, texts and rows of these as Python's own: others cannot travel."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
+    if isinstance(value, list | tuple) and any(isinstance(one, np.generic) for one in value):
+        return [_without_numpy(one) for one in value]
+    return value
 
 
 def _names(kind: Any) -> list[str]:
@@ -226,6 +238,28 @@ class Settings:
             value = getattr(self, field.name)
             found[field.name] = value.plain() if isinstance(value, Choice) else value
         return found
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name, as scikit-learn asks for them; ``deep`` adds those of choices (`a__b`)."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+        choices = {name: value for name, value in found.items() if deep and isinstance(value, Choice)}
+        for name, value in choices.items():
+            found |= {f"{name}__{one.name}": getattr(value, one.name) for one in dataclasses.fields(value)}
+        return found
+
+    def set_params(self, **changes: Any) -> Self:
+        """Refuse changes: settings are what was agreed on. A method with others is a new one."""
+        if changes:
+            wanted_ = ", ".join(f"{name}=…" for name in changes)
+            raise InputError(
+                f"settings never change; make new ones: dataclasses.replace(method, {wanted_}), or in a search of "
+                "scikit-learn's let fedgeom.FederatedClassifier hold the method"
+            )
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return itself: what never changes need not be copied."""
+        return self
 
     def shows_one_site(self) -> str:
         """Say what the coordinator is shown of one site alone under these settings; "" where it sees sums only.

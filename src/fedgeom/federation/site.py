@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
@@ -117,7 +118,7 @@ class Site(ABC, Generic[Mem]):
     def __init__(
         self, data: SiteData, identity: SiteIdentity, run: bytes, memory: Mem, method: type[Settings] = Settings
     ):
-        self.data = data
+        self.whole = data
         self.identity = identity
         self.run = run
         self.memory = memory
@@ -140,6 +141,11 @@ class Site(ABC, Generic[Mem]):
     def name(self) -> str:
         """The site's name."""
         return self.identity.name
+
+    @property
+    def data(self) -> SiteData:
+        """The rows that the method works on: all of the site's, unless some are kept aside for testing."""
+        return self.whole
 
     @property
     def policy(self) -> Policy:
@@ -175,13 +181,28 @@ class Site(ABC, Generic[Mem]):
     def check(self, settings: Any) -> None:
         """Raise `InputError` when the site's data cannot be used with these settings of the method."""
 
+    def examine(self, settings: Any, seed: int = 0) -> None:
+        """Look at the data as a site does before it joins, and raise `InputError` when they cannot be used."""
+        self.check(settings)
+
     def result(self) -> dict[str, Any]:
         """Return what the site itself learnt from the run; it stays at the site."""
         return {}
 
+    def outcome(self) -> dict[str, Any]:
+        """Return all that the site has in the end: what it learnt, and what came of protocols around the method."""
+        return self.result()
+
     def model_file(self) -> bytes:
         """Return the site's own model file, which stays at the site; nothing where the method leaves none."""
         return b""
+
+    def known_scores(self) -> Floats | None:
+        """Return how well the site's rows fit a model that did not learn from them (`Model.density_scores`), (rows,).
+
+        None where the site cannot tell.
+        """
+        return None
 
     def answer(self, question: Question) -> Message:
         """Answer one question."""

@@ -59,7 +59,8 @@ def _model_in(folder: Path) -> Path:
         status = read_status(folder)
         why = ": ".join(one for one in (status.state, status.detail.partition("\n")[0]) if one)
         raise InputError(f"the run in {folder} left no {MODEL} (status {why}); finish it, or run it again")
-    inside = sorted(one.parent.name for one in folder.glob(f"*/{MODEL}"))
+    found = [*folder.glob(f"*/{MODEL}"), *folder.glob(f"*/*/{MODEL}")]  # the latter: a site's, or a coordinator's
+    inside = sorted(one.parent.relative_to(folder).as_posix() for one in found)
     hint = f"; there is one in {', '.join(inside[:8])}" if inside else ""
     raise InputError(f"the folder {folder} has no {MODEL}, so it is no finished run's{hint}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
+from fedgeom.protocols.evaluation.coordinator import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.joining.messages import class_floors
@@ -35,12 +37,16 @@ class Reals:
 def join(sites: Sites, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
-    The method's site class says which secure sums there will be (`SummingSite.planned_sums`).
+    The method's site class says which secure sums there will be (`SummingSite.planned_sums`). Where the terms keep rows
+    aside, the model is tested on them when the method is done.
     """
-    planned = method.site.planned_sums(method)  # type: ignore[attr-defined]
+    planned = method.site.all_sums(method)  # type: ignore[attr-defined]
     min_sites = int(getattr(method, "min_sites", 2))
     joined = invite(sites, rounds=len(planned), terms=method.terms(), min_sites=min_sites)
-    return Cohort(joined, [question.kind for question in planned], min_sites)
+    cohort = Cohort(joined, [question.kind for question in planned], min_sites)
+    if method.holdout is not None:
+        sites.last_step = partial(evaluate, cohort)
+    return cohort
 
 
 class Cohort:

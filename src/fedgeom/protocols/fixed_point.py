@@ -10,6 +10,8 @@ from fedgeom.crypto.rings import Ring
 from fedgeom.errors import InputError
 
 RING = Ring(2**64)
+_PIECE = 1 << 14
+"""How many numbers are converted at a time: they stay in the processor's cache."""
 
 
 def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
@@ -17,15 +19,20 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
 
     values (…), real numbers; returns the same shape, u8.
     """
-    numbers = np.asarray(values, np.float64).ravel()
+    numbers = np.asarray(values).ravel()
     bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
-    bad = np.flatnonzero(~(np.abs(numbers) < bound))
-    if bad.size:
-        raise InputError(
-            f"entry {bad[0]} is {numbers[bad[0]]:.6g}; sums over {sites} sites with {fraction_bits} binary digits "
-            f"hold numbers below {bound:.6g}: rescale the columns"
-        )
-    return np.rint(numbers * 2.0**fraction_bits).astype(np.int64).view(np.uint64)
+    fixed = np.empty(len(numbers), np.int64)
+    for start in range(0, len(numbers), _PIECE):
+        piece = numbers[start : start + _PIECE].astype(np.float64)
+        if not (np.abs(piece) < bound).all():  # NaN is no number below the bound
+            at = int(np.flatnonzero(~(np.abs(piece) < bound))[0])
+            raise InputError(
+                f"entry {start + at} is {piece[at]:.6g}; sums over {sites} sites with {fraction_bits} binary digits "
+                f"hold numbers below {bound:.6g}: rescale the columns"
+            )
+        piece *= 2.0**fraction_bits
+        fixed[start : start + _PIECE] = np.rint(piece, out=piece)
+    return fixed.view(np.uint64)
 
 
 def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:
@@ -33,7 +40,9 @@ def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:
 
     vector (…), u8; returns the same shape, f8.
     """
-    return vector.view(np.int64).astype(np.float64) / 2.0**fraction_bits
+    numbers = vector.view(np.int64).astype(np.float64)
+    numbers /= 2.0**fraction_bits
+    return numbers
 
 
 def fixed_sum(

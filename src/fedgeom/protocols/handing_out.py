@@ -103,7 +103,7 @@ class HandedModel(Part[HandedMemory], Generic[M]):
         It is tried on rows of zeros, not on the site's.
         """
         model = self.read(data)
-        blank = np.zeros((ROWS_TRIED, self.site.data.X.shape[1]))
+        blank = np.zeros((ROWS_TRIED, self.site.data.shape[1]))
         try:
             if model.width not in (None, blank.shape[1]):
                 raise ProtocolError("the model that came does not fit this site's columns")

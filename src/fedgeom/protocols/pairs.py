@@ -33,10 +33,12 @@ def deliver(sent: Mapping[str, Mapping[str, bytes]], alive: Iterable[str]) -> di
     return post
 
 
-def seal_for(joining: Joining, partner: str, purpose: bytes, number: int, text: bytes) -> bytes:
-    """Seal the ``number``-th letter of this site to a partner."""
+def seal_for(
+    joining: Joining, partner: str, purpose: bytes, number: int, text: bytes, *, repeatable: bool = False
+) -> bytes:
+    """Seal the ``number``-th letter of this site to a partner; a ``repeatable`` one is the same each time."""
     key, envelope = _key(joining, joining.site.name, partner, purpose, number)
-    return seal(key, text, envelope)
+    return seal(key, text, envelope, repeatable=repeatable)
 
 
 def open_from(joining: Joining, partner: str, purpose: bytes, number: int, letter: bytes) -> bytes:

@@ -16,8 +16,13 @@ from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, ProtocolError
+from fedgeom.federation.holdout import Parts, part_rows
 from fedgeom.federation.messages import Message, Question, encode
+from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, Part, Site
+from fedgeom.protocols.evaluation.counts import numbered
+from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.handing_out import HandedMemory, HandedModel
 from fedgeom.protocols.joining.memory import JoiningMemory
@@ -38,6 +43,7 @@ class SecureMemory(Memory, kw_only=True):
     ring: RingMemory = msgspec.field(default_factory=RingMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
     handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
+    evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
 
 
 Mem = TypeVar("Mem", bound=SecureMemory)
@@ -54,6 +60,8 @@ class Contribution:
     """(length,), or (rows, columns) for row sums."""
     own_rows: tuple[int, int] | None = None
     """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
+    fresh: bool = False
+    """Whether the vector was made for this alone, so that the masks may be added in its place."""
 
 
 class SummingSite(Site[Mem]):
@@ -64,7 +72,7 @@ class SummingSite(Site[Mem]):
     """
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, RingDraw, Sums, HandedModel)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, RingDraw, Sums, HandedModel, Evaluating)
     takes_models: ClassVar[bool] = True
     """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
     of their own, or have sites make it from a sum, say False."""
@@ -72,6 +80,7 @@ class SummingSite(Site[Mem]):
     ring: RingDraw
     sums: Sums
     handed: HandedModel[Any]
+    evaluation: Evaluating
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -87,6 +96,20 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
+
+    @classmethod
+    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        """Return the planned sums, and that of the test where rows are kept aside for one."""
+        tested = (SumEvaluation,) if settings.holdout is not None else ()
+        return (*cls.planned_sums(settings), *tested)
+
+    def examine(self, settings: Any, seed: int = 0) -> None:
+        """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found."""
+        self.check(settings)
+        if settings.holdout is not None:
+            train, _ = part_rows(self.whole, settings, seed, self.policy)
+            blank = self.memory_type(run=self.run, method=self.memory.method)
+            type(self)(train, self.identity, self.run, blank, self.method_type).check(settings)  # type: ignore[arg-type]
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that may be in a sum, where they follow from the terms, the seed and what was agreed on.
@@ -106,6 +129,22 @@ class SummingSite(Site[Mem]):
         """The run's seed, from the terms on which the site joined."""
         return self.joining.memory.seed
 
+    @property
+    def _parts(self) -> Parts:
+        """The rows to learn from and those kept aside, as the terms say; before there are any, all and none."""
+        joined = bool(self.joining.memory.terms_hash)
+        return part_rows(self.whole, self.settings if joined else None, self.seed, self.policy)
+
+    @property
+    def data(self) -> SiteData:
+        """The rows that the method works on: all of the site's, but for those kept aside for testing."""
+        return self._parts[0]
+
+    @property
+    def aside(self) -> SiteData:
+        """The rows that are kept aside for testing."""
+        return self._parts[1]
+
     @cached_property
     def table(self) -> SiteData:
         """The rows that the site adds to sums: all but those of classes that were found too rare."""
@@ -116,6 +155,18 @@ class SummingSite(Site[Mem]):
     def model_file(self) -> bytes:
         """Return the joint model as it was handed out; methods with personal models or own names return those."""
         return self.memory.handed.model
+
+    def outcome(self) -> dict[str, Any]:
+        """Return what the site learnt, and what it counted on the rows kept aside."""
+        return self.result() | self.evaluation.result()
+
+    def joint_file(self) -> bytes:
+        """Return the joint model where the site knows it and ends with another of its own; nothing elsewhere."""
+        return b""
+
+    def class_numbers(self, model: Model) -> dict[str, int]:
+        """Return which class of the joint model each of the site's words means; ``model`` is the site's own."""
+        return numbered(model.classes_.tolist())
 
     def contribute(
         self, ask: SumQuestion, values: npt.ArrayLike, *, own_rows: tuple[int, int] | None = None
@@ -129,7 +180,8 @@ class SummingSite(Site[Mem]):
             return Contribution(array, own_rows)
         digits = 0 if array.dtype.kind in "iub" else ask.fraction_bits
         shape, sites = array.shape, len(ask.ticket.participants)
-        return Contribution(to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape), own_rows)
+        fixed = to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape)
+        return Contribution(fixed, own_rows, fresh=True)
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
@@ -161,9 +213,9 @@ class SummingSite(Site[Mem]):
         if found.own_rows is not None:
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         vector = found.vector.ravel()
-        return self.sums.mask(
-            question.ticket, self.sums.tagged(question.ticket, vector) if question.checked else vector
-        )
+        if question.checked:
+            vector = self.sums.tagged(question.ticket, vector)
+        return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
 
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.

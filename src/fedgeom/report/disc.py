@@ -15,16 +15,19 @@ from fedgeom.data.sites import SiteData
 from fedgeom.report.naming import Naming, Truth, read_naming
 from fedgeom.report.palette import FAINT, INK, colours, rgb
 from fedgeom.report.shapes import in_disc, outline, regions, site_shapes
+from fedgeom.report.titles import fit_title
 
 if TYPE_CHECKING:
     from fedgeom.federation.results import Run
     from fedgeom.report.shapes import Regions, SiteShapes
+    from fedgeom.report.titles import Title
 
 
 MOST_SITES = 11
 """More discs than this are too small to read; the first ones stand for the rest."""
 MOST_POINTS = 1200
-FONT = {"family": "sans-serif", "size": 11}
+WIDTH, POINTS = 13.0, 72.0
+"""How wide the picture is in inches, and how many points an inch has."""
 
 
 def draw_disc(
@@ -52,26 +55,33 @@ def draw_disc(
     cells = len(shown) + 1  # and the magnifier
     across = max(2, math.ceil(math.sqrt(cells)))
     down = math.ceil(cells / across)
-    figure = Figure(figsize=(13.0, 6.9), facecolor="white")
+    figure = Figure(figsize=(WIDTH, 6.9), facecolor="white")
     FigureCanvasAgg(figure)
     outer = figure.add_gridspec(
         1, 2, left=0.01, right=0.99, top=0.90, bottom=0.155, wspace=0.03, width_ratios=(7, 5.6)
     )
-    inner = outer[0].subgridspec(down, across, wspace=0.04, hspace=0.16)
+    room = 0.94 * POINTS * WIDTH * outer[0].get_position(figure).width / across
+    titles = [fit_title(one.name, room) for one in shown]
+    inner = outer[0].subgridspec(
+        down, across, wspace=0.04, hspace=0.16 if all(t.lines == 1 for t in titles) else 0.3
+    )
     s = 1.0 / math.sqrt(run.model.curvature)
     lens = _find_corner(shown, s)
     for at, one in enumerate(shown):
         axes = figure.add_subplot(inner[at // across, at % across])
-        _draw_site(axes, one, palette, s)
+        _draw_site(axes, one, titles[at], palette, s)
         if lens is not None and lens[0] is one:
             _mark_lens(axes, lens)
     if lens is not None:
-        _draw_lens(figure.add_subplot(inner[len(shown) // across, len(shown) % across]), lens, palette, s)
+        axes = figure.add_subplot(inner[len(shown) // across, len(shown) % across])
+        _draw_lens(axes, lens, room, palette, s)
     axes = figure.add_subplot(outer[1])
     _draw_regions(axes, regions(run.model), palette, s)
     _draw_tests(axes, run, train_sites, test_sites, palette)
-    more = f" (the first {len(shown)} of {len(shapes)})" if len(shapes) > len(shown) else ""
-    _heading(figure, 0.012, "What each site sees, and the shapes that leave it" + more)
+    if len(shapes) > len(shown):
+        said = f"{len(shown)} of {len(shapes)} sites are drawn: the first ones"
+        figure.text(0.012, 0.115, said, fontsize=9, color="#6b7280", va="center")
+    _heading(figure, 0.012, "What each site sees, and the shapes that leave it")
     _heading(figure, 0.566, "What all sites get: one classifier")
     _legend(figure, naming, palette)
     target = Path(path)
@@ -99,7 +109,7 @@ def _thinned(n: int, most: int = MOST_POINTS) -> npt.NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).permutation(n)[:most])
 
 
-def _draw_site(axes: Any, one: SiteShapes, palette: list[str], s: float) -> None:
+def _draw_site(axes: Any, one: SiteShapes, title: Title, palette: list[str], s: float) -> None:
     _disc(axes, s)
     at = _thinned(len(one.points))
     few = len(at) < 400
@@ -107,7 +117,7 @@ def _draw_site(axes: Any, one: SiteShapes, palette: list[str], s: float) -> None
     size, alpha = (6.0, 0.55) if few else (2.2, 0.28)
     axes.scatter(*one.points[at].T, s=size, c=shades, alpha=alpha, linewidths=0, zorder=1)
     _draw_hulls(axes, one, palette, s)
-    axes.set_title(one.name, fontsize=11.5, color=INK, pad=2)
+    axes.set_title(title.text, fontsize=title.size, color=INK, pad=2, linespacing=0.95)
     axes.text(
         0.98, 0.0, f"{len(one.points):,} rows", transform=axes.transAxes, fontsize=8.5, color="#6b7280", ha="right"
     )
@@ -158,7 +168,7 @@ def _mark_lens(axes: Any, lens: Lens) -> None:
     )
 
 
-def _draw_lens(axes: Any, lens: Lens, palette: list[str], s: float) -> None:
+def _draw_lens(axes: Any, lens: Lens, room: float, palette: list[str], s: float) -> None:
     from matplotlib.patches import Circle  # slow to import
 
     one, middle, half = lens
@@ -179,7 +189,8 @@ def _draw_lens(axes: Any, lens: Lens, palette: list[str], s: float) -> None:
         axes.plot(*np.vstack(hulls).T, "o", color=INK, markersize=3.2, zorder=6)
     for artist in [*axes.lines[before[0] :], *axes.patches[before[1] :]]:
         artist.set_clip_path(glass)
-    axes.set_title(f"a corner at {one.name}, × {s / half:,.0f}", fontsize=10.5, color=INK, pad=2, style="italic")
+    title = fit_title(f"a corner at {one.name}, × {s / half:,.0f}", room)
+    axes.set_title(title.text, fontsize=min(title.size, 10.5), color=INK, pad=2, style="italic", linespacing=0.95)
 
 
 def _draw_regions(axes: Any, area: Regions, palette: list[str], s: float) -> None:

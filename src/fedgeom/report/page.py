@@ -11,15 +11,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from fedgeom.errors import printable
-from fedgeom.evaluation.comparison import Comparison
+from fedgeom.evaluation.figures import Evaluation, read_evaluation, score_rows
 from fedgeom.federation.record import read_folder
+from fedgeom.report import scores
 from fedgeom.report.naming import Naming
 from fedgeom.report.tables import (
     EVIDENCE,
-    comparison_rows,
+    LEDGER,
     evidence_rows,
     ledger_rows,
-    naming_rows,
+    names_by_word,
     naming_verdict,
     site_rows,
     size,
@@ -28,7 +29,7 @@ from fedgeom.storage import write_text
 
 T = TypeVar("T")
 
-PICTURE, COMPARISON, NAMES, PAGE = "picture.png", "comparison.json", "names.json", "report.html"
+PICTURE, NAMES, PAGE = "picture.png", "names.json", "report.html"
 """The files of a run folder that reports add or read."""
 
 _STYLE = """
@@ -43,7 +44,6 @@ p { margin: .3rem 0 } .dim { color: var(--dim) } img { width: 100%; height: auto
 th { text-align: left; color: var(--dim); font-weight: 500 }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-tr.last td { font-weight: 600 }
 td.bad { color: #b42318 }
 .warnings { background: #fffaeb; border-left: 4px solid #dc6803; margin: 0; padding: .6rem 1rem .6rem 2rem }
 """
@@ -58,13 +58,13 @@ def write_page(folder: str | Path) -> Path:
     """Write ``report.html`` into a run's folder from what lies there, and return its path."""
     path = Path(folder)
     content = read_folder(path)
-    comparison = _read(path / COMPARISON, Comparison)
+    evaluation = read_evaluation(path)
     naming = _read(path / NAMES, Naming)
     body = [
-        _summary(content, comparison),
+        _summary(content, evaluation),
         _warnings(content),
         _picture(path / PICTURE),
-        _accuracy(comparison),
+        _evaluation(evaluation),
         _ledger(content),
         _names(naming),
         _origin(content),
@@ -82,15 +82,16 @@ def _read(file: Path, kind: type[T]) -> T | None:
     return msgspec.json.decode(file.read_bytes(), type=kind) if file.is_file() else None
 
 
-def _summary(content: dict[str, Any], comparison: Comparison | None) -> str:
+def _summary(content: dict[str, Any], evaluation: Evaluation | None) -> str:
     config, status, ledger = content["config"], content["status"], content["ledger"]
     sites = config["sites"]
     facts = [(f"{len(sites)}", "sites")]
     if all("rows" in site for site in sites.values()):  # a deployment's coordinator does not know them
         rows = sum(site["rows"] for site in sites.values())
         facts.append((f"{rows:,}", "rows, which stayed there"))
-    if comparison is not None:
-        facts.append((f"{comparison.means()['federated']:.3f}", "mean accuracy"))
+    accuracy = evaluation["own"].accuracy if evaluation is not None and "own" in evaluation else None
+    if accuracy is not None:
+        facts.append((f"{accuracy.value:.3f}", f"accuracy, {accuracy.low:.3f} to {accuracy.high:.3f}"))
     if ledger.sites:
         facts.append((size(round(ledger.sent() / len(ledger.sites))), "left each site, on average"))
     if "seconds" in content["metrics"]:
@@ -118,43 +119,46 @@ def _picture(file: Path) -> str:
     return f'<img alt="{text}" src="data:image/png;base64,{data}">'
 
 
-def _accuracy(comparison: Comparison | None) -> str:
-    if comparison is None:
+def _evaluation(evaluation: Evaluation | None) -> str:
+    if evaluation is None:
         return ""
-    head, rows = comparison_rows(comparison)
-    note = (
-        '<p class="dim">The same classifier three times: learnt from shapes, from everybody\'s rows in one place, '
-        "and from each site's rows alone. The last column is a site's own model used at the other sites.</p>"
+    parts = [f"<h2>{escape(scores.title(evaluation))}</h2>"]
+    parts.append(
+        '<p class="dim">In brackets 95 % intervals. The majority class is the floor: the commonest class, always. Each '
+        "site alone is a logistic regression on the site's own rows; pooled rows are one on everybody's rows in one "
+        "place, which a deployment cannot have.</p>"
     )
-    return (
-        "<h2>Accuracy on each site's test rows</h2>"
-        + (note if comparison.elsewhere else "")
-        + _table(head, rows, numbers=range(1, len(head)), last=True)
-    )
+    for title, (head, rows) in (
+        ("", score_rows(evaluation)),
+        ("Class by class", scores.class_rows(evaluation)),
+        ("Accuracy site by site", scores.site_rows(evaluation)),
+    ):
+        if rows:
+            parts.append((f"<h2>{title}</h2>" if title else "") + _table(head, rows, numbers=range(1, len(head))))
+    said = scores.notes(evaluation)
+    return "".join(parts) + (f'<p class="dim">{escape("; ".join(said))}</p>' if said else "")
 
 
 def _ledger(content: dict[str, Any]) -> str:
     ledger = content["ledger"]
     if not len(ledger):
         return "<h2>What left each site</h2><p>Nothing.</p>"
-    head = ["step", "message", "sites", "bytes each", "what it reveals to the coordinator"]
     return (
         "<h2>What left each site</h2>"
         + _table(["site", "messages", "sent", "received"], site_rows(ledger), numbers=(1, 2, 3))
-        + "<h2>Step by step</h2>"
-        + _table(head, ledger_rows(ledger), numbers=(0, 2, 3))
+        + "<h2>Message by message</h2>"
+        + _table(LEDGER, ledger_rows(ledger), numbers=(0, 2, 3, 4))
     )
 
 
 def _names(naming: Naming | None) -> str:
     if naming is None:
         return ""
-    head = ["class", "meaning" if naming.known else "called", *naming.by_site]
     return (
         "<h2>Which local name means which class</h2>"
         f"<p>{escape(naming_verdict(naming))} "
         "Names never left their sites; each site learnt the numbers of its own.</p>"
-        + _table(head, naming_rows(naming), numbers=(0,))
+        + _table(*names_by_word(naming), numbers=(0,))
         + _evidence(naming)
     )
 
@@ -181,11 +185,8 @@ def _origin(content: dict[str, Any]) -> str:
     )
 
 
-def _table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = (), last: bool = False
-) -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
     right = set(numbers)
-    lines = list(rows)
 
     def cell(tag: str, at: int, text: str) -> str:
         kind = "n" if at in right else "bad" if text.startswith("✗") else ""
@@ -193,9 +194,6 @@ def _table(
 
     top = "".join(cell("th", at, name) for at, name in enumerate(head))
     body = "".join(
-        f"<tr{' class=last' if last and line is lines[-1] else ''}>"
-        + "".join(cell("td", at, text) for at, text in enumerate(line))
-        + "</tr>"
-        for line in lines
+        "<tr>" + "".join(cell("td", at, text) for at, text in enumerate(line)) + "</tr>" for line in rows
     )
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,9 +1,8 @@
-"""Tables for the terminal: accuracy, what left each site, and who calls what how."""
+"""Tables for the terminal: what left each site, and who calls what how."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
@@ -12,15 +11,8 @@ from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Ledger
 from fedgeom.report.naming import Naming
 
-if TYPE_CHECKING:
-    from fedgeom.evaluation.comparison import Comparison
-
-COLUMNS = {
-    "federated": "federated",
-    "centralised": "pooled rows",
-    "local": "own rows only",
-    "elsewhere": "own model elsewhere",
-}
+LEDGER = ["steps", "message", "times", "sites", "each", "what it reveals to the coordinator"]
+"""The head of the table of `ledger_rows`: of each kind of message."""
 
 
 def size(n: int) -> str:
@@ -32,31 +24,6 @@ def size(n: int) -> str:
     if n < 1000:
         return f"{n} B"
     return f"{n / 1000:.1f} kB" if n < 1_000_000 else f"{n / 1_000_000:.1f} MB"
-
-
-def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of the accuracy table; the last row is the mean."""
-    shown = [name for name in COLUMNS if getattr(comparison, name)]
-    means = comparison.means()
-    rows = [
-        [site, *(f"{getattr(comparison, name)[i]:.3f}" for name in shown)]
-        for i, site in enumerate(comparison.sites)
-    ]
-    return ["site", *(COLUMNS[name] for name in shown)], [
-        *rows,
-        ["mean", *(f"{means[name]:.3f}" for name in shown)],
-    ]
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Return accuracy on each site's test rows: federated, pooled, alone."""
-    head, rows = comparison_rows(comparison)
-    table = _table("Accuracy on each site's test rows", head, right=range(1, len(head)))
-    for row in rows[:-1]:
-        table.add_row(escape(row[0]), f"[bold]{row[1]}[/bold]", *row[2:])
-    table.add_section()
-    table.add_row(rows[-1][0], f"[bold]{rows[-1][1]}[/bold]", *rows[-1][2:])
-    return table
 
 
 def site_rows(ledger: Ledger) -> list[list[str]]:
@@ -71,10 +38,10 @@ def site_rows(ledger: Ledger) -> list[list[str]]:
 
 def sites_table(ledger: Ledger) -> Table:
     """Return how much left each site."""
-    table = _table("What left each site, in all", ["site", "messages", "sent", "received"], right=(1, 2, 3))
+    shown = new_table("What left each site, in all", ["site", "messages", "sent", "received"], right=(1, 2, 3))
     for row in site_rows(ledger):
-        table.add_row(escape(row[0]), *row[1:])
-    return table
+        shown.add_row(escape(row[0]), *row[1:])
+    return shown
 
 
 def of_site(ledger: Ledger, site: str | None) -> Ledger:
@@ -88,21 +55,20 @@ def of_site(ledger: Ledger, site: str | None) -> Ledger:
 
 
 def ledger_rows(ledger: Ledger, site: str | None = None) -> list[list[str]]:
-    """Return one row per step: step, kind, sites, bytes per site, what it reveals."""
+    """Return one row for each kind of message, however often it came: what `LEDGER` says."""
     return [
-        [str(step), kind, str(n), size(round(total / n)), reveals]
-        for step, kind, n, total, reveals in of_site(ledger, site).summary()
+        [one.when, one.kind, str(len(one.steps)), one.sites, size(round(one.bytes / one.messages)), one.reveals]
+        for one in of_site(ledger, site).by_message()
     ]
 
 
 def ledger_table(ledger: Ledger, site: str | None = None) -> Table:
-    """Return the messages step by step, of all sites or of one."""
+    """Return the messages in the order in which they first came, of all sites or of one."""
     whose = "each site" if site is None else site
-    head = ["step", "message", "sites", "each", "what it reveals to the coordinator"]
-    table = _table(f"What left {escape(whose)}, step by step", head, right=(0, 2, 3))
+    shown = new_table(f"What left {escape(whose)}, message by message", LEDGER, right=(0, 2, 3, 4))
     for row in ledger_rows(ledger, site):
-        table.add_row(*(escape(cell) for cell in row))
-    return table
+        shown.add_row(*(escape(cell) for cell in row))
+    return shown
 
 
 def naming_rows(naming: Naming) -> list[list[str]]:
@@ -124,21 +90,44 @@ def naming_rows(naming: Naming) -> list[list[str]]:
     return rows
 
 
+MANY_SITES = 6
+"""With more sites than this a table with a column for each would break words."""
+
+
+def names_by_word(naming: Naming) -> tuple[list[str], list[list[str]]]:
+    """Return head and rows of the names: a column for each site, or of many sites who says which word."""
+    head, rows = ["class", "meaning" if naming.known else "called"], naming_rows(naming)
+    if len(naming.by_site) <= MANY_SITES:
+        return [*head, *naming.by_site], rows
+    sites, found = list(naming.by_site), []
+    for group, name, *cells in rows:
+        who: dict[str, list[str]] = {}
+        for site, cell in zip(sites, cells, strict=True):
+            who.setdefault(cell, []).append(site)
+        who.pop("–", None)
+        said = sorted(who.items(), key=lambda one: -len(one[1]))
+        found.append([group, name, "; ".join(f"{word} ({_few(whose)})" for word, whose in said)])
+    return [*head, "by the sites"], found
+
+
+def _few(sites: Sequence[str]) -> str:
+    return ", ".join(sites) if len(sites) <= 3 else f"{len(sites)} sites"
+
+
 def naming_table(naming: Naming) -> Table:
     """Return which local name was taken for which global class."""
-    head = ["class", "meaning" if naming.known else "called", *naming.by_site]
-    table = _table("Which local name means which global class", head, right=(0,))
-    for row in naming_rows(naming):
-        marked = [
-            f"[red]{escape(cell)}[/red]"
-            if "✗" in cell
-            else f"[yellow]{escape(cell)}[/yellow]"
-            if cell.startswith("? ") or ", ? " in cell
-            else escape(cell)
-            for cell in row[2:]
-        ]
-        table.add_row(row[0], f"[bold]{escape(row[1])}[/bold]", *marked)
-    return table
+    head, rows = names_by_word(naming)
+    shown = new_table("Which local name means which global class", head, right=(0,))
+    for row in rows:
+        marked = [_marked(cell) for cell in row[2:]]
+        shown.add_row(row[0], f"[bold]{escape(row[1])}[/bold]", *marked)
+    return shown
+
+
+def _marked(cell: str) -> str:
+    """Show wrong names in red, and those in doubt in yellow."""
+    colour = "red" if "✗" in cell else "yellow" if cell.startswith("? ") or " ? " in cell else ""
+    return f"[{colour}]{escape(cell)}[/{colour}]" if colour else escape(cell)
 
 
 def naming_verdict(naming: Naming) -> str:
@@ -173,16 +162,17 @@ def evidence_table(naming: Naming, most: int = 12) -> Table:
     """Return the evidence for the names whose class is in doubt."""
     doubtful = [row for row in evidence_rows(naming) if row[-1] == "doubtful"]
     more = f" (the {most} least sure of {len(doubtful)})" if len(doubtful) > most else ""
-    table = _table(f"Names whose class is in doubt{more}", EVIDENCE, right=(3, 5))
+    table = new_table(f"Names whose class is in doubt{more}", EVIDENCE, right=(3, 5))
     for row in doubtful[:most]:
         table.add_row(*(escape(cell) for cell in row))
     return table
 
 
-def _table(title: str, head: Sequence[str], right: Sequence[int]) -> Table:
-    table = Table(
+def new_table(title: str, head: Sequence[str], right: Sequence[int]) -> Table:
+    """Return an empty table with a title and a head; ``right`` are the columns of numbers."""
+    made = Table(
         title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
     )
     for at, name in enumerate(head):
-        table.add_column(escape(name), justify="right" if at in right else "left", overflow="fold")
-    return table
+        made.add_column(escape(name), justify="right" if at in right else "left", overflow="fold")
+    return made

@@ -94,6 +94,29 @@ def sites_have_their_model(method: Method, sites: Sequence[SiteData], seed: int)
         assert np.array_equal(own, wanted), f"the model file of {name} predicts otherwise than model.for_site"
 
 
+def tests_count_what_is_there(method: Method, sites: Sequence[SiteData], seed: int) -> int:
+    """The secure sum of a test is the plain count: how often the sites' models are right on the rows kept aside.
+
+    It is the same on every engine; returns how many rows were tested.
+    """
+    found = {engine: run(method, sites, seed, engine=engine) for engine in ("embedded", *ENGINES)}
+    finished = found["embedded"]
+    assert finished.evaluation is not None, f"nothing was tested: {list(map(str, finished.warnings))}"
+    right, rows = 0, 0
+    for aside in map(method.normalise_labels, finished.test):
+        own = finished.model.for_site(finished.local[aside.name])
+        right += int((own.predict(aside.X).astype(str) == aside.y.astype(str)).sum())
+        rows += len(aside)
+    told = finished.evaluation["own"]
+    assert told.rows == rows > 0, f"{rows} rows were kept aside, {told.rows} were tested"
+    assert round(told.accuracy.value * rows) == right, (
+        f"{right} of {rows} rows are called rightly, not {told.accuracy}"
+    )
+    odd = [engine for engine, one in found.items() if one.evaluation != finished.evaluation]
+    assert not odd, f"other figures than on the embedded engine, with the same seed, on: {', '.join(odd)}"
+    return rows
+
+
 def rows_are_judged_alone(method: Method, sites: Sequence[SiteData], seed: int) -> int:
     """What a model says of a row does not depend on the other rows; returns how many models were asked."""
     finished, asked = run(method, sites, seed), 0
@@ -107,6 +130,7 @@ def rows_are_judged_alone(method: Method, sites: Sequence[SiteData], seed: int) 
             if hasattr(model, "predict_proba"):
                 ones = np.vstack([model.predict_proba(row[None]) for row in rows])
                 gap = float(np.abs(model.predict_proba(rows) - ones).max())
-                assert gap < 1e-9, f"the probabilities of a row differ by {gap:.3g} when it comes alone"
+                # Networks compute in single precision, and how a processor adds up depends on the number of rows.
+                assert gap < 1e-6, f"the probabilities of a row differ by {gap:.3g} when it comes alone"
             asked += 1
     return asked

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.method import Method
 from fedgeom.testing import adversary, agreement, faults, twins
 from fedgeom.testing.examples import example_sites
+
+HOLDOUT = 0.25
+"""The share of rows kept aside where a method's tests are tried."""
 
 
 def check_method(
@@ -24,6 +28,8 @@ def check_method(
     - the secure run equals `Method.plain`, to ``tolerance``, and the same seed gives the same bytes on every engine;
     - a row is put into the same class alone as among others;
     - terms travel, the ledger is complete, each site has a model file that predicts as ``model.for_site`` does;
+    - with rows kept aside (``holdout``), the secure sum of the test is the plain count, and a site killed then costs no
+      model;
     - a site killed at any step, and a coordinator that dies at any step and is resumed, do no harm;
     - spoilt messages and the standard tricks of a lying coordinator are refused;
     - sites that differ in rows, labels, numbers of rows or sizes of classes refuse alike, or leave for good.
@@ -49,11 +55,14 @@ def check_method(
     agreement.ledger_is_complete(checked, tables, seed)
     agreement.sites_have_their_model(checked, tables, seed)
     counts = {"terms": 1, "plain twin": 1, "engines": 1, "ledger": 1, "model files": 1}
+    tested = replace(checked, holdout=HOLDOUT)
+    counts["test rows"] = agreement.tests_count_what_is_there(tested, tables, seed)
+    counts["lost sites in tests"] = faults.a_test_costs_no_model(tested, tables, seed, all_sites=full)
     counts["rows alone"] = agreement.rows_are_judged_alone(checked, tables, seed)
     counts["lost sites"] = faults.a_lost_site_is_no_disaster(checked, tables, seed, all_sites=full)
     counts["dead coordinators"] = faults.a_dead_coordinator_goes_on(checked, tables, seed, every_step=full)
     times = 200 if full else 20
-    counts["spoilt messages"] = adversary.spoilt_messages_are_refused(checked, tables, seed, times=times)
-    counts["tricks"] = adversary.tricks_are_refused(checked, tables, seed)
-    counts["refusals"] = twins.refusals_tell_nothing(checked, tables, seed, times=60 if full else 12)
+    counts["spoilt messages"] = adversary.spoilt_messages_are_refused(tested, tables, seed, times=times)
+    counts["tricks"] = adversary.tricks_are_refused(tested, tables, seed)
+    counts["refusals"] = twins.refusals_tell_nothing(tested, tables, seed, times=60 if full else 12)
     return counts

@@ -39,7 +39,7 @@ def other_rows(site: SiteData, rng: np.random.Generator) -> SiteData:
     """Move each row a little, no farther out than it was."""
     X = site.X + 0.05 * site.X.std(axis=0) * rng.standard_normal(site.X.shape)
     before, after = np.linalg.norm(site.X, axis=1), np.linalg.norm(X, axis=1)
-    return replace(site, X=X * (np.minimum(before, after) / np.maximum(after, 1e-300))[:, None])
+    return replace(site, table=X * (np.minimum(before, after) / np.maximum(after, 1e-300))[:, None])
 
 
 def other_labels(site: SiteData, rng: np.random.Generator) -> SiteData:
@@ -59,4 +59,4 @@ def with_extreme_row(site: SiteData) -> SiteData:
     X, length = site.X.copy(), float(np.linalg.norm(site.X, axis=1).max())
     at = int(np.linalg.norm(X, axis=1).argmax())
     X[at] *= (0.999 if length < 1 else 1000 * length) / max(length, 1e-300)
-    return replace(site, X=X)
+    return replace(site, table=X)

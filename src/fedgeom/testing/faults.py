@@ -11,6 +11,7 @@ from fedgeom.engines.run import run
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.method import Method
+from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.testing.rehearsal import Rehearsal
 
 
@@ -29,13 +30,19 @@ def a_lost_site_is_no_disaster(method: Method, sites: Sequence[SiteData], seed: 
     return tried
 
 
-def _kill(method: Method, sites: Sequence[SiteData], seed: int, step: int, site: str) -> None:
-    where = f"{site} was killed at step {step}"
+def _killed(method: Method, sites: Sequence[SiteData], seed: int, step: int, site: str) -> Rehearsal:
+    """Return a run, not yet held, in which a site answers nothing from a step on."""
 
     def interfere(name: str, request: bytes) -> str | None:
         return "killed" if name == site and held.steps >= step else None
 
-    held, ended = Rehearsal(method, sites, seed, interfere=interfere), ""
+    held = Rehearsal(method, sites, seed, interfere=interfere)
+    return held
+
+
+def _kill(method: Method, sites: Sequence[SiteData], seed: int, step: int, site: str) -> None:
+    where = f"{site} was killed at step {step}"
+    held, ended = _killed(method, sites, seed, step, site), ""
     try:
         held.hold()
     except TooFewSitesError as error:
@@ -50,6 +57,30 @@ def _kill(method: Method, sites: Sequence[SiteData], seed: int, step: int, site:
     told = held.conversation.lost
     assert site in told or not later, f"{where}, and the run does not say that it is lost: {told}"
     held.model.to_bytes()
+
+
+def a_test_costs_no_model(method: Method, sites: Sequence[SiteData], seed: int, *, all_sites: bool) -> int:
+    """Kill a site when the model is tested, and at each step from there on: the model is the undisturbed one.
+
+    Return how many deaths were tried.
+    """
+    undisturbed = Rehearsal(method, sites, seed).hold()
+    first = next(one.step for one in undisturbed.exchanges if one.frame.kind == SumEvaluation.kind)
+    tried = 0
+    for step in range(first, undisturbed.steps + 1):
+        for site in sites if all_sites else [sites[step % len(sites)]]:
+            held = _killed(method, sites, seed, step, site.name)
+            where = f"{site.name} was killed at step {step}, while the model was tested"
+            try:
+                held.hold()
+            except Exception as error:
+                raise AssertionError(f"{where}, and the run died of it: {error!r}") from error
+            same = held.model.to_bytes() == undisturbed.model.to_bytes()
+            assert same, f"{where}, and the model is another"
+            said = held.conversation.evaluation is not None or held.conversation.notices
+            assert said, f"{where}, and the run has neither figures nor a warning"
+            tried += 1
+    return tried
 
 
 def a_dead_coordinator_goes_on(method: Method, sites: Sequence[SiteData], seed: int, *, every_step: bool) -> int:

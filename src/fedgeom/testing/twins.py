@@ -119,7 +119,7 @@ def _question(held: Rehearsal, one: Exchange) -> type[Question]:
 def _body(held: Rehearsal, one: Exchange, trial: Trial) -> bytes:
     """Return the bytes of a trial's question."""
     if trial.lie is None:
-        return one.frame.body
+        return bytes(one.frame.body)
     return restamped(trial.lie.told(msgspec.msgpack.decode(one.frame.body)), _question(held, one))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 
 import fedgeom
@@ -20,8 +22,16 @@ ALGORITHMS = {
     "fedper": "FedPer",
     "local": "LocalOnly",
     "interpolated": "Interpolated",
+    "fedavgm": "FedAvgM",
+    "fednova": "FedNova",
+    "fedrep": "FedRep",
+    "fedbabu": "FedBABU",
 }
-"""All algorithms, by the name that a federation file uses."""
+"""All algorithms for any learner, by the name that a federation file uses."""
+DEEP = {"moon": "Moon", "fedrod": "FedRoD", "fedlc": "FedLC", "spherefed": "SphereFed", "fedproto": "FedProto"}
+"""Those for networks, which need torch."""
+if find_spec("torch"):
+    ALGORITHMS |= DEEP
 
 
 def algorithm_class(name: str):

@@ -16,6 +16,7 @@ import fedgeom
 from fedgeom import FedAvg
 from fedgeom.cli import app
 from fedgeom.errors import InputError
+from fedgeom.evaluation.figures import read_evaluation
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.methods.iterative import Learner
@@ -56,7 +57,7 @@ def test_run(federation, method):
     assert "masked sums of the columns" in output
     model = fedgeom.load_model(folder / "model.safetensors")
     assert (model.method, model.names) == (method, ("class 0", "class 1"))
-    assert len(json.loads((folder / "comparison.json").read_text())["federated"]) == 3
+    assert [bool(one.tested) for one in read_evaluation(folder).by_site] == [True] * 3
     assert not (folder / "resume").exists()
 
 

@@ -13,7 +13,9 @@ import pytest
 import fedgeom
 from fedgeom.federation.method import METHODS
 from fedgeom.methods import iterative
+from fedgeom.methods.iterative.augmentation import Augmentation
 from fedgeom.methods.iterative.learners import LEARNERS
+from fedgeom.methods.iterative.optimizer import Optimizer
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.testing import check_method
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, unlike
@@ -27,7 +29,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 @pytest.fixture(autouse=True)
 def known_here(monkeypatch):
     """Whatever a test defines is forgotten after it, so that the next may define it again."""
-    for registry in (METHODS, LEARNERS):
+    for registry in (METHODS, LEARNERS, iterative.Loss.registry):
         monkeypatch.setattr(registry, "_known", dict(registry._known))
 
 
@@ -52,7 +54,7 @@ def test_the_example_is_the_one_that_runs():
 
 
 def test_the_example_keeps_the_contract():
-    algorithm = runpy.run_path(str(EXAMPLE))["FedAvgM"](rounds=2, epochs=1)
+    algorithm = runpy.run_path(str(EXAMPLE))["LookAhead"](rounds=2, epochs=1)
     assert min(check_method(algorithm).values()) > 0
     with pytest.raises(fedgeom.InputError, match=r"beta=1\.0 given; wanted a number from 0 to 1 \(excluded\)"):
         type(algorithm)(beta=1.0)
@@ -92,7 +94,8 @@ def test_every_shared_setting_is_explained():
 
 
 def test_every_choice_is_named():
-    for kind in (iterative.Aggregation, iterative.Schedule, iterative.Personal):
+    tables = (iterative.Aggregation, iterative.Schedule, iterative.Personal, Optimizer, Augmentation)
+    for kind in (*tables, iterative.Loss, iterative.Head, iterative.Network):
         for name, cls in kind.registry.items():
             if cls.__module__.startswith("fedgeom."):
                 assert f'"{name}"' in PAGE or f"`{cls.__name__}(" in PAGE, name

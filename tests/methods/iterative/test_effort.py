@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.effort import Effort
+from fedgeom.methods.iterative.effort import Effort, balance
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(1, 70))
@@ -73,3 +73,19 @@ def test_rows_that_an_algorithm_chooses_itself_are_enough_or_none():
     assert [
         len(step) for step in Effort(only=np.arange(3), least=3, steps=2).batches(50, np.random.default_rng(0))
     ] == [3, 3]
+
+
+def test_balanced_batches_show_all_classes_equally_often():
+    labels = np.array([0] * 90 + [1] * 9 + [4])
+    assert balance(labels)[[0, 90, 99]] == pytest.approx([1 / 270, 1 / 27, 1 / 3])
+    effort = Effort(epochs=20, batch=10, sampling="balanced")
+    drawn = np.concatenate(list(effort.batches(100, np.random.default_rng(0), labels)))
+    shares = np.bincount(labels[drawn]) / len(drawn)
+    assert shares[[0, 1, 4]] == pytest.approx([1 / 3] * 3, abs=0.04)
+
+
+def test_long_gradients_are_shortened():
+    effort = Effort(clip=2.0)
+    assert effort.shortened(np.array([3.0, 4.0])) == pytest.approx([1.2, 1.6])
+    assert effort.shortened(np.array([0.3, 0.4])).tolist() == [0.3, 0.4]
+    assert Effort().shortened(np.array([3.0, 4.0])).tolist() == [3.0, 4.0]

@@ -25,9 +25,23 @@ def test_files_come_back_as_they_were(name, tmp_path):
     assert type(back) is TrainedModel
     assert back.method == name
     assert back.to_bytes() == model.to_bytes()
-    X = SITES[0].X
-    assert (back.predict_proba(X) == model.predict_proba(X)).all()
-    assert (back.predict(X) == model.predict(X)).all()
+    assert back.everywhere == model.everywhere == (name not in ("fedper", "local"))
+    if model.everywhere:
+        X = SITES[0].X
+        assert (back.predict_proba(X) == model.predict_proba(X)).all()
+        assert (back.predict(X) == model.predict(X)).all()
+
+
+@pytest.mark.parametrize("name", ["fedper", "local"])
+def test_what_the_sites_keep_to_themselves_is_not_in_the_joint_model(name):
+    """It predicted by what it had before training, without a word."""
+    found = algorithm_class(name)(**SHORT).plain(SITES)
+    with pytest.raises(InputError, match=r"so the joint model is not trained; use a site's own: model.for_site"):
+        found.model.predict(SITES[0].X)
+    own = found.model.for_site(found.local[SITES[0].name])
+    assert own.everywhere
+    assert own.predict_proba(SITES[0].X).std() > 0
+    assert "joint" not in own.tensors()[1]  # as before, and as the other methods' files
 
 
 def test_other_tables_are_refused():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.methods.iterative import Objective, Tree
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative import Calibrated, CrossEntropy, Objective, Tree
 
 rng = np.random.default_rng(0)
 LINEAR, CENTRE, AT = (Tree(b=rng.normal(size=1), a=rng.normal(size=(3, 1))) for _ in range(3))
@@ -40,3 +41,13 @@ def test_a_gradient_leaves_the_terms_as_they_are(objective):
     before = None if flat.linear is None else flat.linear.copy()
     flat.gradient(AT.flat())
     assert before is None or (flat.linear == before).all()
+
+
+def test_frozen_arrays_are_marked_and_learners_without_networks_take_terms_only():
+    assert Objective().free(AT) is None
+    assert Objective(frozen=("a",)).free(AT).tolist() == [0.0, 0.0, 0.0, 1.0]  # in the order of the names
+    Objective(linear=LINEAR, frozen=("a",)).only_terms("logistic")
+    for odd in (Objective(loss=Calibrated()), Objective(row_weights=np.ones(3))):
+        with pytest.raises(InputError, match="for networks"):
+            odd.only_terms("logistic")
+    assert Objective().chosen_loss == CrossEntropy()

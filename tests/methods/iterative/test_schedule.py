@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Constant, Cosine, Decay, Schedule
+from fedgeom.methods.iterative import Constant, Cosine, Decay, Schedule, Step, Warmup
 
 
 def test_factors():
@@ -41,8 +41,8 @@ def test_an_object_a_name_and_a_table_are_the_same(given):
         ("linear", "schedule='linear' is unknown; there are: constant, cosine, decay"),
         ({"name": "decay", "rate": 1}, "schedule: 'decay' has no setting 'rate'; it has decay"),
         ({"name": "cosine", "decay": 1}, "schedule: 'cosine' has no setting 'decay'; it has none"),
-        ({"decay": 0.5}, r"wanted a name \(constant, cosine, decay\) or a table with a name"),
-        (7, r"schedule=7 given; wanted a name \(constant, cosine, decay\)"),
+        ({"decay": 0.5}, r"wanted a name \(constant, cosine, decay, step, warmup\) or a table with a name"),
+        (7, r"schedule=7 given; wanted a name \(constant, cosine, decay, step, warmup\)"),
         ({"name": "decay", "decay": -1.0}, r"decay=-1.0 given; wanted a number from 0 \(excluded\) to 10"),
         ({"name": "decay", "decay": 0}, r"decay=0 given; wanted a number from 0 \(excluded\) to 10"),
         ({"name": "decay", "decay": float("nan")}, "decay=nan given"),
@@ -51,3 +51,14 @@ def test_an_object_a_name_and_a_table_are_the_same(given):
 def test_refusals(given, message):
     with pytest.raises(InputError, match=message):
         FedAvg(schedule=given)
+
+
+def test_steps_and_warm_starts():
+    step = Step(every=3, decay=0.5)
+    assert [step.factor(round, 9) for round in range(7)] == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
+    warm = Warmup(warm=3, then="constant")
+    assert [warm.factor(round, 9) for round in range(5)] == [0.25, 0.5, 0.75, 1, 1]
+    cosine = Warmup(warm=2)
+    assert cosine.factor(2, 6) == 1
+    assert cosine.factor(4, 6) == pytest.approx(0.5)
+    assert FedAvg(schedule={"name": "warmup", "warm": 2}).rate_in(0) == pytest.approx(0.1 / 3)

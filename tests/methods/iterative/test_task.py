@@ -48,3 +48,11 @@ def test_a_bowl_tosses_a_coin():
     here = task()
     assert here.nll(Tree(w=np.zeros(1))) == pytest.approx(np.log(2))
     assert here.probabilities(Tree(w=np.zeros(1)), ROWS[:1]).tolist() == [[0.5, 0.5]]
+
+
+def test_a_frozen_array_stays_and_classes_are_counted():
+    here, start = task(), Tree(w=np.zeros(1))
+    assert here.fit(start, frozen=("w",))["w"].tolist() == [0.0]
+    assert here.fit(start, strength=1.0, rate=0.25)["w"].tolist() == [1.5]
+    assert here.counts.tolist() == [3, 0]
+    assert here.features(start) is here.X

@@ -79,3 +79,21 @@ def test_a_file_that_lacks_something_is_refused() -> None:
         MomentsModel.from_tensors({k: v for k, v in arrays.items() if k != "means"}, facts)
     with pytest.raises(InputError, match="no moments model"):
         MomentsModel.from_tensors(arrays, {"names": ["a", "b"], "rule": "gaussian"})
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1])
+def test_rows_far_from_every_gaussian_are_unknown_by_the_quantile_of_chi_square(alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    covariances = np.array([[[1.0, 0.5], [0.5, 1.0]], [[4.0, 0.0], [0.0, 0.25]]])
+    means = np.array([[0.0, 0.0], [40.0, 0.0]])
+    model = MomentsModel(("a", "b"), "gaussian", np.log([0.5, 0.5]), means, covariances, means, None)
+    for mean, covariance in zip(means, covariances, strict=True):
+        rows = rng.multivariate_normal(mean, covariance, size=20_000)
+        assert model.unknown(rows, alpha).mean() == pytest.approx(alpha, abs=0.008)
+    assert model.unknown([[20.0, 0.0], [0.1, 0.0]], alpha).tolist() == [True, False]
+    assert "if classes are Gaussian" in model.fit_threshold(alpha)[1]
+
+
+def test_centroids_know_no_densities() -> None:
+    with pytest.raises(InputError, match="moments model alone cannot say which rows fit no class"):
+        made("centroid").unknown([[0.1, 0.1]])

@@ -56,7 +56,9 @@ def test_models_are_saved_and_read(tmp_path: Path) -> None:
 
 def test_where_sites_add_columns_the_joint_model_needs_a_sites_shape() -> None:
     sites = hospitals(n=4)
-    usual, added = (fedgeom.run(PTopoFL(rounds=1, augment=augment), sites).model for augment in (False, True))
-    assert usual.everywhere
+    usual, run = (fedgeom.run(PTopoFL(rounds=1, augment=augment), sites) for augment in (False, True))
+    added = run.model
+    assert usual.model.everywhere
     assert not added.everywhere
+    assert added.for_site(run.local[sites[0].name]).everywhere
     assert TopoModel.from_tensors(*added.tensors()).augmented

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import fedgeom
 from fedgeom.cli import app
 from fedgeom.errors import InputError
+from fedgeom.evaluation.figures import read_evaluation
 
 COLUMNS = ("a", "b", "c", "d")
 SILENT = {"csv": ("", "NA", "nan", "-1"), "npz": ("-1",)}
@@ -70,9 +71,9 @@ def test_on_the_command_line(folder: Path, graph: str) -> None:
     silent = json.loads((found / "sites" / "lab2.json").read_text())
     assert right(silent["labels"], 2) > 0.9
     assert len(silent["confidences"]) == 30
-    scored = json.loads((found / "comparison.json").read_text())
-    tested = {name for name, part in zip(scored["sites"], scored["federated"], strict=True) if part > 0.8}
-    assert {"lab0", "lab1"} <= tested
+    scored = read_evaluation(found)
+    assert scored["own"].accuracy.value > 0.8
+    assert [one.site for one in scored.by_site if one.tested] == ["lab0", "lab1"]  # the last one has no labels
 
 
 def test_methods_that_learn_from_labels_say_that_some_are_missing(folder: Path) -> None:

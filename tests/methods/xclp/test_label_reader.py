@@ -13,6 +13,7 @@ import fedgeom
 from fedgeom import XCLP
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.run_warnings import LEAVES
 from fedgeom.methods.xclp.core import at_site, label_numbers, setting_for
 from fedgeom.methods.xclp.messages import Collect, CountLabels, Kept, Reading, Weigh
 from fedgeom.methods.xclp.scores import code_confidence, confidence_level, labels_and_confidence
@@ -26,10 +27,6 @@ METHOD = XCLP(bits=64, hamming="ot")
 SCALED = XCLP(bits=64, hamming="ot", confidence="code")
 SCALED_ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2, confidence="code")
 SITES = cones(3, rows=12, labelled=0.5)
-
-
-LEAVES = "the site's data do not fit this question; its own log says why"
-"""What a site says when a refusal depends on its data: it leaves the run, so that nobody can ask on."""
 
 
 def reading(**changes: Any) -> Callable[[Collect], Collect]:

@@ -34,6 +34,10 @@ def test_over_pairs_later_rows_are_labelled_by_the_sites_own_most_similar_ones()
     np.testing.assert_allclose(own.predict_proba([[0.0, 1.0, 0.0]]), [[0.0, 1.0]])
 
 
+def test_a_model_bound_to_a_site_needs_no_other_word() -> None:
+    assert (PAIRS.everywhere, PAIRS.for_site(LOCAL).everywhere) == (False, True)
+
+
 @pytest.mark.parametrize("model", [ANCHORS, PAIRS.for_site(LOCAL)])
 def test_rows_of_other_columns_are_refused(model: XclpModel) -> None:
     with pytest.raises(InputError, match="wanted rows of 3 columns"):
@@ -74,3 +78,13 @@ def test_files_that_make_no_sense_are_refused(
     whole = {"classes": ["a", "b"], "nearest": 3} if facts else {}
     with pytest.raises(InputError, match=words):
         XclpModel.from_tensors(arrays, whole | facts)
+
+
+def test_with_anchors_rows_far_from_all_are_unknown() -> None:
+    assert ANCHORS.anchors is not None
+    close = np.random.default_rng(0).normal(5 * ANCHORS.anchors[0], 0.1, size=(50, 3))
+    model = ANCHORS.with_known(close)
+    assert model.known is not None
+    assert model.known.cloud is None
+    assert model.unknown([ANCHORS.anchors[0], -ANCHORS.anchors.sum(axis=0)]).tolist() == [False, True]
+    assert PAIRS.density_scores(close) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from fedgeom.data.sites import split
+from fedgeom.data.splitting import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, hamming, hash_bits
 from fedgeom.methods.xclp.core import VARIANTS

@@ -113,7 +113,7 @@ STRATEGIES: dict[str, Callable[[View], list[str]]] = {
     "letters' nonces": by(lambda view, name: min(view.first(Letters)[name].letters.values())),
     "letters' last bytes": by(lambda view, name: min(v[::-1] for v in view.first(Letters)[name].letters.values())),
     "bytes sent": by(lambda view, name: sum(len(reply) for who, _, reply in view.seen if who == name)),
-    "masked vectors": by(lambda view, name: view.first(MaskedVector)[name].vector.data),
+    "masked vectors": by(lambda view, name: bytes(view.first(MaskedVector)[name].vector.data)),
     "confirmations": by(lambda view, name: view.first(Confirmation)[name].signature),
     "shares given": by(lambda view, name: view.first(UnmaskShares)[name].self_shares[name]),
     "the run as secret": by_hash_with(lambda view: view.run),

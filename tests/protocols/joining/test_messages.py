@@ -84,15 +84,16 @@ def test_terms_hash_the_same_on_both_ends_of_the_wire_and_in_any_order(terms: di
         {"seed": "0"},
         {"terms": {"": 1}},
         {"terms": {"a": "x" * 1001}},
-        {"terms": {"a": [1]}},
+        {"terms": {"a": [[1]]}},
         {"terms": {"a": ["x"] * 10_001}},
-        {"terms": {"a": {"b": ["x"]}}},
+        {"terms": {"a": {"b": [["x"]]}}},
+        {"terms": {"a": {"b": {"c": 1}}}},
         {"terms": {str(n): n for n in range(101)}},
     ],
 )
 def test_an_invitation_has_bounds(change: dict[str, Any]) -> None:
-    good: dict[str, Any] = {"rounds": MOST_ROUNDS, "terms": {"a": ["x"], "b": {"c": 1}, "d": None}}
-    assert decode(msgspec.msgpack.encode(good), Hello).terms == {"a": ("x",), "b": {"c": 1}, "d": None}
+    good: dict[str, Any] = {"rounds": MOST_ROUNDS, "terms": {"a": ["x", 1], "b": {"c": [1, 28]}, "d": None}}
+    assert decode(msgspec.msgpack.encode(good), Hello).terms == {"a": ("x", 1), "b": {"c": (1, 28)}, "d": None}
     with pytest.raises(DecodeError):
         decode(msgspec.msgpack.encode(good | change), Hello)
 

@@ -14,6 +14,7 @@ from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
+from fedgeom.protocols.joining.cohorts import pack_cohort
 from fedgeom.protocols.joining.messages import (
     Letter,
     Letters,
@@ -247,7 +248,7 @@ def test_a_weak_mask_key_is_refused_when_it_would_be_used() -> None:
     lie.names = ("s0000", "s0002", "s0003")  # the traitor keeps its letter to itself
     lie.share()
     traitor = lie.as_site("s0001")
-    traitor.joining.memory.cohort, traitor.joining.memory.peers = lie.keys, lie.names
+    traitor.joining.memory.cohort_bytes, traitor.joining.memory.peers = pack_cohort(lie.keys), lie.names
     seed = cohort_seed(lie.run, lie.keys)
     share = (bytes(shamir.SHARE_BYTES),) * 2
     lie.mail[ME]["s0001"] = traitor.joining._seal(seed, ME, Letter(share, share, bytes(32)))

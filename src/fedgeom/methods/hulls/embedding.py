@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.findings import FaultsError, fault
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
 
@@ -48,10 +49,11 @@ def check_width(columns: int, limit: int) -> None:
     size = 8 * scatter_length(columns)
     if size > limit:
         most = math.isqrt(limit // 8) - 2  # (d + 2)² is more than d·(d + 1) + 2·d + 1
-        raise InputError(
+        what = (
             f"a joint map of {columns:,} columns needs their scatter, a message of {size:,} bytes; the limit is "
-            f"{limit:,} (max_message_bytes in the policy): take fewer columns, {most:,} or less"
+            f"{limit:,} (max_message_bytes in the policy)"
         )
+        raise FaultsError([fault(what, f"take fewer columns, {most:,} or less", topic="size")])
 
 
 def scale_length(columns: int) -> int:

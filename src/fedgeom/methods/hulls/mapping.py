@@ -49,13 +49,13 @@ class JointMap(SummingPart[MapMemory]):
     @answers(SumScales)
     def scale(self, ask: SumScales) -> Contribution:
         """Add this site's column means and deviations to the secure sum."""
-        self.site.check_size(joint_map.scale_length(self.site.data.X.shape[1]))
+        self.site.check_size(joint_map.scale_length(self.site.data.shape[1]))
         return self.contribute(ask, joint_map.site_scale(self._rows.X))
 
     @answers(SumScatter)
     def scatter(self, ask: SumScatter) -> Contribution:
         """Add this site's scatter matrices to the secure sum."""
-        columns = self.site.data.X.shape[1]
+        columns = self.site.data.shape[1]
         self.site.check_size(joint_map.scatter_length(columns))
         if (ask.scales is not None) != self.settings.joint_scale:
             raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
@@ -73,7 +73,7 @@ class JointMap(SummingPart[MapMemory]):
 
     def _scales(self) -> Floats:
         """Return the means and deviations by which the site's rows are standardised, (2, columns), f8."""
-        columns = self.site.data.X.shape[1]
+        columns = self.site.data.shape[1]
         if not self.settings.joint_scale:
             return joint_map.column_scales(self._rows.X)
         if len(self.memory.scales) != 2 * 8 * columns:
@@ -107,7 +107,7 @@ class JointMap(SummingPart[MapMemory]):
 
     def _check_map(self, P: Floats, scatter: SumResult | None) -> None:
         """Refuse a map that does not follow from the sites' sums: a coordinator could look at columns of its choice."""
-        columns = self.site.data.X.shape[1]
+        columns = self.site.data.shape[1]
         if scatter is None or scatter.total.shape != (joint_map.scatter_length(columns),):
             raise ProtocolError("a joint map came without the sums that it follows from")
         self.site.sums.check_result(scatter, SumScatter)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.data.checks import check_columns
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
@@ -31,7 +31,7 @@ from fedgeom.methods.hulls.plan import Hull, HullPlan, decode_hulls, largest_ord
 from fedgeom.methods.hulls.preview import corners
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
-from fedgeom.methods.words import mixed_words
+from fedgeom.methods.words import look_at_names, mixed_words
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import fixed_sum
@@ -76,17 +76,30 @@ class Hulls(HullSettings, Method):
         """Warn where matching put one word into two classes, or two words of a site into one."""
         return [] if self.shared else mixed_words(local)
 
-    @property
-    def baseline_c(self) -> float:
-        """The run's own λ: then only what left the sites differs."""
-        return self.C
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Rows that are no points of the disc need a joint map to it; shared names need no matching."""
+        inside = all(site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+        shared = {"names": "shared"} if look_at_names(sites).kind == "shared" else {}
+        return shared if inside else {"embedding": "discriminant", **shared}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
         if not self.maps:
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         check_number(self, sites)
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse a joint map of more columns than a message can hold."""
+        if self.maps:
+            joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the scatter, or else of the levels that are agreed on; hulls are smaller."""
+        scatter = 8 * joint_map.scatter_length(sites[0].shape[1]) if self.maps else 0
+        levels = 0 if self.settled else 8 * sum(LEVELS)
+        return MessageSizes(max(scatter, levels), scatter)
 
     def _check_grid(self, farthest: float) -> None:
         try:
@@ -141,7 +154,7 @@ class Hulls(HullSettings, Method):
         bins = [np.array(hull.bins) for hull in hulls]
         if self.shared:
             found = tuple(words[hull.label] for hull in hulls)
-            sites.artifacts |= artifacts(bins, np.arange(len(bins)), plan)
+            sites.artifacts |= plan.artifacts(bins, np.arange(len(bins)))
             sites.metrics["classes"] = len(found)
             model = self._fit_words(bins, found, plan, mapped)
             return model, Learn(groups=(), model=model.to_bytes())
@@ -151,7 +164,7 @@ class Hulls(HullSettings, Method):
         groups, known = [-1] * (plan.classes * plan.blocks), [Evidence()] * (plan.classes * plan.blocks)
         for hull, member, one in zip(hulls, members.tolist(), evidence, strict=True):
             groups[hull.label], known[hull.label] = member, one
-        sites.artifacts |= artifacts(bins, members, plan, owners)
+        sites.artifacts |= plan.artifacts(bins, members, owners)
         sites.metrics["doubtful_hulls"] = sum(one.verdict == "doubtful" for one in evidence)
         sites.notices += doubts(members.tolist(), evidence)
         if self.n_classes is None:
@@ -275,17 +288,3 @@ class Hulls(HullSettings, Method):
         own = [joint_map.column_scales(site.X) if joint is None else joint for site in sites]
         points = [joint_map.embed(s.X, matrix, one, c=self.curvature) for s, one in zip(sites, own, strict=True)]
         return points, (matrix, joint_map.joint_scales(total, columns) if joint is None else joint)
-
-
-def artifacts(
-    bins: Sequence[Bins], members: Indices, plan: HullPlan, owners: Indices | None = None
-) -> dict[str, npt.NDArray[Any]]:
-    """Return what the coordinator decoded, for pictures; with shared names it cannot tell hulls of a class apart."""
-    every = np.concatenate(bins)
-    found = {
-        "hull_bins": every,
-        "hull_points": plan.grid.center(every),
-        "hull_of_point": np.repeat(np.arange(len(bins)), [len(b) for b in bins]),
-        "group_of_hull": np.asarray(members),
-    }
-    return found if owners is None else found | {"owner_of_hull": owners}

@@ -5,11 +5,15 @@ Both ends build the same objects from the same few numbers, so only the numbers 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
+from fedgeom.arrays import Indices
 from fedgeom.codes.fields import is_prime
 from fedgeom.codes.scma import ScmaCode
 from fedgeom.codes.sidon import CountedLabels, bose_chowla
@@ -18,6 +22,7 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls.core import (
     MOST_CLASSES,
     RADIUS_LEVELS,
+    Bins,
     count_of_level,
     level_of_count,
     radius_of_level,
@@ -92,6 +97,22 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The sparse power-sum code that carries all bins of all sites."""
         modulus = field_above(max(self.grid.size, self.labels.largest_total))
         return ScmaCode(modulus, self._filled, self.grid.size)
+
+    def artifacts(
+        self, hulls: Sequence[Bins], members: Indices, owners: Indices | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return what the coordinator decoded, for pictures; with shared names hulls of a class cannot be told apart.
+
+        members and owners (hulls,).
+        """
+        every = np.concatenate(hulls)
+        found = {
+            "hull_bins": every,
+            "hull_points": self.grid.center(every),
+            "hull_of_point": np.repeat(np.arange(len(hulls)), [len(one) for one in hulls]),
+            "group_of_hull": np.asarray(members),
+        }
+        return found if owners is None else found | {"owner_of_hull": owners}
 
 
 def field_above(lower: int) -> int:

@@ -10,12 +10,13 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.checks import check_known_labels, check_table
+from fedgeom.data.checks import check_ball, check_known_labels, check_table
+from fedgeom.data.findings import Collector, FaultsError, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import LEVELS, Bins, check_corner_share, corner_shares, local_hulls, reach_levels
 from fedgeom.methods.hulls.evidence import Evidence
@@ -58,23 +59,22 @@ class HullSite(SummingSite[HullMemory]):
 
     def check(self, settings: HullSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        labels = check_table(
-            self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class
-        )
+        faults, labels = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        with faults.take():
+            check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
         if settings.shared:
-            check_known_labels(self.name, labels, settings.classes)
+            with faults.take():
+                check_known_labels(self.name, labels, settings.classes)
         most = settings.given_classes
         if most is not None and len(labels) > most:
-            raise InputError(
-                f"site {self.name!r} has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}"
-            )
-        try:
+            shown = f"has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}"
+            faults.found.append(fault(shown, site=self.name, topic="classes"))
+        with faults.take():
             if settings.maps:
-                joint_map.check_width(self.data.X.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE))
+                joint_map.check_width(self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE))
             else:
-                check_disc(self.data.X, settings.curvature, settings.radius)
-        except InputError as error:
-            raise InputError(f"site {self.name!r}: {error}") from error
+                check_disc(self.data, settings.curvature, settings.radius)
+        faults.raise_all()
 
     @classmethod
     def planned_sums(cls, settings: HullSettings) -> Sequence[type[SumQuestion]]:
@@ -106,6 +106,10 @@ class HullSite(SummingSite[HullMemory]):
         """Return the joint model in the site's own words, with the scale of its columns."""
         joint = self.handed.model
         return b"" if joint is None else joint.for_site(self.result()).to_bytes()
+
+    def class_numbers(self, model: Model) -> dict[str, int]:
+        """Return the global class of each of the site's words; of a word whose hull was lost, none."""
+        return {label: group for label, group in self.memory.groups.items() if group >= 0}
 
     @answers(Reach)
     def reach(self, ask: Reach) -> Contribution:
@@ -233,15 +237,19 @@ class HullSite(SummingSite[HullMemory]):
         self.memory.classes = classes
 
 
-def check_disc(X: Floats, c: float, radius: float | None) -> None:
+def check_disc(site: SiteData, c: float, radius: float | None) -> None:
     """Refuse rows that are not points of the disc, or lie outside the agreed radius."""
-    if X.shape[1] != 2:
-        raise InputError(
-            f"rows have {X.shape[1]} columns; the disc has 2. Give a 2-D Poincaré embedding, or use "
-            'Hulls(embedding="discriminant") to make a joint one'
-        )
-    check_points(X, c=c, name="X", dim=2)
-    norms = np.linalg.norm(X, axis=1)
-    if radius is not None and norms.max() > radius:
+    if site.shape[1] != 2:
+        what = f"rows have {site.shape[1]:,} columns; the disc has 2"
+        remedy = 'give a 2-D Poincaré embedding, or use Hulls(embedding="discriminant") to make a joint one'
+        raise FaultsError([fault(what, remedy, site=site.name, topic="ball")])
+    check_ball(
+        site, c, 'scale the embedding into the disc, or use Hulls(embedding="discriminant") to make a joint one'
+    )
+    norms = np.linalg.norm(site.X, axis=1)
+    if radius is not None and norms.max(initial=0.0) > radius:
         at = int(norms.argmax())
-        raise InputError(f"row {at} has norm {norms[at]:.6g}, outside the agreed radius {radius:.6g}")
+        number = at if site.row_numbers is None else site.row_numbers[at]
+        raise InputError(
+            f"site {site.name!r}: row {number} has norm {norms[at]:.6g}, outside the agreed radius {radius:.6g}"
+        )

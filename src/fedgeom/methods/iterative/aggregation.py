@@ -28,6 +28,9 @@ class Aggregation(Choice):
     kind: ClassVar[str] = "aggregation"
     sums_only: ClassVar[bool] = False
     """Whether the rule needs nothing but weighted sums, so that it can run under secure sum."""
+    by_pairs: ClassVar[bool] = False
+    """Whether the weights follow from how every two sites' changes lie to each other: only for algorithms that send
+    changes and let sites compare them (`TrainingRule.compares_updates`)."""
 
     @abstractmethod
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_columns, check_known_labels, check_table, check_two_classes
+from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question
@@ -98,15 +99,19 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
     """Refuse sites whose tables do not fit together, before anything is sent."""
-    check_columns({site.name: site.X.shape[1] for site in sites})
+    check_columns({site.name: site.shape[1] for site in sites})
     if not classes:
         check_two_classes(sites)
 
 
 def check_site(data: SiteData, settings: TableSettings, policy: Policy) -> None:
     """Refuse data that training cannot use, or that the site's policy keeps out of it, naming the site."""
-    names = check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
-    check_known_labels(data.name, names, settings.classes)
+    faults = Collector(data.name)
+    with faults.take():
+        check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
+    with faults.take():
+        check_known_labels(data.name, map(str, data.classes.tolist()), settings.classes)
+    faults.raise_all()
 
 
 def within(values: npt.NDArray[Any], limit: float) -> bool:
@@ -148,9 +153,7 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
-        self.site.check_size(
-            len(ask.classes) * (1 + self.site.data.X.shape[1])
-        )  # no smaller model tells them apart
+        self.site.check_size(len(ask.classes) * (1 + self.site.data.shape[1]))  # no smaller model tells them apart
         self.names.check_agreed(ask.classes)
         X, joint, memory = self.site.table.X, self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):
@@ -169,7 +172,7 @@ class Agreement(SummingPart[AgreementMemory]):
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
-        columns = self.site.data.X.shape[1]
+        columns = self.site.data.shape[1]
         self.site.sums.check_result(sums, SumColumns)
         if sums.total.shape != (1 + 2 * columns,):
             raise ProtocolError(f"the sums do not fit a table of {columns} columns")

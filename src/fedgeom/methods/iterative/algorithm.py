@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
+from fedgeom.data.checks import label_names
+from fedgeom.data.findings import Finding
+from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
@@ -22,6 +28,7 @@ from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import TrainingSite
+from fedgeom.methods.iterative.tree import Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +50,21 @@ class Algorithm(TrainingRule, Method):
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_together(sites, self.classes)
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of what sites send and are given in a round, 8 bytes a number, and of the columns' sums."""
+        columns, classes = sites[0].shape[1], len(self.classes or label_names(sites))
+        rng = np.random.default_rng(0)
+        first = Tree(self.build_learner().start(columns + self.extra_columns, classes, rng))
+        shared = self.shared(first)
+        given = Tree(self.start(shared)).select(self.gives)
+        sums = 8 * (1 + 2 * columns) if self.scale == "joint" else 0
+        sent = 8 * len(Tree(self.sent_like(shared)).flat()) if self.sends else 0
+        return MessageSizes(max(sent, sums), max(8 * len(given.flat()), sums))
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Warn of columns on different scales where nobody scales them."""
+        return unscaled(sites) if self.scale == "none" else []
 
     @classmethod
     def leaves(cls) -> tuple[str, ...]:

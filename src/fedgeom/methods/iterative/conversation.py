@@ -14,7 +14,7 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
-from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
 from fedgeom.protocols.cohort import Cohort, join
@@ -258,6 +258,7 @@ class Conversation:
             columns=self.agreed.columns,
             centre=self.agreed.centre,
             spread=self.agreed.spread,
+            joint=is_joint(self.rule, self.first),
         )
 
 

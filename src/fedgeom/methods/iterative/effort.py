@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
+from fedgeom.methods.iterative.augmentation import Augmentation, NoAugmentation
+from fedgeom.methods.iterative.optimizer import SGD, Optimizer
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,34 @@ class Effort:
     """The fewest rows of a step that the site's policy allows (``min_batch``). A last batch with fewer is joined to the
     one before it; with fewer rows in all, the site does not train."""
 
-    def batches(self, rows: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the rows of each step: every epoch in a new order, without repetition."""
+    optimizer: Optimizer = field(default_factory=SGD)
+    """How steps follow from gradients."""
+    clip: float | None = None
+    """The largest norm of a step's gradient; longer ones are shortened."""
+    sampling: Literal["shuffled", "balanced"] = "shuffled"
+    """"shuffled": every row once an epoch; "balanced": drawn so that all classes of the site come equally often."""
+    augmentation: Augmentation = field(default_factory=NoAugmentation)
+    """How images are changed before a step."""
+
+    def batches(
+        self, rows: int, rng: np.random.Generator, labels: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the rows of each step: every epoch in a new order, without repetition unless they are balanced.
+
+        labels (rows,): the classes that are balanced.
+        """
         there = rows if self.only is None else len(self.only)
         if 0 < there < self.least:
             raise InputError(f"{there} rows are there to train on; the policy says min_batch = {self.least}")
         size, per_epoch = self.batch_size(rows), self.per_epoch(rows)
+        chances = balance(labels) if self.sampling == "balanced" and labels is not None else None
         for at in range(self.count(rows)):
             if self.only is not None:
                 yield self.only
                 continue
             place = at % per_epoch
             if place == 0:
-                order = rng.permutation(rows)
+                order = rng.permutation(rows) if chances is None else rng.choice(rows, rows, p=chances)
             yield order[place * size : rows if place == per_epoch - 1 else (place + 1) * size]
 
     def per_epoch(self, rows: int) -> int:
@@ -62,6 +79,27 @@ class Effort:
         if rows == 0:
             return 0
         return self.steps if self.steps is not None else self.epochs * self.per_epoch(rows)
+
+    def only_plain(self, learner: str) -> None:
+        """Refuse steps that a learner without torch does not take."""
+        if not self.optimizer.bare or self.augmentation.name != "none":
+            raise InputError(
+                f"learner {learner!r} takes plain gradient steps; momentum, weight decay, other optimizers and "
+                "augmentation are for torch modules and networks"
+            )
+
+    def shortened(self, gradient: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return a gradient, (numbers,), that is no longer than ``clip``."""
+        if self.clip is None:
+            return gradient
+        norm = float(np.linalg.norm(gradient))
+        return gradient * (self.clip / norm) if norm > self.clip else gradient
+
+
+def balance(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return each row's chance to be drawn, (rows,), such that all classes that are there come equally often."""
+    _, at, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray(1 / (len(counts) * counts[at]))
 
 
 USUAL = Effort()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,16 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Parameters
-from fedgeom.methods.iterative.rule import built_learner
-from fedgeom.methods.iterative.tree import grow
+from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.tree import Tree, grow
 
 SCALE = ("scale/centre", "scale/spread")
+
+
+def is_joint(rule: TrainingRule, first: Tree) -> bool:
+    """Say whether a rule averages all of a model; ``first`` is one before training."""
+    return bool(rule.sends) and set(rule.shared(first)) == set(first)
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +40,8 @@ class TrainedModel(Model):
     """(columns,): what is taken off each column. None: every site scales by its own (see `for_site`)."""
     spread: Floats | None
     """(columns,): what each column is then divided by."""
+    joint: bool = field(default=True, kw_only=True)
+    """Whether all of it was learnt jointly; otherwise it lacks what sites keep to themselves (see `for_site`)."""
 
     @property
     def width(self) -> int:
@@ -42,21 +50,26 @@ class TrainedModel(Model):
 
     @property
     def everywhere(self) -> bool:
-        """Whether the joint model predicts by itself: not where sites scale by their own columns."""
-        return self.centre is not None
+        """Whether the joint model predicts by itself: not where sites have scales, heads or models of their own."""
+        return self.centre is not None and self.joint
 
     def for_site(self, local: Mapping[str, Any]) -> TrainedModel:
         """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
         vector = np.asarray(local["model"], np.float64)
         own = self.parameters.like(vector)
         centre, spread = (np.asarray(local[key], np.float64) for key in ("centre", "spread"))
-        return replace(self, parameters=own, centre=centre, spread=spread)
+        return replace(self, parameters=own, centre=centre, spread=spread, joint=True)
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return a probability for each row and class, in the order of ``names``."""
         rows = np.asarray(X, np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.columns or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.columns} columns")
+        if not self.joint:
+            raise InputError(
+                f"the sites keep what they learn to themselves in {self.method!r}, or part of it, so the joint model "
+                "is not trained; use a site's own: model.for_site(run.local[site])"
+            )
         if self.centre is None or self.spread is None:
             raise InputError(
                 "the sites scaled by their own columns; use model.for_site(run.local[site]) for a site's rows"
@@ -87,7 +100,7 @@ class TrainedModel(Model):
             "options": dict(self.options),
             "columns": self.columns,
         }
-        return arrays, facts
+        return arrays, facts if self.joint else facts | {"joint": False}
 
     @classmethod
     def from_tensors(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> TrainedModel:
@@ -102,6 +115,7 @@ class TrainedModel(Model):
                 columns=int(facts["columns"]),
                 centre=arrays.get(SCALE[0]),
                 spread=arrays.get(SCALE[1]),
+                joint=bool(facts.get("joint", True)),
             )
         except (KeyError, TypeError, ProtocolError) as error:
             raise InputError(f"the file holds no trained model: {error}") from error

@@ -1,11 +1,11 @@
-"""Local objectives: what a site minimises besides its own loss.
+"""Local objectives: what a site minimises.
 
-Every objective in the table adds a linear and a quadratic term to the site's loss F_k:
+Every objective in the table is a loss F_k over the site's rows with a linear and a quadratic term beside it:
 
     F_k(w) + ⟨linear, w⟩ + strength/2 · ‖w − centre‖²
 
 FedProx has strength μ around the global model, SCAFFOLD the linear term c − c_k, FedDyn both, Ditto and pFedMe a
-strength λ around the global model.
+strength λ around the global model; MOON, FedLC and FedRoD have losses of their own.
 """
 
 from __future__ import annotations
@@ -15,21 +15,61 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative.losses.base import Loss
+from fedgeom.methods.iterative.losses.softmax import CrossEntropy
 from fedgeom.methods.iterative.tree import Tree
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The terms beside the loss; without any, the loss alone. The trees are shaped like the model."""
+    """The loss, the terms beside it, and what the loss may look at; without any, the rule's loss alone.
+
+    ``linear``, ``centre``, ``joint`` and ``previous`` are shaped like the model.
+    """
 
     linear: Tree | None = None
     strength: float = 0.0
     centre: Tree | None = None
+    loss: Loss | None = None
+    """None: the one that the rule's settings name."""
+    joint: Tree | None = None
+    """The model that the site was given; None: the one that training starts from."""
+    previous: Tree | None = None
+    """The site's own model after its last round."""
+    given: Tree | None = None
+    """Arrays that the algorithm hands to its loss, of any shape."""
+    frozen: tuple[str, ...] = ()
+    """The arrays of the model that no step changes."""
+    row_weights: Floats | None = None
+    """(rows,): how much each row counts; None: all the same."""
 
     @property
     def plain(self) -> bool:
         """Whether there is nothing beside the loss."""
         return self.linear is None and not self.strength
+
+    @property
+    def chosen_loss(self) -> Loss:
+        """The loss; where nothing is said, the cross-entropy."""
+        return self.loss or CrossEntropy()
+
+    def only_terms(self, learner: str) -> None:
+        """Refuse what a learner cannot follow that has its own loss, and the gradient of that."""
+        if self.chosen_loss.name != CrossEntropy.name:
+            raise InputError(
+                f"loss={self.chosen_loss.name!r} given with learner={learner!r}, which minimises a loss of its own; "
+                'losses are for networks: network="mlp", or another (extra torch)'
+            )
+        if self.row_weights is not None:
+            raise InputError(f"learner {learner!r} counts all rows the same; row_weights are for networks")
+
+    def free(self, model: Tree) -> Floats | None:
+        """Return 0 for each number of a model that is frozen and 1 for the others, (numbers,); None where none is."""
+        if not self.frozen:
+            return None
+        parts = {name: np.full(np.shape(leaf), float(name not in self.frozen)) for name, leaf in model.items()}
+        return Tree(parts).flat()
 
     def flat(self) -> FlatObjective:
         """Return the same for models that are written as one vector."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import label_indices
-from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.table_settings import TableSettings
@@ -39,7 +39,9 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         site, (centre, spread) = ordered[at], scale[at]
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
         rows, y = (site.X - centre) / spread, label_indices(site.y, names)
-        return Task(learner, rows, y, effort, generator(seed, number, site.name), len(names), first)
+        return Task(
+            learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
+        )
 
     shared = rule.shared(first)
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]
@@ -50,9 +52,9 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         mean = rule.combine_rule(np.array([one.flat() for one in sent]), weights)
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
-    model = _model(
-        rule, names, first | state["model"], columns, scale[0] if rule.scale != "site" else (None, None)
-    )
+    found = first | state["model"]
+    model = _model(rule, names, found, columns, scale[0] if rule.scale != "site" else (None, None))
+    model = replace(model, joint=is_joint(rule, first))
     local = {}
     for at, site in enumerate(ordered):
         own = Tree(rule.personalise(task(at, LAST), state.select(rule.gives).copy(), owns[at]))

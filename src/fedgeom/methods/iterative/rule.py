@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +17,10 @@ from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
+from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
+from fedgeom.methods.iterative.learners.network import NAME as NETWORK
+from fedgeom.methods.iterative.network_settings import NetworkSettings
 from fedgeom.methods.iterative.personal import Personal
 from fedgeom.methods.iterative.schedule import Schedule
 from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
@@ -35,8 +37,8 @@ else:  # a learner's instance is registered and known by its name from then on; 
     LearnerOrName = str
     AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
 
-MOST_SUMS = MOST_PLANNED - 2
-"""Two planned sums are those of the names and of the columns."""
+MOST_SUMS = MOST_PLANNED - 3
+"""Three planned sums are those of the names, of the columns and of the test."""
 SMALL = Between(0, 10**6, open_low=True, open_high=True)
 
 
@@ -53,7 +55,7 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRule(TableSettings, Settings):
+class TrainingRule(NetworkSettings, TableSettings, Settings):
     """The base of all rules, with the settings they share."""
 
     sends: ClassVar[tuple[str, ...]] = ("model",)
@@ -62,6 +64,8 @@ class TrainingRule(TableSettings, Settings):
     """The branches of the coordinator's state that sites are given."""
     sends_changes: ClassVar[bool] = False
     """Whether the branch "model" that is sent is a change of the model."""
+    compares_updates: ClassVar[bool] = False
+    """Whether sites can compare their changes in pairs, which ``aggregation="consistent"`` weighs them by."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
 
@@ -109,11 +113,16 @@ class TrainingRule(TableSettings, Settings):
                 register(known)
             object.__setattr__(self, "learner", known.name)
         super().__post_init__()
-        learner_named(str(self.learner))
+        self._check_learner()
         if self.secure and not self.combine_rule.sums_only:
             raise InputError(
                 f"secure=True with aggregation={self.combine_rule.name!r}: that looks at each site's vector, which a "
                 'secure sum hides; use aggregation="mean" or secure=False'
+            )
+        if self.combine_rule.by_pairs and not self.compares_updates:
+            raise InputError(
+                f"aggregation={self.combine_rule.name!r} weighs sites by how their changes lie to each other, which "
+                f'{type(self).__name__} has nobody compute; use HyperFed, or aggregation="mean"'
             )
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
@@ -123,6 +132,17 @@ class TrainingRule(TableSettings, Settings):
             )
         if self.patience is not None and not self.validation:
             raise InputError("patience needs rows to watch; give validation=0.1 or so")
+
+    def _check_learner(self) -> None:
+        """Refuse a learner that is not known; whether a network's torch is there is seen when it is built."""
+        if self.network is not None:
+            if self.learner not in (Logistic.name, NETWORK):
+                raise InputError(f"learner={self.learner!r} and a network were given; leave one of them away")
+            object.__setattr__(self, "learner", NETWORK)
+            return
+        if self.learner == NETWORK:
+            raise InputError('learner="network" needs a network: network="mlp", or another')
+        learner_named(str(self.learner))
 
     # What makes a rule.
 
@@ -135,7 +155,10 @@ class TrainingRule(TableSettings, Settings):
 
         Where nothing else is said, sites train the joint model on their rows.
         """
-        return Tree(model=task.fit(self.whole(task, given["model"], own)))
+        trained = task.fit(self.whole(task, given["model"], own), previous=own.get("previous"))
+        if task.loss_of_rows.looks_back:
+            own["previous"] = trained
+        return Tree(model=self.shared(trained))
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Turn the mean of what the sites sent into the coordinator's next state."""
@@ -250,6 +273,10 @@ class TrainingRule(TableSettings, Settings):
             rate=self.rate if rate is None else rate,
             solver=self.solver,
             least=least,
+            optimizer=self.optimizer,  # type: ignore[arg-type]
+            clip=self.clip,
+            sampling=self.sampling,
+            augmentation=self.augmentation,  # type: ignore[arg-type]
         )
 
     def rate_in(self, round: int) -> float:
@@ -263,14 +290,6 @@ class TrainingRule(TableSettings, Settings):
 
     def learner_options(self) -> dict[str, Any]:
         """Return what a learner that comes with fedgeom is built with."""
+        if self.network is not None:
+            return self.network_options()
         return {"C": self.C} if self.learner == Logistic.name else {}
-
-
-def built_learner(name: str, options: dict[str, Any]) -> Learner:
-    """Return a learner by its name; options are for "logistic"."""
-    return _logistic(float(options["C"])) if name == Logistic.name and "C" in options else learner_named(name)
-
-
-@lru_cache(maxsize=64)
-def _logistic(C: float) -> Learner:
-    return Logistic(C)

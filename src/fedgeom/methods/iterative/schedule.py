@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from fedgeom.federation.settings import Between, Choice
 
@@ -55,3 +55,38 @@ class Decay(Schedule):
     def factor(self, round: int, rounds: int) -> float:
         """Return decay^round."""
         return float(self.decay**round)
+
+
+@dataclass(frozen=True)
+class Step(Schedule):
+    """A factor less after every so many rounds."""
+
+    name: ClassVar[str] = "step"
+
+    every: Annotated[int, Between(1)] = 10
+    """How many rounds the rate stays the same."""
+    decay: Annotated[float, Between(0, 10, open_low=True)] = 0.1
+    """The factor per step."""
+
+    def factor(self, round: int, rounds: int) -> float:
+        """Return decay^⌊round/every⌋."""
+        return float(self.decay ** (round // self.every))
+
+
+@dataclass(frozen=True)
+class Warmup(Schedule):
+    """From a small rate to the first in a few rounds, then constant or along half a cosine to zero."""
+
+    name: ClassVar[str] = "warmup"
+
+    warm: Annotated[int, Between(1)] = 5
+    """The rounds until the rate is reached."""
+    then: Literal["constant", "cosine"] = "cosine"
+    """What comes after."""
+
+    def factor(self, round: int, rounds: int) -> float:
+        """Return (round + 1)/(warm + 1) at first."""
+        if round < self.warm:
+            return (round + 1) / (self.warm + 1)
+        after = Constant() if self.then == "constant" else Cosine()
+        return after.factor(round - self.warm, max(rounds - self.warm, 1))

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.data.findings import Collector, fault
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
@@ -44,6 +45,8 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """For each round a hash of its question, of which there is one."""
     model: Array | None = None
     """(numbers,): the site's own model after the last round."""
+    joint: Array | None = None
+    """(numbers,): the joint model, where it is tested beside the site's own."""
     grouping: Grouping = msgspec.field(default_factory=Grouping)
 
 
@@ -71,12 +74,17 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        check_site(self.data, settings, self.policy)
+        faults = Collector(self.name)
+        with faults.take():
+            check_site(self.data, settings, self.policy)
         rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
         if settings.sends and rows < least:
-            raise InputError(
-                f"site {self.name!r} has {rows} rows to train on; its policy says min_batch = {least}"
+            what, remedy = (
+                f"has {rows} rows to train on; its policy says min_batch = {least}",
+                "leave the site out",
             )
+            faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
+        faults.raise_all()
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
@@ -115,7 +123,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        return Task(learner, X, y, effort, rng, len(classes), Tree(first))
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
         """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
@@ -187,8 +195,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
-        personal = self.rule.personalise(task, self._given(ask.given, task), own)
+        state = self._given(ask.given, task)
+        joint = Array.of(Tree(state["model"]).flat())
+        personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
+        if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
+            self.memory.joint = joint
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -209,6 +221,16 @@ class TrainingSite(SummingSite[TrainingMemory]):
         found = self.result()
         return self.joint_model().for_site(found).to_bytes() if found else b""
 
+    def tells_joint(self, task: Task) -> bool:
+        """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
+        return bool(self.rule.sends) and self.rule.shared(task.first).size == task.first.size
+
+    def joint_file(self) -> bytes:
+        """Return the joint model on the site's scale, where the site ends with another of its own."""
+        if self.memory.joint is None:
+            return b""
+        return self.joint_model().for_site(self.result() | {"model": self.memory.joint.numpy()}).to_bytes()
+
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""
         rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.X.shape[1]
@@ -218,7 +240,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             names=classes,
             learner=str(rule.learner),
             options=rule.learner_options(),
-            parameters=Tree(first),
+            parameters=Tree(first) | rule.shared(Tree(first)),
             columns=columns,
             centre=None,
             spread=None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,12 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.learners import Learner
+from fedgeom.methods.iterative.losses.base import Loss
+from fedgeom.methods.iterative.losses.softmax import CrossEntropy
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
+
+OBJECTIVE = frozenset(field.name for field in fields(Objective))
 
 
 @dataclass
@@ -28,6 +32,8 @@ class Task:
     classes: int
     first: Tree
     """The whole model before any training."""
+    loss_of_rows: Loss = field(default_factory=CrossEntropy)
+    """The loss that the rule's settings name."""
 
     def __post_init__(self) -> None:
         self.learner.bind(self.X.shape[1], self.classes)
@@ -42,8 +48,16 @@ class Task:
         """How many gradient steps one `fit` takes."""
         return self.effort.count(self.rows)
 
-    def fit(self, w: Tree, objective: Objective = LOSS, **effort: Any) -> Tree:
-        """Train from ``w`` on; keyword arguments change the effort (``epochs=1``)."""
+    @property
+    def counts(self) -> Ints:
+        """How many rows of each class the site trains on, (classes,)."""
+        return np.bincount(self.y, minlength=self.classes)
+
+    def fit(self, w: Tree, objective: Objective = LOSS, **changes: Any) -> Tree:
+        """Train from ``w`` on; keyword arguments change the objective (``frozen=…``) or the effort (``epochs=1``)."""
+        other = {name: value for name, value in changes.items() if name in OBJECTIVE}
+        objective = replace(objective, **{"loss": objective.loss or self.loss_of_rows} | other)
+        effort = {name: value for name, value in changes.items() if name not in OBJECTIVE}
         chosen = replace(self.effort, **effort) if effort else self.effort
         return Tree(self.learner.fit(w, self.X, self.y, objective=objective, effort=chosen, rng=self.rng))
 
@@ -62,6 +76,10 @@ class Task:
     def probabilities(self, w: Tree, X: Floats) -> Floats:
         """Return the class probabilities of rows (scaled like ours)."""
         return self.learner.predict_proba(w, X)
+
+    def features(self, w: Tree, X: Floats | None = None) -> Floats:
+        """Return what the model's body makes of rows, (rows, d); where none are given, of the site's."""
+        return self.learner.features(w, self.X if X is None else X)
 
     def part(self, rows: Ints) -> Task:
         """Return the same task on some of the rows."""

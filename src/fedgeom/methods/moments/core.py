@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.errors import InputError
+from fedgeom.data.findings import FaultsError, fault
 from fedgeom.geometry.gaussians.class_sums import ClassSums, length
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
@@ -23,10 +23,11 @@ def check_width(settings: MomentsSettings, classes: int, columns: int, limit: in
         most = most * 9 // 10
     instead = 'take rule="centroid", which needs none, or ' if settings.squares else ""
     what = "covariances" if settings.squares else "means"
-    raise InputError(
+    said = (
         f"the {what} of {classes} classes and {columns:,} columns are a message of {size:,} bytes; the limit is "
-        f"{limit:,} (max_message_bytes in the policy): {instead}take fewer columns, some {most:,} or less"
+        f"{limit:,} (max_message_bytes in the policy)"
     )
+    raise FaultsError([fault(said, f"{instead}take fewer columns, some {most:,} or less", topic="size")])
 
 
 def build_model(

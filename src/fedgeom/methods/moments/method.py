@@ -8,13 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.data.checks import check_columns, check_two_classes
+from fedgeom.data.checks import check_columns, check_two_classes, label_names
+from fedgeom.data.findings import Finding
+from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.moments.core import build_model, check_width
@@ -38,14 +41,34 @@ class Moments(MomentsSettings, Method):
     site: ClassVar[type[Site[Any]]] = MomentsSite
     model_type: ClassVar[type[Model]] = MomentsModel
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Rows that are no points of the unit ball are ordinary vectors."""
+        inside = all(bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+        return {} if inside else {"space": "euclidean"}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
-        check_width(self, len(self.classes or present), sites[0].X.shape[1], LARGEST_MESSAGE)
         absent = sorted(set(self.classes or ()) - present)
         if absent:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse moments that are larger than a message may be."""
+        limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
+        check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the moments of all classes, which are sent, and summed come back."""
+        classes = len(self.classes or label_names(sites))
+        size = 8 * length(classes, sites[0].shape[1], squares=self.squares)
+        return MessageSizes(size, size)
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Warn of columns on different scales where distances to centroids decide."""
+        return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
 
     def conduct(self, sites: Sites) -> MomentsModel:
         """Hold the conversation: join, agree on names, sum, tell."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,16 +54,34 @@ class MomentsModel(Model):
             if c is None:
                 return -np.column_stack([((rows - centre) ** 2).sum(axis=1) for centre in self.centroids])
             return -(np.asarray(pairwise_distance(rows, self.centroids, c=c)) ** 2)
-        if c is not None:
-            rows = np.asarray(log0(rows, c=c))
-        scores = np.empty((len(rows), len(self.names)))
-        for j, (prior, mean, covariance) in enumerate(
-            zip(self.log_priors, self.means, self.covariances, strict=True)
-        ):
-            factor = np.linalg.cholesky(covariance)
-            whitened = np.linalg.solve(factor, (rows - mean).T)
-            scores[:, j] = prior - np.log(np.diag(factor)).sum() - 0.5 * (whitened**2).sum(axis=0)
-        return scores
+        factors = [np.linalg.cholesky(covariance) for covariance in self.covariances]
+        logs = np.array([np.log(np.diag(factor)).sum() for factor in factors])
+        return np.asarray(self.log_priors - logs - 0.5 * self._distances(rows, factors))
+
+    def _distances(self, rows: Floats, factors: Sequence[Floats]) -> Floats:
+        """Return squared Mahalanobis distances, (rows, classes), given the covariances' Cholesky factors."""
+        if self.curvature is not None:
+            rows = np.asarray(log0(rows, c=self.curvature))
+        found = np.empty((len(rows), len(self.names)))
+        for j, (mean, factor) in enumerate(zip(self.means, factors, strict=True)):
+            found[:, j] = (np.linalg.solve(factor, (rows - mean).T) ** 2).sum(axis=0)
+        return found
+
+    def density_scores(self, X: npt.ArrayLike) -> Floats | None:
+        """Return minus the squared Mahalanobis distance to the nearest Gaussian; centroids have no densities."""
+        if self.rule == "centroid":
+            return None
+        factors = [np.linalg.cholesky(covariance) for covariance in self.covariances]
+        return np.asarray(-self._distances(self._rows(X), factors).min(axis=1))
+
+    def fit_threshold(self, alpha: float) -> tuple[float, str]:
+        """Return the score below which rows are unknown: by known rows, or as for Gaussian classes, by χ²."""
+        if self.known is not None or self.rule == "centroid":
+            return super().fit_threshold(alpha)
+        from scipy.stats import chi2  # slow to import
+
+        words = f"they are farther from every class than all but {alpha:g} of its rows, if classes are Gaussian"
+        return -float(chi2.isf(alpha, self.width)), words
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return the scores as probabilities."""

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from fedgeom.data.checks import check_known_labels, check_table
+from fedgeom.arrays import Floats
+from fedgeom.data.checks import check_ball, check_known_labels, check_table
+from fedgeom.data.findings import Collector
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.known import Known
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
-from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
@@ -24,11 +26,18 @@ from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
+FOLDS = 5
+"""Into how many parts a site's rows are cut to score each by a model of all sites' other rows."""
+EUCLIDEAN = 'for a table of ordinary columns say space="euclidean" (in a federation file under [parameters])'
+"""What to do with rows that are no points of the ball."""
+
 
 class MomentsMemory(SecureMemory, kw_only=True):
-    """What the site remembers beside its keys and the model: the agreed names."""
+    """What the site remembers beside its keys and the model: the agreed names, and how well its rows fit."""
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
+    fits: Array | None = None
+    """(rows,): the scores of the site's rows, at most as many as are kept with a model."""
 
 
 class MomentsSite(SummingSite[MomentsMemory]):
@@ -41,23 +50,18 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     def check(self, settings: MomentsSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        names = check_table(
-            self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class
-        )
-        check_known_labels(self.name, names, settings.classes)
+        faults, names = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        with faults.take():
+            check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
+        with faults.take():
+            check_known_labels(self.name, names, settings.classes)
         if settings.c is not None:
-            try:
-                check_points(self.data.X, c=settings.c, name="X")
-            except InputError as error:
-                raise InputError(
-                    f"site {self.name!r}: {error} For a table of ordinary columns, which are no points of the ball, "
-                    'say space="euclidean"'
-                ) from error
-        try:
+            with faults.take():
+                check_ball(self.data, settings.c, EUCLIDEAN)
+        with faults.take():
             limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
-            check_width(settings, len(settings.classes or names), self.data.X.shape[1], limit)
-        except InputError as error:
-            raise InputError(f"site {self.name!r}: {error}") from error
+            check_width(settings, len(settings.classes or names), self.data.shape[1], limit)
+        faults.raise_all()
 
     @classmethod
     def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
@@ -71,14 +75,40 @@ class MomentsSite(SummingSite[MomentsMemory]):
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
         squares = self.settings.squares
-        self.check_size(length(len(ask.classes), self.data.X.shape[1], squares=squares))
+        self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
         moments = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature, squares=squares)
         return self.contribute(ask, moments)
 
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
         self.sums.check_result(result, SumMoments)
-        return build_model(self.settings, result.reals(SumMoments), self.names.agreed, self.data.X.shape[1])
+        total = result.reals(SumMoments)
+        scores = self._scores_held_out(total)
+        self.memory.fits = None if scores is None else Array.of(Known.scored(scores).scores)
+        return build_model(self.settings, total, self.names.agreed, self.data.shape[1])
+
+    def _scores_held_out(self, total: Floats) -> Floats | None:
+        """Return how well each row fits the model of all other rows but its fold: the sum without the fold's moments.
+
+        None where that cannot be told, since a class is too small without the fold, or there are no densities.
+        """
+        settings, classes = self.settings, self.names.agreed
+        table = self.table
+        fold = np.random.default_rng(0).permutation(len(table)) % FOLDS
+        scores = np.empty(len(table))
+        for number in range(FOLDS if settings.squares else 0):
+            part = table.take(fold == number)
+            own = class_moments(part.X, part.y, classes, c=settings.c)
+            try:
+                found = build_model(settings, total - own, classes, part.X.shape[1]).density_scores(part.X)
+            except (InputError, np.linalg.LinAlgError):
+                return None
+            scores[fold == number] = found
+        return scores if settings.squares and len(scores) and np.isfinite(scores).all() else None
+
+    def known_scores(self) -> Floats | None:
+        """Return how well the site's rows fit a model that did not learn from them."""
+        return None if self.memory.fits is None else self.memory.fits.numpy()
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows."""

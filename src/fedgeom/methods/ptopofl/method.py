@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fedgeom.data.findings import Finding, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.method import Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.conversation import Conversation
@@ -16,6 +18,7 @@ from fedgeom.methods.ptopofl.conversation import TopoConversation
 from fedgeom.methods.ptopofl.model import TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.site import TopoSite
+from fedgeom.protocols.secure_sum.hiding import MIXED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,21 @@ class PTopoFL(TopoSettings, Algorithm):
             "secure": False,
         }
         return cls(**(paper | changes))
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Refuse weights that single sites out, with what to do; what the default settings lead to is computed here."""
+        from fedgeom.methods.ptopofl.plain import mixtures  # needs gudhi
+
+        found, least = super().advise(sites, policy, seed), policy.min_cohort
+        for names, mixed in mixtures(self, sites, seed):
+            if mixed < MIXED * least:
+                some = f"{', '.join(names[:6])}{f' and {len(names) - 6} more' if len(names) > 6 else ''}"
+                what = (
+                    f"the weights of closeness and trust make the sum over {some} one of {mixed:.1f} sites; the policy "
+                    f"asks for {least} (min_cohort)"
+                )
+                found.append(fault(what, 'weigh the sites alike: closeness=False, trust="none"', topic="weights"))
+        return found
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute Algorithm 1 in one process, for clusters, weights and trust by topology."""

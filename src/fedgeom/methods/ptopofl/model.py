@@ -62,8 +62,8 @@ class TopoModel(TrainedModel):
 
     @property
     def everywhere(self) -> bool:
-        """Whether the joint model predicts by itself: not where sites add columns on their own shape."""
-        return super().everywhere and not self.augmented
+        """Whether the model predicts as it is: not where sites add columns on their own shape, which is missing."""
+        return super().everywhere and (not self.augmented or self.shape is not None)
 
     def features(self, rows: Floats) -> Floats:
         """Add the four columns, where the run was trained with them."""

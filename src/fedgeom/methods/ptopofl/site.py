@@ -8,7 +8,8 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.noise import SystemDraws
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.data.findings import Collector, fault
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
@@ -17,6 +18,7 @@ from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
+from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
@@ -48,15 +50,17 @@ class TopoSite(TrainingSite):
 
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
-        super().check(settings)
         assert isinstance(settings, TopoSettings)
         self.check_work(RIPS_BYTES * settings.points**2)
-        private, rows = settings.epsilon is not None, len(self.data)
+        faults, private, rows = Collector(self.name), settings.epsilon is not None, len(self.data)
+        with faults.take():
+            super().check(settings)
         if private and rows < BLOCK_ROWS:
-            raise InputError(
-                f"site {self.name!r} has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}: leave "
-                "the site out, or leave epsilon away"
+            what = f"has {rows} rows; a private descriptor needs at least {BLOCK_ROWS}"
+            faults.found.append(
+                fault(what, "leave the site out, or leave epsilon away", site=self.name, topic="rows")
             )
+        faults.raise_all()
         rips_diagrams(np.zeros((1, 1)))
 
     @property
@@ -129,6 +133,10 @@ class TopoSite(TrainingSite):
             "shape centre": memory.shape_centre.numpy(),
             "shape constants": memory.shape_constants.numpy(),
         }
+
+    def tells_joint(self, task: Task) -> bool:
+        """Sites are given their cluster's model."""
+        return False
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained."""

@@ -11,19 +11,19 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, agree, check_together, label_indices
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.shrunk.choosing import Evidence, gather, shares
+from fedgeom.methods.shrunk.choosing import Evidence, gather
 from fedgeom.methods.shrunk.core import Terms, site_terms, terms_length
 from fedgeom.methods.shrunk.descent import Descent, descend
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, own_model
+from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, joint_model, own_model
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.fixed_point import fixed_sum
 
@@ -45,7 +45,12 @@ class Shrunk(ShrunkSettings, Method):
         """Refuse tables that do not fit together, are too wide or have other than two classes."""
         check_together(sites, self.classes)
         names = {str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ())
-        self.check_shape(len(names), sites[0].X.shape[1])
+        self.check_shape(len(names), sites[0].shape[1])
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the terms of all candidates, which are sent, and summed come back."""
+        size = 8 * terms_length((len(self.ridges), self.folds + 1), sites[0].shape[1])
+        return MessageSizes(size, size)
 
     def conduct(self, sites: Sites) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
@@ -66,7 +71,7 @@ class Shrunk(ShrunkSettings, Method):
         )
         sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
         evidence = Evidence.read(result.reals(SumEvidence), *size)
-        w, b, weights = self._joint(directions[:, -1], evidence)
+        w, b, weights = joint_model(self, directions[:, -1], evidence)
         best = np.unravel_index(int(np.argmax(weights)), weights.shape)
         quality = float(evidence.quality[best] / max(evidence.weight, 1))
         sites.metrics |= {
@@ -79,25 +84,17 @@ class Shrunk(ShrunkSettings, Method):
         }
         return as_model(agreed.classes, w, b, agreed.centre, agreed.spread)
 
-    def _joint(self, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
-        """Return direction and intercept for a newcomer (without any shrinking back), and everybody's shares."""
-        weights = shares(None, evidence, borrowed=self.borrowed, temperature=self.temperature)
-        kept = weights[:, -1] if weights[:, -1].sum() > 0 else weights.sum(axis=1)
-        kept = kept / kept.sum()
-        mean = evidence.intercepts / max(evidence.rows, 1.0)
-        return kept @ directions, float(kept @ mean), weights
-
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute what a run yields when no site is lost, without messages."""
         ordered = sorted(sites, key=lambda site: site.name)
         names = self.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
-        self.check_shape(len(names), ordered[0].X.shape[1])
+        self.check_shape(len(names), ordered[0].shape[1])
         scale = scales(self, ordered)
         everyone = []
         for site, (centre, spread) in zip(ordered, scale, strict=True):
             y = label_indices(site.y, names)
             everyone.append(((site.X - centre) / spread, y, fold_of(y, self.folds, seed, site.name)))
-        columns, stack = ordered[0].X.shape[1], (len(self.ridges), self.folds + 1)
+        columns, stack = ordered[0].shape[1], (len(self.ridges), self.folds + 1)
 
         def summed(directions: Floats) -> Terms:
             flat = [site_terms(X, y, fold, directions).flat() for X, y, fold in everyone]
@@ -107,7 +104,7 @@ class Shrunk(ShrunkSettings, Method):
         found = [gather(X, y, fold, directions, self.strengths) for X, y, fold in everyone]
         total = fixed_sum([evidence.flat() for evidence, _ in found], fraction_bits=SumEvidence.fraction_bits)
         everybody = Evidence.read(total, len(self.ridges), len(self.strengths))
-        w, b, _ = self._joint(directions[:, -1], everybody)
+        w, b, _ = joint_model(self, directions[:, -1], everybody)
         joint: tuple[Any, Any] = scale[0] if self.scale != "site" else (None, None)
         local = {}
         for at, site in enumerate(ordered):

@@ -48,6 +48,8 @@ class ShrunkMemory(SecureMemory, kw_only=True):
     """(ridges, strengths), f8: how far each candidate's held-out scores spread."""
     model: Array | None = None
     """(1 + columns,): intercept and weights of the site's own model."""
+    joint: Array | None = None
+    """(1 + columns,): those of the joint model, where it is tested beside the site's own."""
 
 
 class ShrunkSite(SummingSite[ShrunkMemory]):
@@ -139,6 +141,9 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         everybody = Evidence.read(ask.evidence.reals(SumEvidence), *size)
         w, b = own_model(method, X, y, joint, own, everybody, memory.score_spread.numpy())
         memory.model = Array.of(np.concatenate([[b], w]))  # the layout of a logistic learner: intercept, weights
+        if self.settings.holdout is not None:
+            w, b, _ = joint_model(method, joint, everybody)
+            memory.joint = Array.of(np.concatenate([[b], w]))
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -152,7 +157,14 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     def model_file(self) -> bytes:
         """Return the site's own model."""
-        found = self.result()
+        return self._file(self.result())
+
+    def joint_file(self) -> bytes:
+        """Return the joint model on the site's scale."""
+        joint = self.memory.joint
+        return b"" if joint is None else self._file(self.result() | {"model": joint.numpy()})
+
+    def _file(self, found: dict[str, Any]) -> bytes:
         if not found:
             return b""
         columns = self.data.X.shape[1]
@@ -185,6 +197,18 @@ def fold_of(y: Ints, count: int, seed: int, site: str) -> Ints:
     for number, members in enumerate(folds(y, generator(seed, LAST, site, purpose=3), count)):
         place[members] = number
     return place
+
+
+def joint_model(method: ShrunkSettings, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
+    """Return direction and intercept for a newcomer (without any shrinking back), and everybody's shares.
+
+    directions (ridges, d); returns (d,), f8, a number, and (ridges, strengths), f8.
+    """
+    weights = shares(None, evidence, borrowed=method.borrowed, temperature=method.temperature)
+    kept = weights[:, -1] if weights[:, -1].sum() > 0 else weights.sum(axis=1)
+    kept = kept / kept.sum()
+    mean = evidence.intercepts / max(evidence.rows, 1.0)
+    return kept @ directions, float(kept @ mean), weights
 
 
 def own_model(

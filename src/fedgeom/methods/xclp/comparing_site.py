@@ -98,11 +98,10 @@ class Comparing(SummingPart[ComparingMemory]):
         how, rows, letters = variant(ask.hashing.comparison), len(self.site.data), {}
         # Of all turns: a site that leaves in the middle has cost the others their work.
         largest = largest_message(ask.hashing.comparison, ask.hashing.bits, me, {**ask.partners, me: rows})
-        most = self.site.policy.max_message_bytes
-        if largest > most:  # how much larger would tell how many rows there are, if the others' are made up
+        if largest > self.site.policy.max_message_bytes:  # how large would tell how many rows there are here
             raise ProtocolError(
-                f"comparing all rows takes larger messages than max_message_bytes = {most:,} in the policy of {me!r}; "
-                'graph="anchors" or fewer bits make messages smaller'
+                f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
+                f'{self.site.policy.max_message_bytes:,}; graph="anchors" or fewer bits make messages smaller'
             )
         mine = self.bits(ask.hashing)
         if not memory.pairs:

@@ -10,18 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.checks import check_columns
+from fedgeom.data.findings import Finding
+from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.xclp.anchor_messages import ModelRead, ReadModel
 from fedgeom.methods.xclp.anchored import AnchorConversation
 from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
-from fedgeom.methods.xclp.message_sizes import check_message_sizes
+from fedgeom.methods.xclp.message_sizes import check_message_sizes, message_sizes
 from fedgeom.methods.xclp.messages import (
     Collect,
     CountClasses,
@@ -45,6 +47,9 @@ from fedgeom.protocols.names.coordinator import agree_on_names
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+MANY_ROWS = 400
+"""More rows at all sites together are not compared pair by pair, unless it is said."""
+
 Wanted = dict[str, npt.NDArray[np.bool_]]
 """For each site, which of its rows want an influence column."""
 
@@ -66,13 +71,27 @@ class XCLP(XclpSettings, Method):
         """Return Algorithm 1 to the letter."""
         return cls(**({"variant": "paper"} | changes))
 
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Comparing all pairs of many rows takes long: many go through anchors."""
+        rows = sum(map(len, sites))
+        return {"graph": "anchors", "anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
+
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.X.shape[1] for site in sites})
+        check_columns({site.name: site.shape[1] for site in sites})
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
         check_message_sizes(self, sites, policy.max_message_bytes)
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of what is exchanged to compare rows, or of sums over anchors."""
+        return message_sizes(self, sites)
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Warn of columns on different scales: the angles between rows are those of the largest columns."""
+        return unscaled(sites)
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""
@@ -147,6 +166,7 @@ class XCLP(XclpSettings, Method):
             for name in cohort.left
         }
         found = cohort.sites.ask(questions, expect=Rows)
+        cohort.joined.delivered(found)
         found.need(self.min_sites, "how many rows they have")
         return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
 

@@ -50,8 +50,8 @@ class XclpModel(Model):
 
     @property
     def everywhere(self) -> bool:
-        """Whether rows can be labelled without a site's own rows: with anchors only."""
-        return self.anchors is not None
+        """Whether rows can be labelled as it is: with anchors, or bound to a site's own rows."""
+        return self.anchors is not None or self.rows is not None
 
     def for_site(self, local: Mapping[str, Any]) -> XclpModel:
         """Return what labels rows that come later at one site: ``local`` is its part of ``run.local``."""
@@ -96,6 +96,15 @@ class XclpModel(Model):
         cosine = unit_rows(X) @ unit_rows(self.rows).T
         weights = attach(cosine, np.ones(len(self.rows)), setting.k, power=setting.power)
         return np.asarray(weights @ shares(self.row_scores))
+
+    def density_scores(self, X: npt.ArrayLike) -> Floats | None:
+        """Return the cosine of each row with the nearest anchor; over pairs nothing."""
+        if self.anchors is None:
+            return None
+        from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: half a second
+
+        self.scores(X)  # checks the columns
+        return np.asarray((unit_rows(X) @ self.anchors.T).max(axis=1))
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return class shares for each row, (rows, classes); a row of zeros where no label reaches."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.checks import check_class_sizes, check_finite, check_known_labels
+from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.site import Memory, Part
 from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
@@ -61,11 +62,15 @@ class XclpSite(SummingSite[XclpMemory]):
 
     def check(self, settings: XclpSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        check_finite(self.data)
-        counts = self.label_counts()
-        check_known_labels(self.name, sorted(counts), settings.classes)
+        faults, counts = Collector(self.name), self.label_counts()
+        with faults.take():
+            check_finite(self.data)
+        with faults.take():
+            check_known_labels(self.name, sorted(counts), settings.classes)
         labelled = [name for name, rows in counts.items() for _ in range(rows)]
-        check_class_sizes(self.name, labelled, self.policy.min_rows_per_class, key="min_rows_per_class")
+        with faults.take():
+            check_class_sizes(self.name, labelled, self.policy.min_rows_per_class, key="min_rows_per_class")
+        faults.raise_all()
 
     @classmethod
     def planned_sums(cls, settings: XclpSettings) -> Sequence[type[SumQuestion]]:

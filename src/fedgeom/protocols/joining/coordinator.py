@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,9 @@ class Joined:
 
     sites: Sites
     keys: dict[str, PublicKeys]
-    peers: dict[str, tuple[str, ...]]
+    peers: Mapping[str, tuple[str, ...]]
     mail: dict[str, dict[str, bytes]]
-    """For each recipient, the sealed letters by sender."""
+    """For each recipient, the sealed letters by sender; empty once they are delivered."""
     needed: dict[str, int]
     """For each site, how many shares give a secret of it back."""
     seed: bytes
@@ -44,6 +44,11 @@ class Joined:
     def names(self) -> tuple[str, ...]:
         """The sites that joined and sent their letters."""
         return tuple(sorted(self.needed))
+
+    def delivered(self, names: Iterable[str]) -> None:
+        """Take note that sites have read their mail: it need not be sent again."""
+        for name in names:
+            self.mail[name] = {}
 
     def numbers(self) -> dict[str, int]:
         """Return each site's number as a holder of shares: its place on the ring, from 1."""
@@ -61,7 +66,7 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
     check_same_names({name: keys.columns_hash for name, keys in shown.items()})
     numbers, draw = _draw_ring(shown, sites, min_sites)
     seed = cohort_seed(sites.run, shown, numbers, draw)
-    peers = neighbours(sorted(shown), seed)
+    peers = neighbours(shown, seed)
     sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=draw), of=shown, expect=Letters)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")

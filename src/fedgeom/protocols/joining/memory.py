@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from fedgeom.protocols.joining.cohorts import read_cohort
 from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term
 
 
@@ -28,7 +31,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     """Everyone who may take part, which is part of the terms."""
     sums: tuple[str, ...] = ()
     """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
-    cohort: dict[str, PublicKeys] = {}
+    cohort_bytes: bytes = b""
+    """Everybody's keys, encoded: a thousand sites' are read when they are needed, not with every question."""
     peers: tuple[str, ...] = ()
     cohort_seed: bytes = b""
     """A hash of the cohort, from which the neighbourhoods follow."""
@@ -39,3 +43,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     secret: bytes = b""
     order: tuple[str, ...] = ()
     """All sites that shared their keys, in the hidden order."""
+
+    @property
+    def cohort(self) -> Mapping[str, PublicKeys]:
+        """Everybody's keys, by name; nobody's before the site joined."""
+        return read_cohort(self.cohort_bytes) if self.cohort_bytes else {}

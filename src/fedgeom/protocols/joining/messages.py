@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -17,8 +18,9 @@ from fedgeom.version import __version__
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Scalar = bool | int | float | Text | None
-Term = Scalar | Annotated[tuple[Text, ...], msgspec.Meta(max_length=10_000)] | dict[Name, Scalar]
-"""A setting: a number, a text, nothing, several texts (class names), or a choice with settings of its own."""
+Several = Annotated[tuple[Scalar, ...], msgspec.Meta(max_length=10_000)]
+Term = Scalar | Several | dict[Name, Scalar | Several]
+"""A setting: a number, a text, nothing, several of these (class names, an image's shape), or a choice with settings."""
 Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
 
 Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
@@ -162,9 +164,15 @@ def cohort_seed(
     return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"), drawn)
 
 
+@lru_cache(maxsize=4)  # the same for all sites of a process
+def hidden_order(secret: bytes, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the members in the order that follows from the sites' common secret."""
+    return tuple(sorted(members, key=lambda name: fingerprint(b"order", secret, name.encode())))
+
+
 def holder_numbers(names: Iterable[str], seed: bytes) -> dict[str, int]:
     """Number the sites from 1 in ring order, which follows from a seed (`cohort_seed`)."""
-    return {name: at + 1 for at, name in enumerate(ring_order(sorted(names), seed))}
+    return {name: at + 1 for at, name in enumerate(ring_order(names, seed))}
 
 
 def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:

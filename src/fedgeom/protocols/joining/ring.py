@@ -17,8 +17,8 @@ import msgspec
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.messages import encode
 from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.cohorts import broken_commitments, hash_each, pack_cohort
 from fedgeom.protocols.joining.messages import DRAWS, DrawRing, PublicKeys, RingNumber, follow_chain
 
 
@@ -55,9 +55,10 @@ class RingDraw(Part[RingMemory]):
             raise ProtocolError(
                 f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}"
             )
-        over = _hash_cohort(ask.cohort)
+        packed = pack_cohort(ask.cohort)
+        over = _hash_cohort(packed)
         if ask.draw not in memory.draws:
-            shown = {name: fingerprint(encode(keys))[:16] for name, keys in ask.cohort.items()}
+            shown = dict(hash_each(packed))
             anew = not memory.draws or (ask.draw > max(memory.draws) and shown.items() < memory.cohort.items())
             if joining.memory.cohort or not anew:
                 raise ProtocolError(
@@ -74,17 +75,17 @@ class RingDraw(Part[RingMemory]):
             if numbers or draw:
                 raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
             return
-        draws = self.memory.draws
-        if not draws or draw != max(draws) or draws[draw] != _hash_cohort(cohort):
+        draws, packed = self.memory.draws, pack_cohort(cohort)
+        if not draws or draw != max(draws) or draws[draw] != _hash_cohort(packed):
             raise ProtocolError(
                 "this is not the cohort, or not the draw, for which this site showed its last number"
             )
         if set(numbers) != set(cohort):
             raise ProtocolError("the ring's numbers are not those of the sites of the cohort, one from each")
-        wrong = sorted(n for n in cohort if follow_chain(numbers[n], draw + 1) != cohort[n].ring_commit)
+        wrong = broken_commitments(packed, msgspec.msgpack.encode(dict(numbers), order="sorted"), draw)
         if wrong:
             raise ProtocolError(f"the ring's numbers of {', '.join(wrong[:8])} are not those committed to")
 
 
-def _hash_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
-    return fingerprint(b"drawn for", msgspec.msgpack.encode(dict(cohort), order="sorted"))
+def _hash_cohort(packed: bytes) -> bytes:
+    return fingerprint(b"drawn for", packed)

@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 import msgspec
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key, verify
+from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
+from fedgeom.data.findings import Collector, FaultsError
+from fedgeom.data.inspection import inspect_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.cohorts import pack_cohort, verify_cohort
 from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import (
     Hello,
@@ -30,6 +33,7 @@ from fedgeom.protocols.joining.messages import (
     cohort_seed,
     hash_columns,
     heralds_of,
+    hidden_order,
     holder_numbers,
     seal_of,
 )
@@ -58,14 +62,14 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
         settings = self._read(ask.terms)
         check_settings(self.site.policy, settings, site=self.site.name)
-        planned = self.site.planned_sums(settings)  # type: ignore[attr-defined]
+        planned = self.site.all_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        self.site.check(settings)  # the data are looked at last: until here nothing depends on them
+        self._look_at_data(settings, ask.seed)  # last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -77,6 +81,14 @@ class Joining(Part[JoiningMemory]):
         keys = self._own_keys()
         memory.own_keys = fingerprint(encode(keys))
         return keys
+
+    def _look_at_data(self, settings: Settings, seed: int) -> None:
+        """Leave where the table does not fit; the site's own log then has all that is wrong, and all that looks odd."""
+        faults = Collector(self.site.name)
+        with faults.take():
+            self.site.examine(settings, seed)
+        if faults.found:
+            raise FaultsError([*faults.found, *inspect_table(self.site.whole)])
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
@@ -115,7 +127,7 @@ class Joining(Part[JoiningMemory]):
             letters=exchange_public(memory.letter_secret),
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
-            columns=site.data.X.shape[1],
+            columns=site.data.shape[1],
             columns_hash=hash_columns(site.run, site.data.columns),
             floors=site.policy.class_floors,
             ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
@@ -137,10 +149,10 @@ class Joining(Part[JoiningMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort, memory.cohort_seed = ask.cohort, seed
+        memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(list(numbers), seed)[me]
+        memory.peers = neighbours(numbers, seed)[me]
         needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
@@ -180,10 +192,10 @@ class Joining(Part[JoiningMemory]):
         strangers = sorted(set(cohort) - set(site.identity.roster))
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
+        roster = tuple(site.identity.roster.items())
+        verify_cohort(roster, site.run, memory.terms_hash, pack_cohort(cohort))
         rounds, own = len(memory.mask_secrets), cohort[me].columns_hash
         for name, keys in cohort.items():
-            statement = keys.statement(site.run, name, memory.terms_hash)
-            verify(site.identity.roster[name], keys.signature, "keys", *statement, signer=name)
             if own and keys.columns_hash and own != keys.columns_hash:
                 raise ProtocolError(
                     f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
@@ -254,7 +266,7 @@ class Joining(Part[JoiningMemory]):
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.secret = said[0]
-        memory.order = tuple(sorted(members, key=lambda name: fingerprint(b"order", memory.secret, name.encode())))
+        memory.order = hidden_order(memory.secret, members)
 
     @property
     def class_floors(self) -> tuple[int, int]:

@@ -62,6 +62,7 @@ def _seal(cohort: Cohort) -> dict[str, bytes]:
         name: SealNames(participants=cohort.names, letters=dict(cohort.mail[name])) for name in cohort.left
     }
     given = cohort.sites.ask(questions, expect=SealedNames)
+    cohort.joined.delivered(given)
     given.need(cohort.min_sites, "with their label names")
     return {name: answer.names for name, answer in given.items()}
 

@@ -142,7 +142,7 @@ class LabelNames(SummingPart[NamesMemory]):
         if self.joining.class_floors == (1, 1):
             raise ProtocolError("no policy asks for names to be counted")
         given = self.joining.memory.terms.get("classes")
-        names = tuple(given) if isinstance(given, tuple) else self.memory.union
+        names = tuple(map(str, given)) if isinstance(given, tuple) else self.memory.union
         if lists != (hash_names(names) if given else self.memory.opened) or slots != slots_for(names):
             raise ProtocolError("the names to be counted are not those that this site knows")
         key = self.joining.shared_secret(b"slots")
@@ -157,7 +157,9 @@ class LabelNames(SummingPart[NamesMemory]):
         memory, counts = self.memory, ask.result.counts()
         slots = len(counts) // 2
         given = self.joining.memory.terms.get("classes")
-        names, places = self._places(hash_names(given) if isinstance(given, tuple) else memory.opened, slots)
+        names, places = self._places(
+            hash_names([*map(str, given)]) if isinstance(given, tuple) else memory.opened, slots
+        )
         floors = self.joining.class_floors
         enough = (counts[places] >= floors[0]) & (counts[slots + places] >= floors[1])
         memory.agreed = tuple(name for name, kept in zip(names, enough.tolist(), strict=True) if kept)

@@ -16,7 +16,7 @@ from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Answers
-from fedgeom.federation.messages import Question
+from fedgeom.federation.messages import Array, Question
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import seal_of
 from fedgeom.protocols.secure_sum.messages import (
@@ -53,7 +53,9 @@ def make_out(
 
 
 def with_mail(question: Q, letters: Mapping[str, bytes]) -> Q:
-    """Return the question with one site's mail in its ticket."""
+    """Return the question with one site's mail in its ticket; without any, the very same, which is encoded once."""
+    if not letters:
+        return question
     return msgspec.structs.replace(
         question, ticket=msgspec.structs.replace(question.ticket, letters=dict(letters))
     )
@@ -88,11 +90,14 @@ def secure_sum(
     content, factors = hash_content(question), uneven(question.weights)
     asked = make_out(question, joined, round, modulus, summed, content)
     ticket = asked.ticket
-    masked = sites.ask({name: with_mail(asked, joined.mail[name]) for name in summed}, expect=MaskedVector)
-    vectors = _usable(joined, masked, ring, length)
+    questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
+    total, masked = _add_up(joined, questions, ring, length)
     masked.need(min_sites, "with their masked vectors")
-    _keep_to_policies(joined, masked)
-    masked.need(min_sites, "with their masked vectors")
+    while _keep_to_policies(joined, masked):
+        masked.need(min_sites, "with their masked vectors")
+        # Vectors that no longer count are in the total. The others send theirs again: same question, same masks.
+        total, masked = _add_up(joined, dict.fromkeys(masked, asked), ring, length)
+        masked.need(min_sites, "with their masked vectors")
     alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
@@ -113,16 +118,14 @@ def secure_sum(
             **lists,
         )
     signed = sites.ask(requests, expect=Confirmation)
+    joined.delivered(signed)
     signed.need(min_sites, "with a signature")
     signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
     _check_silent(joined, {name: masked[name] for name in alive if name not in signed}, signed_for)
     shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
-    total = np.zeros(length, np.uint64)
-    for name in alive:
-        total = ring.add(total, vectors[name])
     plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
-    return Total(add_masks(total, ring, plus=plus, minus=minus), alive)
+    return Total(add_masks(total, ring, plus=plus, minus=minus, in_place=True), alive)
 
 
 def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
@@ -162,29 +165,47 @@ def _unmasking(
     return found
 
 
-def _usable(joined: Joined, masked: Answers[MaskedVector], ring: Ring, length: int) -> dict[str, Words]:
-    """Return the vectors that can be summed; sites whose vectors cannot are left out in words."""
-    vectors: dict[str, Words] = {}
+def _add_up(
+    joined: Joined, questions: Mapping[str, SumQuestion], ring: Ring, length: int
+) -> tuple[Words, Answers[MaskedVector]]:
+    """Ask for masked vectors and add them up as they come; sites whose vectors cannot be added are left out in words.
+
+    None is kept: the coordinator needs room for two vectors, not for one of each site.
+    """
+    total = np.zeros(length, np.uint64)
     problems: dict[str, str] = {}
-    for name, answer in masked.items():
-        values = answer.vector.numpy()
-        if values.shape != (length,) or values.dtype != np.uint64 or (length and values.max() > ring.modulus - 1):
+
+    def add(name: str, answer: MaskedVector) -> MaskedVector:
+        values = answer.vector.view()
+        if values.shape != (length,) or values.dtype != np.uint64 or _too_large(values, ring):
             problems[name] = (
                 f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
             )
         else:
-            vectors[name] = values
+            ring.add_to(total, values)
+        return msgspec.structs.replace(answer, vector=Array.of(np.empty(0, np.uint64)))
+
+    masked = joined.sites.ask(questions, expect=MaskedVector, take=add)
+    joined.delivered(masked)
     _leave_out(joined, masked, problems)
-    return vectors
+    return total, masked
 
 
-def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> None:
-    """Leave out sites whose policy asks for more sites than are left: the others would refuse to sum with them."""
-    wanted = {name: joined.keys[name].min_cohort for name in masked}
+def _too_large(values: Words, ring: Ring) -> bool:
+    return ring.bits < 64 and bool(len(values)) and int(values.max()) >= ring.modulus
+
+
+def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> bool:
+    """Leave out sites whose policy asks for more sites than are left: the others would refuse to sum with them.
+
+    Return whether there were any.
+    """
+    wanted, came = {name: joined.keys[name].min_cohort for name in masked}, len(masked)
     while few := [name for name in masked if wanted[name] > len(masked)]:
         left = len(masked)
         problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
         _leave_out(joined, masked, problems)
+    return len(masked) < came
 
 
 def _leave_out(joined: Joined, masked: Answers[MaskedVector], problems: Mapping[str, str]) -> None:

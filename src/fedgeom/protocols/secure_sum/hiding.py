@@ -18,6 +18,9 @@ from fedgeom.errors import ProtocolError
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
+MIXED = 0.8
+"""A weighted sum must mix at least this share of as many sites as the policy asks for."""
+
 
 class SumRound(msgspec.Struct, kw_only=True):
     """What a site remembers of one round: no mask serves twice."""
@@ -143,7 +146,7 @@ class Hiding:
         values = np.array([value for value in factors.values() if value > 0])
         mixed = float(values.sum() ** 2 / max(float((values**2).sum()), 1e-300))
         least = max(least, self.joining.site.policy.min_cohort)
-        if len(values) < least or mixed < 0.8 * least:
+        if len(values) < least or mixed < MIXED * least:
             raise ProtocolError(
                 f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}. Weigh the sites alike "
                 '(such as closeness=False, trust="none"), or take fewer clusters or more sites'

@@ -101,14 +101,14 @@ def tag_key(secret: bytes, round: int, question_hash: bytes) -> bytes:
     return fingerprint(b"tag", secret, str(round).encode(), question_hash)
 
 
-def hash_content(question: SumQuestion) -> bytes:
+def hash_content(question: SumQuestion, *, came: bool = False) -> bytes:
     """Hash what a question asks for, whichever round and sites its ticket is made out for.
 
     What is each site's own is left out. It is hashed as it is read, not as it was written: a receiver may find
-    0.0 where 0 was put.
+    0.0 where 0 was put. One that ``came`` was read already.
     """
-    bare = msgspec.structs.replace(question, ticket=Ticket(), **question.per_site_fields)
-    return fingerprint(b"content", question.kind.encode(), encode(decode(encode(bare), type(question))))
+    bare = encode(msgspec.structs.replace(question, ticket=Ticket(), **question.per_site_fields))
+    return fingerprint(b"content", question.kind.encode(), bare if came else encode(decode(bare, type(question))))
 
 
 def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:

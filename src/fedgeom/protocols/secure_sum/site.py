@@ -8,13 +8,14 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, verify_each
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import Array, bytes_of
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum.hiding import Hiding, SumRound, SumsMemory
@@ -64,7 +65,7 @@ class Sums(Part[SumsMemory]):
         The same question again is admitted as it was: who is lost in the meantime plays no part in it.
         """
         ticket, joined, me = question.ticket, self.joining.memory, self.site.name
-        content = hash_content(question)
+        content = hash_content(question, came=True)
         if ticket.question_hash != hash_question(question, content):
             raise ProtocolError("the ticket was made out for another question")
         if not joined.cohort:
@@ -92,18 +93,19 @@ class Sums(Part[SumsMemory]):
         page.question_hash, page.content, page.participants = ticket.question_hash, content, ticket.participants
         page.everybody = expected is None
 
-    def mask(self, ticket: Ticket, vector: Words) -> MaskedVector:
+    def mask(self, ticket: Ticket, vector: Words, *, in_place: bool = False) -> MaskedVector:
         """Hide a vector of ring elements behind this round's masks.
 
         The same ticket and vector give the same masked vector again, so asking twice shows nothing
-        new; a different vector under the same masks would show the difference and is refused.
+        new; a different vector under the same masks would show the difference and is refused. ``in_place``: the
+        vector is no longer needed and may be written over.
         """
         values = ticket.ring.check(vector)
         self.remember_vector(ticket.round, values)
         plus, minus = self.pair_keys(ticket)
         own = own_key(self.joining.memory.self_seeds[ticket.round], ticket.question_hash)
-        masked = add_masks(values, ticket.ring, plus=[own, *plus], minus=minus)
-        return MaskedVector(vector=Array.of(masked), signature=self.sign_masked(ticket.round))
+        masked = add_masks(values, ticket.ring, plus=[own, *plus], minus=minus, in_place=in_place)
+        return MaskedVector(vector=Array.of(masked, copy=False), signature=self.sign_masked(ticket.round))
 
     def sign_masked(self, number: int) -> bytes:
         """Sign for which sum a vector was masked: nobody can then say that it was for another."""
@@ -152,7 +154,10 @@ class Sums(Part[SumsMemory]):
 
     def remember_vector(self, number: int, values: npt.NDArray[np.uint64]) -> None:
         """Refuse a second, different vector in one round: under the same masks it would show the difference."""
-        seen = fingerprint(self.joining.memory.self_seeds[number], values.tobytes())
+        # A keyed hash that only this site ever sees: Poly1305 is four times as fast as SHA-256.
+        seen = Poly1305.generate_tag(
+            fingerprint(b"vector", self.joining.memory.self_seeds[number]), bytes_of(values)
+        )
         page = self.round(number)
         if page.vector_hash and page.vector_hash != seen:
             # It depends on the data, which changed in the middle of a run: the site leaves.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +24,9 @@ class Learner(ABC):
     name: str
     """By this name a site finds the learner."""
     head: tuple[str, ...] = ()
-    """The arrays that `FedPer` keeps at the site."""
+    """The arrays of the head, which `FedPer` and others keep at the site; the rest is the body."""
+    dtype: ClassVar[type[np.floating[Any]]] = np.float64
+    """What rows are converted to, once, before training."""
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -54,6 +57,14 @@ class Learner(ABC):
     def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
         """Return a probability for each row and class."""
 
+    def features(self, parameters: Parameters, X: Floats) -> Floats:
+        """Return what the body makes of rows, (rows, d); a learner without a body returns the rows."""
+        return X
+
+    def scores(self, parameters: Parameters, Z: Floats) -> Floats:
+        """Return what the head makes of features, (rows, classes); larger is likelier."""
+        return np.asarray(np.log(np.maximum(self.predict_proba(parameters, Z), 1e-300)))
+
     def fit(
         self,
         parameters: Parameters,
@@ -70,12 +81,22 @@ class Learner(ABC):
         """
         if effort.solver == "exact":
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
-        shape, terms = Tree(parameters), objective.flat()
+        objective.only_terms(self.name)
+        effort.only_plain(self.name)
+        shape, terms, free = Tree(parameters), objective.flat(), objective.free(parameters)
         w = shape.flat()
-        for rows in effort.batches(len(X), rng):
+        for rows in effort.batches(len(X), rng, y):
             gradient = Tree(self.gradient(shape.like(w), X[rows], y[rows])).flat()
-            w = w - effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
+            w = w - effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
         return shape.like(w)
+
+
+def step(gradient: Floats, effort: Effort, free: Floats | None) -> Floats:
+    """Return the gradient that is stepped along: that of the numbers that are ``free``, no longer than agreed.
+
+    gradient (numbers,), free (numbers,), 0 or 1; returns (numbers,), f8.
+    """
+    return effort.shortened(gradient if free is None else gradient * free)
 
 
 LEARNERS = Registry("learner", "fedgeom.learners")

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
-from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
+from fedgeom.methods.iterative.learners.base import Learner, Parameters, register, step
 from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective
 from fedgeom.methods.iterative.tree import Tree
 
@@ -38,7 +38,7 @@ class Logistic(Learner):
 
     def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
         """Return the softmax of the scores."""
-        return np.asarray(np.exp(log_softmax(self._scores(parameters, X), axis=1)))
+        return np.asarray(np.exp(log_softmax(self.scores(parameters, X), axis=1)))
 
     def loss(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean negative log-likelihood plus penalty."""
@@ -46,7 +46,7 @@ class Logistic(Learner):
 
     def nll(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean negative log-likelihood alone."""
-        logs = log_softmax(self._scores(parameters, X), axis=1)
+        logs = log_softmax(self.scores(parameters, X), axis=1)
         return float(-logs[np.arange(len(y)), y].mean())
 
     def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
@@ -64,15 +64,21 @@ class Logistic(Learner):
         rng: np.random.Generator,
     ) -> Parameters:
         """Descend in steps, or (``solver="exact"``) to the minimum by L-BFGS."""
-        shape, terms, rows = Tree(parameters), objective.flat(), len(X)
+        objective.only_terms(self.name)
+        effort.only_plain(self.name)
+        shape, terms, rows, free = Tree(parameters), objective.flat(), len(X), objective.free(parameters)
         w, double = shape.flat(), shape.map(lambda leaf: np.asarray(leaf, np.float64))
         if effort.solver == "exact":
+            if free is not None:
+                raise InputError(
+                    'an algorithm that freezes arrays takes steps; solver="exact" takes none: use "sgd"'
+                )
             return shape.like(self._solve(double, w, X, y, terms))
         views = double.like(w)  # they change with w
-        for at in effort.batches(rows, rng):
+        for at in effort.batches(rows, rng, y):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
             gradient = self._flat_gradient(views, X[at], y[at], rows)
-            w -= effort.rate * (gradient if objective.plain else gradient + terms.gradient(w))
+            w -= effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
         return shape.like(w)
 
     def _solve(self, shape: Tree, w: Floats, X: Floats, y: Ints, terms: FlatObjective) -> Floats:
@@ -85,9 +91,10 @@ class Logistic(Learner):
         found = minimize(value_and_gradient, w, jac=True, method="L-BFGS-B", options=options)
         return np.asarray(found.x, np.float64)
 
-    def _scores(self, parameters: Parameters, X: Floats) -> Floats:
-        scores = X @ parameters["weights"] + parameters["intercept"]
-        return np.column_stack([np.zeros(len(X)), scores]) if scores.shape[1] == 1 else scores
+    def scores(self, parameters: Parameters, Z: Floats) -> Floats:
+        """Return linear scores; the first of two classes has 0."""
+        scores = Z @ parameters["weights"] + parameters["intercept"]
+        return np.column_stack([np.zeros(len(Z)), scores]) if scores.shape[1] == 1 else scores
 
     def _loss(self, parameters: Parameters, X: Floats, y: Ints, rows: int) -> float:
         return self.nll(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)

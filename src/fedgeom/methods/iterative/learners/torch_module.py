@@ -1,10 +1,10 @@
-"""Any torch module as a learner: trained by plain gradient steps on the cross-entropy."""
+"""Any torch module as a learner: trained in single precision, by the steps and the loss that the rule names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,94 +12,138 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
+from fedgeom.methods.iterative.learners.device import site_device
+from fedgeom.methods.iterative.losses.base import Batch
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 
 if TYPE_CHECKING:
     import torch
 
+    from fedgeom.methods.iterative.learners.flat_module import FlatModule
+
 Build = Callable[[int, int], "torch.nn.Module"]
+
+AT_ONCE = 4096
+"""How many rows are predicted at once."""
 
 
 class TorchLearner(Learner):
     """Wraps ``build(columns, classes)``, which returns a module that maps rows to one score per class.
 
     Making one registers it under its name in this process. The module is built once and used for all sites in the
-    process, so every use first writes over all that is in it. Floating-point buffers, such as running means, travel
-    and are averaged with the parameters; counters begin anew in every round.
+    process, so every use first writes over all that is in it. Floating-point buffers that the module saves, such as
+    running means, travel and are averaged with the parameters; counters begin anew in every round. A module with
+    methods ``features`` and ``scores`` is a body and a head for losses that look at features.
     """
 
+    dtype: ClassVar[type[np.floating[Any]]] = np.float32
+    shape: tuple[int, ...] | None = None
+    """What the module is given of one row; None: the row's numbers as they are."""
+
     def __init__(self, name: str, build: Build, *, head: tuple[str, ...] = ()):
+        self._prepare(name, build)
+        self.head = head
+        register(self)
+
+    def _prepare(self, name: str, build: Build) -> None:
         try:
             import torch  # optional
         except ImportError as error:
             raise InputError(
-                'TorchLearner needs torch: pip install "fedgeom[torch]" -c constraints.txt'
+                'networks and torch modules need torch: pip install "fedgeom[torch]" -c constraints.txt'
             ) from error
-        self.name, self.head = name, head
+        self.name = name
         self._torch, self._build = torch, build
-        self._shape = (0, 0)
-        self._module: torch.nn.Module | None = None
-        self._counters: dict[str, Any] = {}
-        self._normalises = False
-        register(self)
+        self._sizes = (0, 0)
+        self._flat: FlatModule | None = None
+        self._others: dict[str, FlatModule] = {}
+        self._first: tuple[tuple[int, int, int], Tree] | None = None
 
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
-        """Return the module's own initial parameters, drawn from a seed that ``rng`` gives."""
-        self._make(columns, classes, int(rng.integers(2**31)))
-        missing = sorted(set(self.head) - set(self._floats()))
-        if missing:
-            raise InputError(
-                f"head arrays {', '.join(missing)} are not in the module; it has {list(self._floats())}"
-            )
-        return self._parameters()
+        """Return the module's own initial parameters, f4, drawn from a seed that ``rng`` gives."""
+        asked = (columns, classes, int(rng.integers(2**31)))
+        if self._first is None or self._first[0] != asked:
+            self._make(*asked)
+            missing = sorted(set(self.head) - set(self._loaded.names))
+            if missing:
+                raise InputError(
+                    f"head arrays {', '.join(missing)} are not in the module; it has {self._loaded.names}"
+                )
+            self._first = asked, self._loaded.read()
+        return self._first[1].copy()
 
     def bind(self, columns: int, classes: int) -> None:
         """Build the module; its own numbers are written over before each use."""
-        if self._shape != (columns, classes):
+        if self._sizes != (columns, classes) or (self._flat and self._flat.device != site_device()):
             self._make(columns, classes, 0)
 
     def _make(self, columns: int, classes: int, seed: int) -> None:
+        self._sizes, self._others = (columns, classes), {}
+        self._flat = self._new(seed)
+
+    def _new(self, seed: int = 0) -> FlatModule:
+        from fedgeom.methods.iterative.learners.flat_module import FlatModule  # needs torch
+
         with self._seeded(seed):  # the process's own randomness stays as it was
-            module = self._build(columns, classes)
-        self._shape, self._module = (columns, classes), module
-        counters = [(name, b) for name, b in module.named_buffers() if not b.is_floating_point()]
-        self._counters = {name: buffer.clone() for name, buffer in counters}
-        norm = self._torch.nn.modules.batchnorm._BatchNorm
-        self._normalises = any(isinstance(part, norm) for part in module.modules())
+            return FlatModule(self._build(*self._sizes), site_device())
+
+    @property
+    def _loaded(self) -> FlatModule:
+        if self._flat is None:
+            raise InputError(f"learner {self.name!r} does not know its columns and classes yet; call bind first")
+        return self._flat
 
     @property
     def statistics(self) -> tuple[str, ...]:
         """The module's floating-point buffers."""
-        assert self._module is not None
-        return tuple(name for name, buffer in self._module.named_buffers() if buffer.is_floating_point())
+        return tuple(self._loaded.statistics)
 
     def loss(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean cross-entropy, as in evaluation."""
-        torch, module = self._torch, self._load(parameters)
-        module.eval()
-        with torch.no_grad():
-            return float(torch.nn.functional.cross_entropy(module(self._rows(X)), torch.from_numpy(y)))
+        scores, labels = self._scored(parameters, X), self._torch.from_numpy(y)
+        return float(self._torch.nn.functional.cross_entropy(scores, labels))
 
     def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
         """Return the gradient of the mean cross-entropy; zero for buffers."""
+        torch = self._torch
         with self._seeded(0):
-            module = self._load(parameters)
-            module.train()
-            self._backward(module, self._rows(X), self._torch.from_numpy(y))
-        found = Tree({name: np.zeros(tuple(tensor.shape)) for name, tensor in self._floats().items()})
-        for name, parameter in module.named_parameters():
-            if parameter.grad is not None:
-                found[name] = parameter.grad.double().numpy()
-        return found
+            flat = self._loaded.load(parameters)
+            flat.train()
+            rows, labels = self._rows(X), torch.from_numpy(y).to(flat.device)
+            torch.nn.functional.cross_entropy(flat.module(rows), labels).backward()
+        return flat.slopes()
 
     def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
         """Return the softmax of the module's scores."""
-        torch, module = self._torch, self._load(parameters)
-        module.eval()
-        with torch.no_grad():
-            found: Floats = torch.softmax(module(self._rows(X)), dim=1).double().numpy()
+        found: Floats = self._torch.softmax(self._scored(parameters, X), dim=1).double().numpy()
         return found
+
+    def features(self, parameters: Parameters, X: Floats) -> Floats:
+        """Return what the module's body makes of rows, (rows, d), f4."""
+        from fedgeom.methods.iterative.learners.flat_module import divided  # needs torch
+
+        module = self._loaded.load(parameters).module
+        found: Floats = self._in_parts(divided(module).features, self._rows(X)).numpy()
+        return found
+
+    def scores(self, parameters: Parameters, Z: Floats) -> Floats:
+        """Return what the module's head makes of features, (rows, classes), f4."""
+        from fedgeom.methods.iterative.learners.flat_module import divided  # needs torch
+
+        flat = self._loaded.load(parameters)
+        rows = self._torch.from_numpy(np.asarray(Z, np.float32)).to(flat.device)
+        found: Floats = self._in_parts(divided(flat.module).scores, rows).numpy()
+        return found
+
+    def _scored(self, parameters: Parameters, X: Floats) -> torch.Tensor:
+        return self._in_parts(self._loaded.load(parameters).module, self._rows(X))
+
+    def _in_parts(self, function: Any, rows: torch.Tensor) -> torch.Tensor:
+        """Return what a function of the module makes of rows, as in evaluation, on the processor."""
+        self._loaded.module.eval()
+        with self._torch.no_grad():
+            return self._torch.cat([function(part).cpu() for part in self._torch.split(rows, AT_ONCE)])
 
     def fit(
         self,
@@ -111,80 +155,80 @@ class TorchLearner(Learner):
         effort: Effort = USUAL,
         rng: np.random.Generator,
     ) -> Parameters:
-        """Take plain gradient steps; dropout and the like draw from a seed that ``rng`` gives."""
+        """Take the optimizer's steps; dropout and the like draw from a seed that ``rng`` gives."""
         if effort.solver == "exact":
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
-        torch = self._torch
-        with self._seeded(int(rng.integers(2**31))):
-            module = self._load(parameters)
-            module.train()
-            rows, labels = self._rows(X), torch.from_numpy(y)
-            tensors = dict(module.named_parameters())
-            terms = _Terms(objective, torch)
-            for at in effort.batches(len(X), rng):
-                index = torch.from_numpy(self._two_at_least(at, len(X)))
-                self._backward(module, rows[index], labels[index])
+        torch, seed, loss = self._torch, int(rng.integers(2**31)), objective.chosen_loss
+        with self._seeded(seed):
+            flat = self._loaded.load(parameters)
+            flat.train(objective.frozen)
+            linear, centre = flat.flat(objective.linear), flat.flat(objective.centre)
+            held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
+            steps = effort.optimizer.build([flat.vector], effort.rate)
+            batch_of = self._batches(parameters, X, y, objective, effort, seed)
+            for at in effort.batches(len(X), rng, y):
+                flat.gradient.zero_()
+                loss(batch_of(self._two_at_least(at, len(X)))).backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
-                    for name, tensor in tensors.items():
-                        if tensor.grad is not None:
-                            tensor.sub_(effort.rate * (tensor.grad + terms.gradient(name, tensor)))
-        return self._parameters()
+                    if linear is not None:
+                        flat.gradient.add_(linear)
+                    if objective.strength:
+                        away = flat.vector if centre is None else flat.vector - centre
+                        flat.gradient.add_(away, alpha=objective.strength)
+                    if effort.clip is not None:
+                        torch.nn.utils.clip_grad_norm_([flat.vector], effort.clip)
+                    steps.step()
+                    for span, kept in held:  # the terms, momentum and decay would move these as well
+                        flat.vector.data[span] = kept
+        return flat.read()
+
+    def _batches(
+        self, start: Parameters, X: Floats, y: Ints, objective: Objective, effort: Effort, seed: int
+    ) -> Callable[[Ints], Batch]:
+        """Return what makes a batch of the rows with these numbers."""
+        from fedgeom.methods.iterative.learners.flat_module import Frozen, divided  # needs torch
+
+        torch, flat = self._torch, self._loaded
+        rows, labels = self._rows(X), torch.from_numpy(y).to(flat.device)
+        counts = torch.bincount(labels, minlength=self._sizes[1]).float()
+        previous, joint = objective.previous, objective.joint
+        network = divided(flat.module)
+        looked_at = Frozen(lambda: self._other("joint", start if joint is None else joint))
+        before = None if previous is None else Frozen(lambda: self._other("previous", previous))
+        weights = objective.row_weights
+        weighed = None if weights is None else torch.from_numpy(weights.astype(np.float32)).to(flat.device)
+        given = {n: torch.from_numpy(np.array(a)).to(flat.device) for n, a in (objective.given or Tree()).items()}
+        generator = torch.Generator().manual_seed(seed ^ 0x5EED)  # not the stream that dropout draws from
+
+        def batch(at: Ints) -> Batch:
+            index = torch.from_numpy(at).to(flat.device)
+            inputs = effort.augmentation(rows[index], generator)
+            parts = None if weighed is None else weighed[index]
+            return Batch(inputs, labels[index], network, counts, generator, looked_at, before, parts, given)
+
+        return batch
+
+    def _other(self, name: str, parameters: Parameters) -> FlatModule:
+        """Return another copy of the module, one for each name, with a model in it."""
+        if name not in self._others:
+            self._others[name] = self._new()
+        return self._others[name].load(parameters)
 
     def _two_at_least(self, at: Ints, rows: int) -> Ints:
         """Give a lonely row its neighbour, where batches are normalised: one row has no spread."""
-        if len(at) > 1 or not self._normalises:
+        if len(at) > 1 or not self._loaded.normalises:
             return at
         if rows == 1:
             raise InputError(f"learner {self.name!r} normalises batches, which takes two rows; the site has one")
         return np.array([at[0], (at[0] + 1) % rows])
 
-    def _backward(self, module: torch.nn.Module, rows: Any, labels: Any) -> None:
-        module.zero_grad()
-        self._torch.nn.functional.cross_entropy(module(rows), labels).backward()  # type: ignore[no-untyped-call]
-
-    def _rows(self, X: Floats) -> Any:
-        return self._torch.from_numpy(X.astype(np.float32))
-
-    def _parameters(self) -> Parameters:
-        return Tree({name: tensor.detach().double().numpy().copy() for name, tensor in self._floats().items()})
-
-    def _floats(self) -> dict[str, Any]:
-        assert self._module is not None
-        both = [*self._module.named_parameters(), *self._module.named_buffers()]
-        return {name: tensor for name, tensor in both if tensor.is_floating_point()}
-
-    def _load(self, parameters: Parameters) -> torch.nn.Module:
-        """Write the parameters into the module."""
-        if self._module is None:
-            raise InputError(f"learner {self.name!r} does not know its columns and classes yet; call bind first")
-        with self._torch.no_grad():
-            for name, tensor in self._floats().items():
-                tensor.copy_(self._torch.from_numpy(np.asarray(parameters[name], order="C")))
-            for name, buffer in self._module.named_buffers():
-                if name in self._counters:
-                    buffer.copy_(self._counters[name])
-        return self._module
+    def _rows(self, X: Floats) -> torch.Tensor:
+        """Return rows as the module takes them; those that are single precision already are not copied."""
+        rows = self._torch.from_numpy(np.ascontiguousarray(X, np.float32)).to(self._loaded.device)
+        return rows if self.shape is None else rows.view(len(X), *self.shape)
 
     @contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
-        with self._torch.random.fork_rng(devices=[]):
+        with self._torch.random.fork_rng(devices=range(self._torch.cuda.device_count())):
             self._torch.manual_seed(seed)
             yield
-
-
-class _Terms:
-    """The objective's terms for one named tensor at a time."""
-
-    def __init__(self, objective: Objective, torch: Any):
-        def parts(tree: Tree | None) -> dict[str, Any]:
-            return {name: torch.from_numpy(a.astype(np.float32)) for name, a in (tree or {}).items()}
-
-        self._linear, self._centre, self._strength = (
-            parts(objective.linear),
-            parts(objective.centre),
-            objective.strength,
-        )
-
-    def gradient(self, name: str, tensor: Any) -> Any:
-        total = self._linear.get(name, 0.0)
-        return total + self._strength * (tensor - self._centre.get(name, 0.0)) if self._strength else total

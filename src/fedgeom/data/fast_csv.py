@@ -1,0 +1,152 @@
+"""Text tables by Apache Arrow, a block at a time: quick, and no larger in memory than what comes out.
+
+It reads what is plain. Whatever it does not take (odd cells, ragged rows, a broken file) it leaves to the careful
+reader of `fedgeom.data.text_tables`, which reads it or says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats
+from fedgeom.data.tables import EMPTY, Columns, Table, as_labels, listed, wanted_columns
+from fedgeom.errors import InputError
+
+BLOCK = 2**20
+"""How many bytes of text are taken at once, at least; a row must fit."""
+
+
+def read_plain(
+    file: Path, mark: str | None, label: str | None, columns: Columns | None, also: Sequence[str]
+) -> Table | None:
+    """Return a text table, or None where the careful reader has to look; ``mark`` None: commas, or semicolons."""
+    if find_spec("pyarrow") is None:
+        return None
+    top = _top(file)
+    if top is None:
+        return None
+    line, before = top
+    mark = mark or mark_of(line)
+    header = [name.strip() for name in next(csv.reader([line], delimiter=mark))]
+    places = places_of(file, header)
+    wanted = wanted_columns(file, list(places), label, columns, also)
+    texts = [name for name in (label, *also) if name is not None]
+    try:
+        X, found = _read(file, mark, len(header), before, [places[name] for name in wanted], _texts(places, texts))
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+    ):  # Arrow's errors are among them; the careful reader says it in our words
+        return None
+    index = None if 0 in places.values() else found.pop(0).to_numpy(zero_copy_only=False)
+    along = dict(zip(texts, map(_labels, found), strict=True))
+    return Table(
+        X,
+        None if label is None else along[label],
+        tuple(wanted),
+        first_row=2,
+        index=index,
+        also={name: along[name] for name in also},
+    )
+
+
+def mark_of(line: str) -> str:
+    """Return what stands between the cells of a header: commas, or semicolons where it has no comma."""
+    return ";" if ";" in line and "," not in line else ","
+
+
+def places_of(file: Path, header: Sequence[str]) -> dict[str, int]:
+    """Return where each named column stands; refuse names given twice.
+
+    An unnamed first column, as tools write it for what rows are called, is not among them.
+    """
+    twice = [name for name, n in Counter(header).items() if n > 1]
+    if twice:
+        raise InputError(f"{file}: the header names {listed(twice)} more than once; rename the columns")
+    return {name: at for at, name in enumerate(header) if at or name or len(header) == 1}
+
+
+def is_zipped(file: Path) -> bool:
+    """Say whether a file is zipped, by its first bytes."""
+    with file.open("rb") as raw:
+        return raw.read(2) == b"\x1f\x8b"
+
+
+def _top(file: Path) -> tuple[str, int] | None:
+    """Return the header's line and how many lines it and what stands before it take; None where it is not plain."""
+    before = 0
+    try:
+        with gzip.open(file) if is_zipped(file) else file.open("rb") as raw:
+            for line in raw:
+                before += 1
+                text = line.decode("utf-8-sig" if before == 1 else "utf-8").rstrip("\r\n")
+                if text:
+                    return None if "\r" in text or text.count('"') % 2 else (text, before)
+    except (OSError, EOFError, UnicodeDecodeError):
+        return None
+    return None
+
+
+def _read(
+    file: Path, mark: str, width: int, before: int, numeric: list[int], texts: list[int]
+) -> tuple[Floats, list[Any]]:
+    """Return columns of numbers, side by side, and columns of text as Arrow's; raise where a cell is no number.
+
+    X (rows, columns), f8.
+    """
+    import pyarrow as pa  # an extra
+    from pyarrow import csv as arrow
+
+    named = [str(at) for at in range(width)]
+    types = {str(at): pa.float64() for at in numeric} | {str(at): pa.string() for at in texts}
+    reader = arrow.open_csv(
+        pa.input_stream(str(file), compression="gzip" if is_zipped(file) else None),
+        read_options=arrow.ReadOptions(column_names=named, skip_rows=before, block_size=max(BLOCK, 64 * width)),
+        parse_options=arrow.ParseOptions(delimiter=mark, newlines_in_values=True),
+        convert_options=arrow.ConvertOptions(
+            column_types=types,
+            include_columns=[str(at) for at in [*numeric, *texts]],
+            null_values=sorted(
+                {way(word) for word in EMPTY for way in (str, str.upper, str.capitalize)} | {"NaN"}
+            ),
+            strings_can_be_null=False,
+        ),
+    )
+    X, n, found = np.empty((1, len(numeric))), 0, []
+    for batch in reader:
+        end = n + batch.num_rows
+        if end > len(X):  # grown in place: pages that are not written to cost nothing
+            X.resize((end + end // 2, len(numeric)), refcheck=False)
+        for at in range(len(numeric)):
+            X[n:end, at] = batch.column(at).to_numpy(zero_copy_only=False)
+        found.append(batch.columns[len(numeric) :])
+        n = end
+    X.resize((n, len(numeric)), refcheck=False)
+    if n == 0:
+        raise ValueError("no rows")
+    return X, [pa.chunked_array([columns[at] for columns in found]) for at in range(len(texts))]
+
+
+def _texts(places: dict[str, int], texts: Sequence[str]) -> list[int]:
+    """Return where the columns of text stand, those that say what rows are called first, where there is one."""
+    index = [] if 0 in places.values() else [0]
+    return [*index, *(places[name] for name in texts)]
+
+
+def _labels(column: Any) -> npt.NDArray[np.str_]:
+    """Return a column of text as labels; each word is looked at once.
+
+    column (rows,), Arrow's; returns (rows,), text.
+    """
+    coded = column.dictionary_encode().combine_chunks()
+    return np.asarray(as_labels(coded.dictionary.to_pylist())[coded.indices.to_numpy()])

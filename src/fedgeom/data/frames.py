@@ -1,0 +1,112 @@
+"""Tables with named columns from pandas: frames in memory, and Parquet files (which need the ``bio`` extra)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.data.columns import check_distinct, index_of
+from fedgeom.data.tables import Columns, Table, as_labels, from_columns, need, wanted_columns
+from fedgeom.errors import InputError
+
+PIECE = 2**26
+"""So many bytes of columns of a Parquet file are read at once: beside the table there is little else in memory."""
+BATCH = 8192
+"""So many rows of them are put into the table at once: they fit into a processor's cache."""
+
+
+def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
+    """Read a Parquet table: columns of numbers a piece at a time, others, where they are wanted, through pandas."""
+    parquet = need(file, "pyarrow.parquet", "pandas")
+    try:
+        with parquet.ParquetFile(file) as source:
+            names = _index_names(source.schema_arrow)
+            header = [name for name in source.schema_arrow.names if name not in names]
+            check_distinct(header, str(file))
+            wanted = wanted_columns(file, header, label, columns, also)
+            beside = [*names, *(name for name in (label, *also) if name is not None)]
+            kinds = [source.schema_arrow.field(name).type for name in wanted]
+            if all(_is_number(kind) for kind in kinds):
+                return _numbers(source, wanted, label, also, beside)
+            frame = source.read([*beside, *wanted], use_pandas_metadata=True).to_pandas()
+    except (OSError, ValueError) as error:  # Arrow's errors are among them
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file} cannot be read as Parquet: {error}") from error
+    return frame_table(frame, str(file), label, wanted, also=also)
+
+
+def _is_number(kind: Any) -> bool:
+    """Say whether Arrow's type is one of numbers."""
+    from pyarrow import types  # an extra
+
+    return bool(types.is_integer(kind) or types.is_floating(kind))
+
+
+def _index_names(schema: Any) -> list[str]:
+    """Return the columns in which pandas kept what rows are called."""
+    kept = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in kept if isinstance(name, str)]
+
+
+def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[str], beside: list[str]) -> Table:
+    """Read columns that are all numbers into one array, and beside them those that are not features."""
+    small = all(str(source.schema_arrow.field(name).type) in ("float", "halffloat") for name in wanted)
+    rows = source.metadata.num_rows
+    X = np.empty((rows, len(wanted)), np.float32 if small else np.float64)
+    width = max(PIECE // max(8 * rows, 1), 1)
+    for left in range(0, len(wanted), width):
+        some, top = wanted[left : left + width], 0
+        for batch in source.read(some, use_threads=False).to_batches(BATCH):
+            for at, name in enumerate(some, start=left):
+                X[top : top + batch.num_rows, at] = batch.column(name).to_numpy(zero_copy_only=False)
+            top += batch.num_rows
+    frame = source.read(beside, use_pandas_metadata=True).to_pandas()
+    along = {name: labels_of_series(frame[name]) for name in (label, *also) if name is not None}
+    y = None if label is None else along[label]
+    return Table(X, y, tuple(wanted), index=index_of(frame), also={name: along[name] for name in also})
+
+
+def frame_table(
+    frame: Any, where: str, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()
+) -> Table:
+    """Return a pandas frame as a table; without ``columns`` all columns but the label and ``also`` are features."""
+    if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
+        raise InputError(f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame")
+    names = [str(name) for name in frame.columns]
+    check_distinct(names, where)
+    places = {name: at for at, name in enumerate(names)}
+    found = from_columns(
+        where,
+        names,
+        lambda name: cells_of_series(frame.iloc[:, places[name]]),
+        label,
+        columns,
+        first_row=0,
+        also=also,
+    )
+    return replace(found, index=index_of(frame))
+
+
+def cells_of_series(series: Any) -> Any:
+    """Return a pandas column's cells: numbers as they are, a missing cell of another kind as None."""
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+        return series.to_numpy()
+    return series.astype(object).where(series.notna(), None).to_numpy()
+
+
+def labels_of_series(series: Any) -> npt.NDArray[np.str_]:
+    """Return a pandas column as label texts; each word is looked at once.
+
+    Returns (rows,), text.
+    """
+    codes, words = series.factorize()
+    known = words.astype(object).tolist()
+    if series.dtype == object and not all(isinstance(word, str) for word in known):
+        return as_labels(cells_of_series(series))  # 1, 1.0 and True are one word to pandas
+    return np.asarray(as_labels([*known, None])[codes])  # code -1 stands for a missing one: the last

@@ -1,0 +1,97 @@
+"""A table of numbers as it came, dense or sparse, in its own type; and as the dense rows that methods compute with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedgeom.arrays import Floats, Indices
+from fedgeom.data.memory import as_gib, free_memory
+from fedgeom.data.tables import is_small, is_sparse, no_number
+from fedgeom.errors import InputError
+
+SMALL = 2**24
+"""Tables of up to so many bytes are made dense without a look at what memory is left."""
+Rows = Any
+"""(rows, columns): a NumPy array of numbers of any type, or SciPy's ``csr_array``."""
+
+
+def as_rows(X: Any, where: str) -> Rows:
+    """Return a table as it came: sparse ones as ``csr_array``, arrays of small numbers in their own type.
+
+    Others become float64. Nothing is copied where nothing has to be.
+    """
+    cells = X.X if hasattr(X, "var_names") else X
+    if is_sparse(cells):
+        from scipy.sparse import csr_array  # .1 s, which a command that reads nothing should not wait for
+
+        if np.dtype(cells.dtype).kind not in "biuf":
+            raise InputError(f"{where}: X must be numbers; a sparse table of {cells.dtype} was given")
+        return csr_array(cells)
+    try:
+        rows = np.asarray(cells)
+        rows = rows if is_small(rows.dtype) else rows.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: X must be numbers ({_culprit(X) or error})") from error
+    if rows.ndim != 2:
+        raise InputError(f"{where}: X must be a table of rows and columns, {rows.ndim}-D was given")
+    return rows
+
+
+def dense_bytes(rows: Rows) -> int:
+    """Return how many bytes of memory dense rows would take beside the table: none, where it is that already."""
+    ready = not is_sparse(rows) and rows.dtype == np.float64
+    return 0 if ready else int(rows.shape[0]) * int(rows.shape[1]) * 8
+
+
+def dense(rows: Rows, where: str) -> Floats:
+    """Return a table as dense float64 rows; refuse one for which there is no memory, before anything is taken.
+
+    Returns (rows, columns), f8: the table itself where it is that already.
+    """
+    needed = dense_bytes(rows)
+    if not needed:
+        return np.asarray(rows, np.float64) if not is_sparse(rows) else np.zeros(rows.shape)
+    free = free_memory() if needed > SMALL else None
+    if free is None or needed <= free:
+        try:
+            return np.asarray(rows.astype(np.float64).toarray() if is_sparse(rows) else rows.astype(np.float64))
+        except MemoryError:  # somebody else was quicker
+            pass
+    there = "more than there is" if free is None else f"{as_gib(free)} are free"
+    raise InputError(
+        f"{where}: {rows.shape[0]:,} rows × {rows.shape[1]:,} columns need {as_gib(needed)} of memory as dense rows of "
+        f"numbers; {there}. Choose fewer columns (columns=[…], or for .h5ad an embedding, columns='obsm:…'), take "
+        "fewer rows, or a machine with more memory"
+    )
+
+
+def not_finite(rows: Rows) -> Indices:
+    """Return where a table has no finite number, row by row, without making it dense.
+
+    Returns (cells, 2): row and column of each.
+    """
+    if not is_sparse(rows):
+        return np.argwhere(~np.isfinite(rows)) if rows.dtype.kind == "f" else np.empty((0, 2), np.intp)
+    bad = np.flatnonzero(~np.isfinite(rows.data)) if rows.dtype.kind == "f" else np.empty(0, np.intp)
+    of_row = np.searchsorted(rows.indptr, bad, side="right") - 1
+    found = np.column_stack([of_row, rows.indices[bad]]).astype(np.intp)
+    return np.asarray(found[np.lexsort((found[:, 1], found[:, 0]))])
+
+
+def _culprit(X: Any) -> str:
+    """Say which cell of a table is no number; "" where the table is none."""
+    try:
+        cells = np.asarray(X, object)
+    except ValueError:  # rows of different lengths
+        return ""
+    if cells.ndim != 2:
+        return ""
+    names = list(getattr(X, "columns", range(cells.shape[1])))
+    for name, column in zip(names, cells.T, strict=True):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            return no_number(str(name), column, first_row=0)
+    return ""

@@ -1,0 +1,75 @@
+"""What can be said of a table's columns at one pass over its rows, in blocks, so that a wide one is not copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats
+from fedgeom.data.rows import dense
+from fedgeom.data.sites import SiteData
+
+BLOCK = 2**21
+"""About how many cells are looked at at once."""
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What a table's columns are like; cells that are not finite are left out."""
+
+    rows: int
+    low: Floats
+    """(columns,), f8: the smallest number of each column; inf where there is none."""
+    high: Floats
+    """(columns,), f8: the largest; -inf where there is none."""
+    spread: Floats
+    """(columns,), f8: standard deviations."""
+    zeros: npt.NDArray[np.int64]
+    """(columns,): how many cells are 0."""
+    finite: npt.NDArray[np.int64]
+    """(columns,): how many cells are finite numbers."""
+    whole: npt.NDArray[np.bool_]
+    """(columns,): whether all numbers are whole."""
+    depths: tuple[float, float]
+    """The smallest and the largest sum of a row."""
+
+    @classmethod
+    def of(cls, site: SiteData) -> TableFacts:
+        """Look at a site's table."""
+        n, columns = site.shape
+        low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+        first = np.zeros(columns)  # sums are taken around a row of the table, which keeps digits
+        total, squares = np.zeros(columns), np.zeros(columns)
+        zeros, finite = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
+        whole, depths = np.ones(columns, bool), [np.inf, -np.inf]
+        step = max(1, BLOCK // max(columns, 1))
+        for at in range(0, n, step):
+            block = dense(site.table[at : at + step], site.name)
+            good = np.isfinite(block)
+            some = np.where(good, block, 0.0)
+            if at == 0:
+                first = some[0]
+            low = np.minimum(low, np.where(good, block, np.inf).min(axis=0))
+            high = np.maximum(high, np.where(good, block, -np.inf).max(axis=0))
+            moved = np.where(good, some - first, 0.0)
+            total, squares = total + moved.sum(axis=0), squares + (moved**2).sum(axis=0)
+            zeros += ((some == 0) & good).sum(axis=0)
+            finite += good.sum(axis=0)
+            whole &= (some == np.floor(some)).all(axis=0)
+            sums = some.sum(axis=1)
+            depths = [min(depths[0], float(sums.min())), max(depths[1], float(sums.max()))]
+        count = np.maximum(finite, 1)
+        spread = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0.0))
+        return cls(n, low, high, spread, zeros, finite, whole, (depths[0], depths[1]))
+
+    @property
+    def constant(self) -> npt.NDArray[np.bool_]:
+        """Which columns have one value in all rows, (columns,)."""
+        return np.asarray((self.finite > 0) & (self.low == self.high))
+
+    @property
+    def sparsity(self) -> float:
+        """The share of the numbers that are 0."""
+        return float(self.zeros.sum()) / max(int(self.finite.sum()), 1)

@@ -1,0 +1,124 @@
+"""Everything that is wrong with a federation file and its sites' tables, found without stopping at the first fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from fedgeom.data.alignment import shared_columns, without_columns
+from fedgeom.data.findings import Collector, fault
+from fedgeom.data.readiness import Report
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.choosing import choose
+from fedgeom.deploy.federation_file import (
+    FederationFile,
+    SiteEntry,
+    build_method,
+    build_policy,
+    read_entry,
+    read_federation,
+    read_sites,
+    site_names,
+)
+from fedgeom.deploy.tolerant_reading import attempt, read_numbers
+from fedgeom.engines.check import check_aligned
+from fedgeom.errors import InputError
+from fedgeom.federation.method import Method
+from fedgeom.federation.policy import Policy
+
+S = TypeVar("S", FederationFile, SiteEntry)
+
+
+@dataclass(frozen=True)
+class CheckedFederation:
+    """A federation file as far as it could be read, and what was found."""
+
+    report: Report
+    plan: FederationFile | None = None
+    method: Method | None = None
+    policy: Policy | None = None
+    sites: tuple[SiteData, ...] = ()
+    """The tables that could be read, labels as the method reads them, columns in one order where they are the same."""
+    chosen: str = ""
+    """What was chosen that the file leaves open, and why (`choose`)."""
+
+
+def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFederation:
+    """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised."""
+    collector = Collector()
+    given = attempt(collector, lambda: read_federation(path))
+    if given is None:
+        return CheckedFederation(Report.of("", (), collector.found))
+    named = attempt(collector, lambda: build_method(path, given)) if given.method else None
+    policy = attempt(collector, lambda: build_policy(path, given))
+    tables = read_all(path, given, collector)
+    if given.shared_columns:
+        tables = attempt(collector, lambda: shared_columns(tables)) or tables
+    plan, method, chosen = _settled(path, given, named, tables, collector)
+    if method is not None:
+        tables = [method.normalise_labels(site) for site in tables]
+    findings = list(collector.found)
+    if not tables:
+        return CheckedFederation(Report.of(plan.method, (), findings), plan, method, policy)
+    report, data = check_aligned(method, tables, policy, seed=plan.seed if seed is None else seed)
+    unread = bool(findings)
+    # With a file missing, what follows from the number of sites would be false.
+    found = [
+        one for one in report.findings if not (unread and one.topic == "policy" and "given; sums" in one.what)
+    ]
+    whole = Report.of(plan.method, report.sites, [*findings, *found])
+    return CheckedFederation(whole, plan, method, policy, tuple(data), chosen)
+
+
+def _settled(
+    path: str | Path, plan: FederationFile, named: Method | None, tables: list[SiteData], collector: Collector
+) -> tuple[FederationFile, Method | None, str]:
+    """Return the file with what it leaves open chosen by the tables, its method, and why it is that."""
+    if not tables or (plan.method and named is None):  # there is nothing to choose by, or the file is at fault
+        return plan, named, ""
+    chosen = attempt(collector, lambda: choose(path, plan, tables))
+    if chosen is None or not chosen.reason:
+        return plan, named, ""
+    return chosen.federation, attempt(collector, lambda: build_method(path, chosen.federation)), chosen.reason
+
+
+def read_all(path: str | Path, plan: FederationFile, collector: Collector) -> list[SiteData]:
+    """Read every site's file; what cannot be read is told to the collector, and the rest is read all the same."""
+    if plan.sites_from or not plan.sites:  # one file is read or not, for all sites
+        whole, _ = read_numbers(
+            collector, lambda some: read_sites(path, plan if some is None else _with(plan, some))
+        )
+        return whole or []
+    names, tables, texts = site_names(plan), list[SiteData](), set[str]()
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        what = f"{path}: site names must differ; given more than once: {', '.join(twice)}"
+        collector.found.append(fault(what, 'give each [[sites]] block a name = "…" of its own', topic="file"))
+    for name, entry in zip(names, plan.sites, strict=True):
+        mine = Collector(name)
+
+        def read(some: list[str] | None, entry: SiteEntry = entry) -> SiteData:
+            return read_entry(path, plan, entry if some is None else _with(entry, some))
+
+        site, words = read_numbers(mine, read)
+        texts.update(words)
+        collector.found += mine.found
+        if site is not None and site.name not in {one.name for one in tables}:
+            tables.append(site)
+    return without_columns(tables, texts)  # what is text at one site is told; that others have it is no difference
+
+
+def _with(what: S, columns: list[str]) -> S:
+    return msgspec.structs.replace(what, columns=columns)
+
+
+def stop_if_unready(checked: CheckedFederation) -> tuple[FederationFile, Method, list[SiteData]]:
+    """Return what a run needs; raise one `InputError` with all faults where it is not ready."""
+    checked.report.raise_errors()
+    if checked.plan is None or checked.method is None:  # each has an error, so that this is not reached
+        raise InputError("the federation file could not be read")
+    return checked.plan, checked.method, list(checked.sites)

@@ -1,0 +1,269 @@
+"""Whether a run over tables that one process sees can work: everything that is wrong, at all sites, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fedgeom.data.alignment import align, compare_tables
+from fedgeom.data.checks import check_finite
+from fedgeom.data.findings import Collector, Finding, Level, fault
+from fedgeom.data.inspection import inspect_table
+from fedgeom.data.memory import free_memory
+from fedgeom.data.readiness import Report, summaries
+from fedgeom.data.rows import dense_bytes
+from fedgeom.data.sites import SiteData
+from fedgeom.data.table_facts import TableFacts
+from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.errors import InputError
+from fedgeom.evaluation.figures import LEAST_ROWS
+from fedgeom.federation.holdout import part_rows
+from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.method import MessageSizes, Method
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy_checks import reasons_against
+from fedgeom.methods.catalogue import as_method
+from fedgeom.methods.words import look_ahead
+from fedgeom.protocols.names.messages import CountNames
+
+ANNOUNCED = 32 * 2**20
+"""From this size on a table or a message is worth a note."""
+
+NAMES = "names"
+"""The topic of what sites' label names will do to a method that goes by them."""
+
+HARMLESS = ("size", "policy", "classes", "labels")
+"""With errors on these topics, what concerns all tables together can still be looked at."""
+
+
+def check(
+    method: Method | type[Method] | str, sites: Sequence[SiteData], policy: Policy | None = None, *, seed: int = 0
+) -> Report:
+    """Look at everything that `fedgeom.run` looks at before its first question, and at what looks odd beside.
+
+    ``method``, ``sites``, ``policy`` and ``seed`` are as in `fedgeom.run`. Faults in the data are not raised but
+    collected: ``report.errors`` would make a run fail or lose a site, ``report.warnings`` are likely mistakes;
+    ``report.ready`` says whether there are no errors. Each finding says what to do.
+    """
+    return check_aligned(as_method(method), sites, policy, seed=seed)[0]
+
+
+def check_aligned(
+    method: Method | None, sites: Sequence[SiteData], policy: Policy | None = None, *, seed: int = 0
+) -> tuple[Report, list[SiteData]]:
+    """Return the report, and the sites with their columns in one order, as a run needs them.
+
+    Without a method only what every method needs is looked at.
+    """
+    given = _site_list(sites)
+    data, findings = align(given)
+    facts = {site.name: TableFacts.of(site) for site in data}
+    for site in data:
+        findings += inspect_table(site, facts[site.name])
+    rules, fits = policy or Policy(), not _stops(findings)
+    if fits:
+        findings += compare_tables(data, facts)
+    if method is None:
+        return Report.of("", summaries(given), [*findings, *_table_findings(data)]), data
+    findings += _cohort_findings(method, data, rules)
+    findings += _site_findings(method, data, policy, seed)
+    whole = not _stops(findings)
+    if fits:
+        findings += _joint_findings(method, data, rules, seed, whole=whole)
+    return Report.of(method.name, summaries(given), _without_echoes(findings)), data
+
+
+def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1, seed: int = 0) -> Report:
+    """Look at one site's table, as its steward can: against a method's terms among so many sites, or by itself."""
+    findings = [*inspect_table(own), *_same_everywhere([own])]
+    if method is None:
+        return Report.of("", summaries([own]), [*findings, *_table_findings([own])])
+    for why in reasons_against(policy, method):
+        findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
+    findings += _site_findings(method, [own], policy, seed)
+    if not _stops(findings) and not any(one.topic == "size" for one in findings):
+        others = [
+            replace(own, name=f"{own.name} {at}") for at in range(max(sites, 1))
+        ]  # rows like ours, for sizes
+        findings += _joint_findings(method, others, policy, seed, whole=False)
+    return Report.of(method.name, summaries([own]), findings)
+
+
+def _same_everywhere(data: Sequence[SiteData]) -> list[Finding]:
+    facts = {site.name: TableFacts.of(site) for site in data}
+    return [one for one in compare_tables(data, facts) if one.topic == "constants"]
+
+
+def _table_findings(data: Sequence[SiteData]) -> list[Finding]:
+    """Find gaps, which no method takes, and say of rows without a label that most methods do not take them."""
+    found = []
+    for site in data:
+        collector = Collector(site.name)
+        with collector.take():
+            check_finite(site)
+        found += collector.found
+        without = len(site) - int(site.has_label.sum())
+        if without:
+            what, remedy = f"{without:,} of {len(site):,} rows have no label", "only XCLP uses such rows"
+            found.append(Finding(level="note", what=what, remedy=remedy, sites=(site.name,), topic="labels"))
+    return found
+
+
+def _stops(findings: Sequence[Finding]) -> bool:
+    """Say whether nothing can be computed over all rows: there are gaps, or columns that differ."""
+    return any(one.level == "error" and one.topic not in HARMLESS for one in findings)
+
+
+def _site_list(sites: Sequence[Any]) -> list[SiteData]:
+    """Return the sites as a list; say what is wanted when something else was given."""
+    data = list(sites)
+    if not data:
+        raise InputError("no sites were given; wanted a list of SiteData, for example from fedgeom.split(...)")
+    strange = next((one for one in data if not isinstance(one, SiteData)), None)
+    if strange is not None:
+        raise InputError(
+            f"a {type(strange).__name__} was given among the sites; wanted fedgeom.SiteData(name, X, y), or a list of "
+            "them from fedgeom.split(X, y)"
+        )
+    names = [site.name for site in data]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
+    return data
+
+
+def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
+    """Find what follows from the policy, the settings and the number of sites alone."""
+    found = []
+    least = max(policy.min_cohort, int(getattr(method, "min_sites", 1)))
+    if len(data) < least:
+        some = f"{len(data)} sites were" if len(data) > 1 else "one site was"
+        what = f"{some} given; sums need {least} (min_cohort in the policy, min_sites of the method)"
+        remedy = "add sites, or lower them knowingly: a sum over few sites hides little"
+        found.append(fault(what, remedy, topic="policy"))
+    if policy.methods and method.name not in policy.methods:
+        what = f"the policy allows the methods {', '.join(policy.methods)}, not {method.name}"
+        found.append(fault(what, "name it in methods, or take one of them", topic="policy"))
+    for why in reasons_against(policy, method):
+        found.append(fault(f"the policy says {why}", "change the settings, or the policy", topic="policy"))
+    return found
+
+
+def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None, seed: int) -> list[Finding]:
+    """Let every site look at its own table, and at the rows that are left to learn from, as it does when it joins."""
+    engine, found = EmbeddedEngine(method, data, policy=policy), list[Finding]()
+    for name, runner in engine.runners.items():
+        collector = Collector(name)
+        with collector.take():
+            runner.restore(bytes(32), None).examine(method, seed)
+        found += collector.found
+    return found
+
+
+def _joint_findings(
+    method: Method, data: Sequence[SiteData], policy: Policy, seed: int, *, whole: bool
+) -> list[Finding]:
+    """Look at what concerns all tables together: classes, sizes of messages, memory."""
+    together = Collector()
+    if whole:
+        parts = [part_rows(site, method, seed, policy) for site in data]
+        data = [learnt for learnt, _ in parts]
+        together.found += _test_findings(method, [aside for _, aside in parts])
+    with together.take():
+        method.check_limits(data, policy)
+    sizes = method.message_sizes(data) if all(len(site) for site in data) else None
+    if sizes is not None and not together.found:
+        together.found += _size_faults(sizes, data, policy)
+    if whole:
+        with together.take():
+            method.check_together(data)
+        together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
+        together.found += [
+            Finding(level="warning", what=f"{one.what}: {one.why}", remedy=one.remedy, topic=NAMES)
+            for one in look_ahead(method, data)
+        ]
+    too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
+    return together.found + _memory_findings(data, None if too_large else sizes)
+
+
+def _test_findings(method: Method, aside: Sequence[SiteData]) -> list[Finding]:
+    """Say of which sites there will be no figures of their own, where rows are kept aside for a test."""
+    few = tuple(part.name for part in aside if len(part) < LEAST_ROWS)
+    if method.holdout is None or not few:
+        return []
+    what = f"fewer than {LEAST_ROWS} rows are kept aside for testing"
+    remedy = "they count among all sites' figures, but get none of their own: keep a larger share aside (holdout)"
+    return [Finding(level="note", what=what, remedy=remedy, sites=few, topic="holdout")]
+
+
+def _rare_classes(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
+    """Find classes that so few sites or rows have that the policy leaves them out of every sum."""
+    planned = getattr(method.site, "planned_sums", None)
+    if planned is None or CountNames not in planned(method) or policy.class_floors == (1, 1):
+        return []
+    least_sites, least_rows = policy.class_floors
+    where: dict[str, list[int]] = {}
+    for site in data:
+        for word, rows in site.class_counts().items():
+            where.setdefault(word, []).append(rows)
+    rare = {word: n for word, n in where.items() if len(n) < least_sites or sum(n) < least_rows}
+    if not rare:
+        return []
+    some = [f"{word!r} ({len(n)} site{'s' * (len(n) > 1)}, {sum(n)} rows)" for word, n in sorted(rare.items())]
+    shown = f"{', '.join(some[:8])}{f' and {len(some) - 8} more' if len(some) > 8 else ''}"
+    what = (
+        f"{len(rare)} of {len(where)} classes are left out of every sum, with their rows: {shown}; the policy wants "
+        f"{least_sites} sites and {least_rows} rows (min_sites, min_rows)"
+    )
+    remedy = "merge rare classes, or set single_site_classes = true knowingly"
+    level: Level = "error" if len(where) - len(rare) < 2 else "warning"
+    return [Finding(level=level, what=what, remedy=remedy, topic="classes")]
+
+
+def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
+    limit, largest = min(policy.max_message_bytes, LARGEST_MESSAGE), max(sizes.sent, sizes.received)
+    if largest > limit:
+        what = (
+            f"the largest message is one of about {largest:,} bytes, for {data[0].shape[1]:,} columns; the limit is "
+            f"{limit:,} (max_message_bytes in the policy)"
+        )
+        return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
+    if largest < ANNOUNCED:
+        return []
+    what = (
+        f"messages are large: a site sends up to about {sizes.sent:,} bytes, and is sent {sizes.received:,}; the "
+        f"limit is {limit:,}"
+    )
+    return [Finding(level="note", what=what, topic="size")]
+
+
+def _memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> list[Finding]:
+    """Compare what a run in this process takes with what is free: all tables, copies of one, and all messages."""
+    tables = [8 * len(site) * site.shape[1] for site in data]
+    largest = 0 if sizes is None else max(sizes.sent, sizes.received)
+    unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
+    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
+    if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
+        return []
+    held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
+    if free is None or needed < free:
+        return [Finding(level="note", what=held, topic="memory")]
+    return [
+        Finding(
+            level="warning",
+            what=f"{held}; {_size(free)} are free",
+            remedy="use fewer columns or rows (in a deployment, each site holds its own table only)",
+            topic="memory",
+        )
+    ]
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
+
+
+def _without_echoes(findings: Sequence[Finding]) -> list[Finding]:
+    """Leave out what single sites say of a size that is said of all together."""
+    joint = {one.topic for one in findings if not one.sites and one.level == "error"}
+    return [one for one in findings if not (one.sites and one.topic == "size" and "size" in joint)]

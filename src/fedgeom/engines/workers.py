@@ -1,0 +1,188 @@
+"""Worker processes that answer for simulated sites side by side; the bytes are those of one process.
+
+A worker is forked when the first question comes, so it has the sites' rows without a copy, and answers for its sites
+until the run is over: what they remember stays with it. Between the processes travel the questions, the answers and, at
+the end, the memories, all as bytes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
+
+import msgspec
+
+from fedgeom.errors import ContractError, InputError
+from fedgeom.federation.conversation import Lost
+
+Answer = Callable[[str, bytes], bytes | Lost]
+"""From a site's name and a question's bytes to the answer's."""
+AHEAD = 4
+"""How many answers of a worker may wait until those of sites before them are in."""
+
+
+class Task(msgspec.Struct, array_like=True):
+    """One question for some sites of a worker; none: hand over the memories and stop."""
+
+    sites: list[str]
+    request: memoryview
+
+
+class Done(msgspec.Struct, array_like=True):
+    """A site's answer, or why there is none; or, at the end, its memory."""
+
+    site: str
+    answer: memoryview
+    lost: str | None = None
+    broke: str | None = None
+    """What a handler of the method raised that no site should: a fault of the method, not of the site."""
+
+
+def check_jobs(n_jobs: int) -> None:
+    """Refuse a number of workers that makes no sense, or a system that cannot fork."""
+    if n_jobs < 1:
+        raise InputError(f"n_jobs={n_jobs} given; wanted 1, all in this process, or more workers")
+    if n_jobs > 1 and ("fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin"):
+        raise InputError(
+            f"n_jobs={n_jobs} given; workers are forked, which is not safe on this system: leave it away"
+        )
+
+
+class Workers:
+    """Processes, each with some of the sites."""
+
+    def __init__(self, sites: Sequence[str], n_jobs: int, answer: Answer, memory: Callable[[str], bytes]):
+        """Fork the workers; ``answer`` answers for a site there, ``memory`` says at the end what it remembers."""
+        count = min(n_jobs, len(sites))
+        self._worker_of = {name: at % count for at, name in enumerate(sites)}
+        fork = multiprocessing.get_context("fork")
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for at in range(count):
+            here, there = fork.Pipe()
+            mine = [name for name, worker in self._worker_of.items() if worker == at]
+            threads = max((os.cpu_count() or 1) // count, 1)
+            process = fork.Process(
+                target=_work, args=(there, [*self._pipes, here], mine, answer, memory, threads), daemon=True
+            )
+            process.start()
+            there.close()
+            self._pipes.append(here)
+            self._processes.append(process)
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        """Yield the answers in the order of the requests, so that a run's record does not depend on who was faster."""
+        tasks: dict[tuple[int, int], Task] = {}
+        for name, request in requests.items():  # the same question to many sites goes to a worker once
+            key = self._worker_of[name], id(request)
+            tasks.setdefault(key, Task([], memoryview(request))).sites.append(name)
+        answers: list[queue.Queue[Done | None]] = [queue.Queue(AHEAD) for _ in self._pipes]
+        helpers = []
+        for worker, pipe in enumerate(self._pipes):
+            mine = [task for (at, _), task in tasks.items() if at == worker]
+            expected = sum(len(task.sites) for task in mine)
+            helpers.append(threading.Thread(target=_send, args=(pipe, mine), daemon=True))
+            helpers.append(threading.Thread(target=_receive, args=(pipe, expected, answers[worker]), daemon=True))
+        for helper in helpers:
+            helper.start()
+        waiting: dict[str, Done] = {}
+        for name in requests:
+            while name not in waiting:
+                done = answers[self._worker_of[name]].get()
+                if done is None:  # the process is gone, with what its sites remember
+                    waiting[name] = Done(name, memoryview(b""), "the worker process that answered for it died")
+                    answers[self._worker_of[name]].put(None)
+                else:
+                    waiting[done.site] = done
+            done = waiting.pop(name)
+            if done.broke is not None:
+                raise ContractError(done.broke)
+            yield name, bytes(done.answer) if done.lost is None else Lost(done.lost)
+        for helper in helpers:
+            helper.join()
+
+    def close(self) -> dict[str, bytes]:
+        """Stop the workers and return what their sites remember."""
+        memories = {}
+        for worker, pipe in enumerate(self._pipes):
+            answers: queue.Queue[Done | None] = queue.Queue()
+            _send(pipe, [Task([], memoryview(b""))])
+            _receive(pipe, sum(at == worker for at in self._worker_of.values()), answers)
+            while not answers.empty() and (done := answers.get()) is not None:
+                memories[done.site] = bytes(done.answer)
+            pipe.close()
+        for process in self._processes:
+            process.join(timeout=10)
+            process.kill()
+        self._pipes, self._processes = [], []
+        return memories
+
+
+def _send(pipe: Connection, tasks: Sequence[Task]) -> None:
+    try:
+        for task in tasks:
+            pipe.send_bytes(msgspec.msgpack.encode(task))
+    except OSError:  # the worker died; whoever receives notices
+        pass
+
+
+def _receive(pipe: Connection, count: int, answers: queue.Queue[Done | None]) -> None:
+    try:
+        for _ in range(count):
+            answers.put(msgspec.msgpack.decode(pipe.recv_bytes(), type=Done))
+    except (EOFError, OSError):
+        answers.put(None)
+
+
+def _work(
+    pipe: Connection,
+    others: Sequence[Connection],
+    sites: Sequence[str],
+    answer: Answer,
+    memory: Callable[[str], bytes],
+    threads: int,
+) -> None:
+    """Answer for some sites until the parent has no more questions, or is gone."""
+    for (
+        other
+    ) in others:  # forked with this process; while they are open here, nobody notices that the parent is gone
+        other.close()
+    _use_threads(threads)
+    try:
+        while True:
+            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+            request = bytes(task.request)
+            for name in task.sites:
+                pipe.send_bytes(msgspec.msgpack.encode(_done(name, request, answer)))
+            if not task.sites:
+                for name in sites:
+                    pipe.send_bytes(msgspec.msgpack.encode(Done(name, memoryview(memory(name)))))
+                break
+    except (EOFError, OSError, KeyboardInterrupt):
+        pass
+    finally:
+        os._exit(0)  # what the parent has open, such as its lock and its record, is not this process's to close
+
+
+def _done(site: str, request: bytes, answer: Answer) -> Done:
+    try:
+        found = answer(site, request)
+    except Exception as error:
+        return Done(site, memoryview(b""), broke=f"{type(error).__name__}: {error}")
+    if isinstance(found, Lost):
+        return Done(site, memoryview(b""), found.reason)
+    return Done(site, memoryview(found))
+
+
+def _use_threads(count: int) -> None:
+    """Share the processors among the workers; a thread pool from before the fork does not work after it."""
+    from threadpoolctl import threadpool_limits  # it looks for libraries: 20 ms, and only in workers
+
+    threadpool_limits(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)

@@ -1,0 +1,210 @@
+"""How well a run's model does on rows that the sites kept aside: beside simple rivals, by class, and by site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedgeom.evaluation import metrics
+from fedgeom.evaluation.metrics import Figure
+from fedgeom.federation.frames import as_frame
+from fedgeom.protocols.evaluation.counts import Counts, Tally
+
+FILE = "evaluation.json"
+"""The file of a run's folder that has the figures."""
+LEAST_ROWS = 10
+"""A figure from fewer test rows is not shown: it says next to nothing, and at a site nearly names its rows."""
+TITLES = {
+    "majority": "majority class",
+    "local": "each site alone",
+    "own": "federated",
+    "joint": "federated, joint model",
+    "pooled": "pooled rows",
+}
+"""What is scored, as people read it, in the order of the table."""
+COLUMNS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "auc": "AUC"}
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one model over all test rows."""
+
+    model: str
+    """majority (always the commonest class), local (each site's own, trained alone), own (what each site ends with),
+    joint (the joint model, where sites end with others) or pooled (trained on all rows in one place)."""
+    rows: int
+    accuracy: Figure | None = None
+    balanced_accuracy: Figure | None = None
+    macro_f1: Figure | None = None
+    auc: Figure | None = None
+    """For two classes: from a histogram of the scores."""
+    auc_error: float = 0.0
+    """How far the histogram's AUC may be from that of the scores themselves."""
+
+
+class ClassFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the federated models make of one class."""
+
+    name: str
+    trained: int
+    """How many rows were learnt from."""
+    tested: int
+    recall: float | None = None
+    precision: float | None = None
+    f1: float | None = None
+
+
+class SiteFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One site's figures, which only a process that simulates all sites can see; in a deployment they stay there."""
+
+    site: str
+    tested: int
+    accuracy: dict[str, float] = {}
+    """By model; empty where fewer than `LEAST_ROWS` rows were tested."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a run."""
+
+    classes: list[str]
+    rows: int
+    """How many rows were tested."""
+    sites: int
+    """How many sites had rows to test on."""
+    scores: list[Score]
+    by_class: list[ClassFigures]
+    by_site: list[SiteFigures] = []
+    """In simulated runs: every site, in the order of the run."""
+    confusion: list[list[int]]
+    """Rows by the class they have and the class that the federated models give them; the last row is of words that no
+    class stands for, the last column of answers that are none of the site's words."""
+
+    def __getitem__(self, model: str) -> Score:
+        """Return the figures of one model, such as "own"."""
+        for one in self.scores:
+            if one.model == model:
+                return one
+        raise KeyError(f"{model!r} was not scored; there are {', '.join(one.model for one in self.scores)}")
+
+    def __contains__(self, model: object) -> bool:
+        return any(one.model == model for one in self.scores)
+
+    def frame(self) -> Any:
+        """Return the figures as a pandas frame (model, metric, value, low, high), or as records without pandas."""
+        rows = [
+            (one.model, name, found.value, found.low, found.high)
+            for one in self.scores
+            for name in COLUMNS
+            if (found := getattr(one, name)) is not None
+        ]
+        return as_frame(["model", "metric", "value", "low", "high"], rows)
+
+    def class_frame(self) -> Any:
+        """Return the figures of each class as a pandas frame, or as records without pandas."""
+        names = ["name", "trained", "tested", "recall", "precision", "f1"]
+        return as_frame(names, [tuple(getattr(one, name) for name in names) for one in self.by_class])
+
+    def site_frame(self) -> Any:
+        """Return the accuracy at each site as a pandas frame (site, tested, model, accuracy), or as records."""
+        rows = [
+            (one.site, one.tested, model, one.accuracy.get(model))
+            for one in self.by_site
+            for model in (one.accuracy or ("own",))
+        ]
+        return as_frame(["site", "tested", "model", "accuracy"], rows)
+
+    def __repr__(self) -> str:
+        parts = [f"{TITLES[one.model]} {one.accuracy}" for one in self.scores if one.accuracy is not None]
+        return f"<Evaluation on {self.rows:,} rows of {self.sites} sites: accuracy of {'; '.join(parts) or 'nothing'}>"
+
+    def _repr_html_(self) -> str:
+        head, rows = score_rows(self)
+        cells = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        titles = "".join(f"<th>{escape(name)}</th>" for name in head)
+        return (
+            f"<b>Evaluation</b> on {self.rows:,} rows of {self.sites} sites<table><tr>{titles}</tr>{cells}</table>"
+        )
+
+
+def evaluate(
+    counts: Counts, classes: Sequence[str], by_site: Mapping[str, Counts | None] | None = None, seed: int = 0
+) -> Evaluation:
+    """Return the figures that follow from the counts of all sites, and those of single sites where they are known."""
+    own = counts.models["own"]
+    tallies = {"majority": majority(counts), **counts.models}
+    scores = [_score(name, tallies[name], seed) for name in TITLES if name in tallies and tallies[name].rows]
+    tested, confusion = own.confusion.sum(axis=1), own.confusion
+    columns = [metrics.recalls(confusion), metrics.precisions(confusion), metrics.f1_scores(confusion)]
+    by_class = [
+        ClassFigures(
+            name=name,
+            trained=int(counts.trained[at]),
+            tested=int(tested[at]),
+            **{
+                key: _known(column[at]) for key, column in zip(("recall", "precision", "f1"), columns, strict=True)
+            },
+        )
+        for at, name in enumerate(classes)
+    ]
+    return Evaluation(
+        classes=list(classes),
+        rows=own.rows,
+        sites=counts.sites,
+        scores=scores,
+        by_class=by_class,
+        by_site=[_at_site(name, one) for name, one in (by_site or {}).items()],
+        confusion=confusion.tolist(),
+    )
+
+
+def with_score(evaluation: Evaluation, model: str, found: Tally, seed: int = 0) -> Evaluation:
+    """Return the figures with those of one more model."""
+    return msgspec.structs.replace(evaluation, scores=[*evaluation.scores, _score(model, found, seed)])
+
+
+def majority(counts: Counts) -> Tally:
+    """Return the counts of a model that always answers with the class that most rows had which were learnt from."""
+    true, confusion = counts.models["own"].confusion.sum(axis=1), np.zeros_like(counts.models["own"].confusion)
+    commonest = int(counts.trained[:-1].argmax())
+    confusion[:, commonest] = true
+    return Tally(int(true[commonest]), confusion, None)
+
+
+def _score(name: str, found: Tally, seed: int) -> Score:
+    figures = metrics.score(found, seed)
+    error = metrics.auc_error(found.scores) if "auc" in figures and found.scores is not None else 0.0
+    return Score(model=name, rows=found.rows, auc_error=error, **figures)
+
+
+def _at_site(name: str, counts: Counts | None) -> SiteFigures:
+    tested = 0 if counts is None else counts.models["own"].rows
+    if counts is None or tested < LEAST_ROWS:
+        return SiteFigures(site=name, tested=tested)
+    found = {model: one.right / one.rows for model, one in counts.models.items() if one.rows}
+    return SiteFigures(site=name, tested=tested, accuracy=found)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def score_rows(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of all models."""
+    shown = [name for name in COLUMNS if any(getattr(one, name) is not None for one in evaluation.scores)]
+    order = [one for name in TITLES for one in evaluation.scores if one.model == name]
+    rows = [[TITLES[one.model], *(_cell(getattr(one, name)) for name in shown)] for one in order]
+    return ["model", *(COLUMNS[name] for name in shown)], rows
+
+
+def _cell(figure: Figure | None) -> str:
+    return "–" if figure is None else str(figure)
+
+
+def read_evaluation(folder: str | Path) -> Evaluation | None:
+    """Read the figures of a run's folder; None where nothing was tested."""
+    file = Path(folder) / FILE
+    return msgspec.json.decode(file.read_bytes(), type=Evaluation) if file.is_file() else None

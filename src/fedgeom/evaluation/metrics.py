@@ -1,0 +1,133 @@
+"""Figures from counts: accuracy and its relatives, AUC from histograms, and how sure they are.
+
+All of it follows from the counts that sites add up (`fedgeom.protocols.evaluation`), so that no row is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.protocols.evaluation.counts import Tally
+
+DRAWS = 1000
+"""How often counts are drawn anew for an interval."""
+MOST_DRAWN = 2 * 10**7
+"""The most numbers that are drawn for one interval: with many classes, fewer draws."""
+Z = 1.959963984540054
+"""Of a normal distribution, 95 % lie within so many deviations."""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A number, with an interval that holds the true one in 95 of 100 cases."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def wilson(right: int, rows: int) -> Figure:
+    """Return a share with Wilson's interval.
+
+    >>> print(wilson(9, 10))
+    0.900 [0.596, 0.982]
+    """
+    share, spread = right / rows, Z**2 / rows
+    middle = (share + spread / 2) / (1 + spread)
+    half = Z * math.sqrt(share * (1 - share) / rows + spread / (4 * rows)) / (1 + spread)
+    return Figure(share, max(middle - half, 0.0), min(middle + half, 1.0))
+
+
+def recalls(confusion: Ints) -> Floats:
+    """Return the share of each class's rows that are given it; NaN for a class without rows.
+
+    confusion (…, classes + 1, classes + 1); returns (…, classes), f8.
+    """
+    return _ratio(_diagonal(confusion), confusion.sum(axis=-1)[..., :-1])
+
+
+def precisions(confusion: Ints) -> Floats:
+    """Return the share of the rows given a class that have it; NaN for a class that is never given."""
+    return _ratio(_diagonal(confusion), confusion.sum(axis=-2)[..., :-1])
+
+
+def f1_scores(confusion: Ints) -> Floats:
+    """Return 2·hits/(rows of the class + rows given it); NaN for a class that no row has and none is given."""
+    both = confusion.sum(axis=-1)[..., :-1] + confusion.sum(axis=-2)[..., :-1]
+    return _ratio(2 * _diagonal(confusion), both)
+
+
+def balanced_accuracy(confusion: Ints) -> Floats:
+    """Return the mean recall of the classes that have rows."""
+    return _mean(recalls(confusion))
+
+
+def macro_f1(confusion: Ints) -> Floats:
+    """Return the mean F1 of the classes that rows have or are given."""
+    return _mean(f1_scores(confusion))
+
+
+def auc(scores: Ints) -> Floats:
+    """Return the chance that a row of the second class has a higher score than one of the first; ties count half.
+
+    scores (…, 2, bins): rows by class and bin of their score; returns (…), f8, NaN where a class has no rows.
+    """
+    first, second = scores[..., 0, :].astype(float), scores[..., 1, :].astype(float)
+    below = np.cumsum(first, axis=-1) - first
+    wins = (second * (below + first / 2)).sum(axis=-1)
+    return _ratio(wins, first.sum(axis=-1) * second.sum(axis=-1))
+
+
+def auc_error(scores: Ints) -> float:
+    """Return how far the AUC from a histogram may be from that of the scores: half of the pairs that share a bin."""
+    first, second = scores.astype(float)
+    return float(_ratio((first * second).sum() / 2, first.sum() * second.sum()))
+
+
+def score(found: Tally, seed: int = 0) -> dict[str, Figure]:
+    """Return accuracy, balanced accuracy, macro-F1 and, for two classes, AUC, each with its interval.
+
+    Wilson's for accuracy; for the others the counts are drawn anew, seeded. What cannot be said is not there.
+    """
+    if not found.rows:
+        return {}
+    rng, shape = np.random.default_rng(seed), found.confusion.shape
+    draws = max(50, min(DRAWS, MOST_DRAWN // found.confusion.size))
+    cells = rng.multinomial(found.rows, found.confusion.ravel() / found.rows, size=draws).reshape(draws, *shape)
+    figures = {"accuracy": wilson(found.right, found.rows)}
+    figures |= _drawn("balanced_accuracy", balanced_accuracy, found.confusion, cells)
+    figures |= _drawn("macro_f1", macro_f1, found.confusion, cells)
+    if found.scores is not None and found.scores.sum(axis=1).all():
+        rows = found.scores.sum(axis=1)
+        again = [rng.multinomial(n, one / n, size=draws) for n, one in zip(rows, found.scores, strict=True)]
+        figures |= _drawn("auc", auc, found.scores, np.stack(again, axis=1))
+    return figures
+
+
+def _drawn(name: str, figure: Callable[[Ints], Floats], counts: Ints, again: Ints) -> dict[str, Figure]:
+    value = float(figure(counts))
+    if math.isnan(value):
+        return {}
+    low, high = np.nanquantile(figure(again), [0.025, 0.975])
+    return {name: Figure(value, min(float(low), value), max(float(high), value))}
+
+
+def _diagonal(confusion: Ints) -> Ints:
+    return np.asarray(np.diagonal(confusion, axis1=-2, axis2=-1)[..., :-1])
+
+
+def _ratio(above: Floats | Ints, below: Floats | Ints) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(np.asarray(below) > 0, above / np.asarray(below, float), np.nan))
+
+
+def _mean(values: Floats) -> Floats:
+    known = ~np.isnan(values)
+    return _ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1))

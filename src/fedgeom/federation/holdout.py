@@ -1,0 +1,89 @@
+"""Rows that a site keeps aside to test on: a part of the terms, so that every site and every steward knows of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+
+from fedgeom.data.holding_out import holdout
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.settings import Between, Choice
+
+FEW = 3
+"""Of a class that has rows enough, so many are tested on even where the share is smaller."""
+LEAST = 2
+"""Every class keeps so many rows to learn from, whatever method and policy say."""
+
+Parts = tuple[SiteData, SiteData]
+"""The rows that a site learns from, and those that it tests on."""
+
+
+@dataclass(frozen=True)
+class Holdout(Choice):
+    """How many rows each site keeps aside: given as a number, an object, or a table with share and grouped."""
+
+    kind: ClassVar[str] = "holdout"
+
+    share: Annotated[float, Between(0, 0.5, open_low=True)] = 0.25
+    """The share of each class's rows."""
+    grouped: bool = False
+    """Whether every site must say which rows belong together (`SiteData.groups`). One that does is heeded anyway."""
+
+    @classmethod
+    def read(cls, value: Any, setting: str) -> Self:
+        """Return the settings from an object, a share, or a table."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = {"share": value}
+        if not isinstance(value, Mapping) or not set(value) <= {"share", "grouped"}:
+            raise InputError(
+                f"{setting}={value!r} given; wanted a share, such as 0.25, or a table with share and grouped"
+            )
+        return cls(**value)
+
+    def plain(self) -> str | dict[str, Any]:
+        """Return the settings as they travel."""
+        return {"share": self.share, "grouped": self.grouped}
+
+
+_KNOWN: dict[int, tuple[tuple[Any, ...], Parts]] = {}
+"""For each table that is alive, how it was last parted: a site is built anew for each question, its parts are not."""
+
+
+def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Parts:
+    """Return the rows that a site learns from and those that it tests on: they follow from terms, seed and its name.
+
+    ``settings`` are the method's. Every class keeps as many rows as the method and the site's policy ask for. Without
+    a holdout in the terms all rows are learnt from. Raise `InputError` where the terms want to know which rows belong
+    together, and the site does not.
+    """
+    wanted: Holdout | None = getattr(settings, "holdout", None)
+    if wanted is None:
+        return whole, whole.take(np.zeros(len(whole), bool))
+    if wanted.grouped and whole.groups is None:
+        raise InputError(
+            f"site {whole.name!r}: the terms keep rows aside by group, so that no patient is both learnt from and "
+            'tested on, but the site has no group column: name it, group = "patient" in site.toml, or holdout_by in '
+            "the federation file"
+        )
+    keep = max(LEAST, int(getattr(settings, "min_rows", 0)), policy.min_rows_per_class)
+    key = (wanted, seed, keep, settings.name)
+    known = _KNOWN.get(id(whole))
+    if known is None or known[0] != key:
+        if known is None:
+            weakref.finalize(whole, _KNOWN.pop, id(whole), None)
+        rng = np.random.default_rng([seed % 2**63, 5, *whole.name.encode()])
+        marked = settings.normalise_labels(whole)
+        numbered = SiteData(whole.name, np.arange(float(len(whole)))[:, None], marked.y, groups=whole.groups)
+        train, aside = (
+            part.X[:, 0].astype(int) for part in holdout(numbered, wanted.share, rng, keep=keep, few=FEW)
+        )
+        known = _KNOWN[id(whole)] = key, (whole.take(train), whole.take(aside))
+    return known[1]

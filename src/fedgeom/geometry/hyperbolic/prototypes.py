@@ -1,0 +1,187 @@
+"""Class prototypes for a ball: directions as far apart as can be (the Tammes problem), pulled inwards by a slope.
+
+Equation numbers are HyperFed's (Liao et al. 2023). Directions are rows of W, (classes, dimension), f8, of norm 1. What
+has a closed form is written down; the rest is searched for from several starts, and the same generator gives the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import helmert
+from scipy.optimize import minimize
+
+from fedgeom.arrays import Floats, Indices
+from fedgeom.errors import InputError
+from fedgeom.geometry.hyperbolic import poincare
+
+STARTS = 16
+"""How often a search begins anew."""
+_SHARPNESS = 10.0 ** np.arange(1.0, 6.6, 0.5)
+# The maximum of m cosines is their soft maximum up to ln(m)/sharpness; each search begins where the softer one ended.
+_FIRST = 4
+# Searches begin with different sharpness: the softest first maximum leads ten points on the sphere astray every time.
+_EQUAL = 1e-6
+# Largest cosines that differ by less are equally good: the searches are no sharper.
+
+
+def tammes(count: int, dim: int, *, rng: np.random.Generator, starts: int = STARTS) -> Floats:
+    """Return ``count`` unit vectors whose largest cosine is as small as possible (Eq. 4).
+
+    There is a closed form for up to 2·dim vectors and in the plane (`closed_form`); otherwise the best of several
+    searches is returned, which for three dimensions and few vectors is the known optimum.
+
+    >>> W = tammes(4, 3, rng=np.random.default_rng(0))
+    >>> round(largest_cosine(W), 12)
+    -0.333333333333
+    """
+    _check_size(count, dim)
+    found = closed_form(count, dim)
+    if found is not None:
+        return found
+    if starts < 1:
+        raise InputError(f"starts={starts} given; wanted at least 1")
+    tried = [_search(random_directions(count, dim, rng=rng), start % _FIRST) for start in range(starts)]
+    largest = np.array([largest_cosine(W) for W in tried])
+    # Many searches end in the same arrangement, turned; which of them rounding favours must not decide.
+    return tried[int(np.argmax(largest <= largest.min() + _EQUAL))]
+
+
+def closed_form(count: int, dim: int) -> Floats | None:
+    """Return an optimum of Eq. 4 where it can be written down, else None.
+
+    Up to dim + 1 vectors are a regular simplex, with all cosines -1/(count - 1). Up to 2·dim vectors no arrangement
+    has a largest cosine below 0 (Davenport and Hajós 1951), and count - dim simplices in orthogonal subspaces reach 0.
+    In the plane the answer is a regular polygon.
+    """
+    _check_size(count, dim)
+    if dim == 2 and count > 2:
+        angle = 2.0 * math.pi * np.arange(count) / count
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    if count > 2 * dim:
+        return None
+    W = np.zeros((count, dim))
+    row, column, blocks = 0, 0, max(1, count - dim)
+    for block in range(blocks):
+        size = count // blocks + (block < count % blocks)
+        if size == 1:  # a single class: any direction is as good
+            W[row, column] = 1.0
+        else:
+            W[row : row + size, column : column + size - 1] = helmert(size).T * math.sqrt(size / (size - 1))
+        row, column = row + size, column + size - 1
+    return W
+
+
+def published(
+    count: int, dim: int, *, rng: np.random.Generator, steps: int = 5000, rate: float = 0.1, momentum: float = 0.9
+) -> Floats:
+    """Return unit vectors by gradient descent on the mean of each vector's largest cosine (Eq. 5), as published.
+
+    Only one cosine per vector moves at a time, so that the descent ends in a jitter above the optimum: for ten classes
+    in twenty dimensions at about -0.09, where the simplex has -1/9.
+    """
+    W = random_directions(count, dim, rng=rng)
+    if count < 2:
+        return W
+    speed = np.zeros_like(W)
+    everyone = np.arange(count)
+    for _ in range(steps):
+        nearest = (W @ W.T - 2.0 * np.eye(count)).argmax(axis=1)
+        gradient = W[nearest] / count
+        np.add.at(gradient, nearest, W[everyone] / count)
+        speed = momentum * speed + gradient
+        W = _unit(W - rate * speed)
+    return W
+
+
+def contract(W: ArrayLike, slope: float) -> Floats:
+    """Return the prototypes s·W of a slope 0 < s ≤ 1, (classes, dimension).
+
+    At s = 1 they are ideal points, infinitely far from every point of the ball; `distances` then gives the limit of
+    what is left when the distance from the origin is taken off.
+    """
+    if not 0.0 < slope <= 1.0:
+        raise InputError(
+            f"slope={slope!r} given; wanted above 0 and at most 1, the share of the ball's radius at which "
+            "the prototypes lie (the paper has 0.9)"
+        )
+    return float(slope) * np.asarray(W, np.float64)
+
+
+def distances(points: ArrayLike, prototypes: ArrayLike) -> Floats:
+    """Return how far points are from prototypes, (points, classes), f8: geodesics, for ideal points Busemann functions.
+
+    The Busemann function b_w(x) = ln(‖x - w‖²/(1 - ‖x‖²)) of an ideal point w is the limit of d(x, s·w) - d(0, s·w)
+    for s → 1. The difference of two of them, which is all that a triplet or a softmax looks at, is the limit of the
+    difference of the distances; a mean distance to the own prototype has no such limit, and b_w is not bounded below.
+    """
+    points, prototypes = np.asarray(points, np.float64), np.asarray(prototypes, np.float64)
+    ideal = is_ideal(prototypes)
+    if not ideal.any():
+        return poincare.pairwise_distance(points, prototypes)
+    if not ideal.all():
+        raise InputError("some prototypes lie on the edge of the ball and some inside; wanted all or none")
+    norm = np.linalg.norm(points, axis=1)[:, None]
+    square = ((points[:, None, :] - prototypes[None, :, :]) ** 2).sum(axis=2)
+    return np.asarray(np.log(np.maximum(square, 1e-300) / ((1.0 - norm) * (1.0 + norm))))
+
+
+def is_ideal(prototypes: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Say which prototypes lie on the edge of the ball, up to rounding."""
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = np.linalg.norm(prototypes, axis=1) >= 1.0 - 1e-12
+    return found
+
+
+def largest_cosine(W: Floats) -> float:
+    """Return the largest cosine between two rows of norm 1; -1 for a single row."""
+    if len(W) < 2:
+        return -1.0
+    return float((W @ W.T)[np.triu_indices(len(W), 1)].max())
+
+
+def random_directions(count: int, dim: int, *, rng: np.random.Generator) -> Floats:
+    """Return unit vectors drawn uniformly, (count, dim)."""
+    _check_size(count, dim, crowded=True)
+    return _unit(rng.normal(size=(count, dim)))
+
+
+def _unit(W: Floats) -> Floats:
+    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
+
+
+def _check_size(count: int, dim: int, crowded: bool = False) -> None:
+    if count < 1 or dim < 1:
+        raise InputError(f"{count} prototypes in {dim} dimensions given; wanted at least one of each")
+    if dim == 1 and count > 2 and not crowded:
+        raise InputError(f"{count} prototypes given; a line has two directions: take dim = 2 or more")
+
+
+def _search(W: Floats, first: int) -> Floats:
+    """Descend from W along ever sharper soft maxima of the cosines."""
+    pairs = np.triu_indices(len(W), 1)
+    for sharpness in _SHARPNESS[first:]:
+        found = minimize(
+            _soft_maximum, W.ravel(), (W.shape, sharpness, pairs), "L-BFGS-B", True, options={"maxiter": 300}
+        )
+        W = _unit(found.x.reshape(W.shape))
+    return W
+
+
+def _soft_maximum(
+    flat: Floats, shape: tuple[int, int], sharpness: float, pairs: tuple[Indices, ...]
+) -> tuple[float, Floats]:
+    """Return ln Σ exp(sharpness·cosine)/sharpness over all pairs, and its gradient in vectors of any length."""
+    vectors = flat.reshape(shape)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    W = vectors / norms
+    cosines = (W @ W.T)[pairs]
+    top = float(cosines.max())
+    powers = np.exp(sharpness * (cosines - top))
+    total = float(powers.sum())
+    shares = np.zeros((len(W), len(W)))
+    shares[pairs] = powers / total
+    pull = (shares + shares.T) @ W
+    pull = (pull - (pull * W).sum(axis=1, keepdims=True) * W) / norms
+    return top + math.log(total) / sharpness, pull.ravel()

@@ -1,0 +1,1 @@
+"""HyperFed: fixed prototypes in hyperbolic space, and updates weighed for consistency."""

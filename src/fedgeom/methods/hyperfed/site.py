@@ -1,0 +1,157 @@
+"""The site's side of HyperFed: train, and compare the update with every partner's in secret."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array, encode
+from fedgeom.federation.site import Memory, answers
+from fedgeom.methods.hyperfed.messages import CompareUpdates, FirstLetters, PairShares, PassOn
+from fedgeom.methods.hyperfed.model import HyperFedModel
+from fedgeom.methods.hyperfed.settings import HyperFedSettings
+from fedgeom.methods.iterative.messages import Leaves
+from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.site import TrainingMemory, TrainingSite
+from fedgeom.methods.iterative.tree import State, from_wire, to_wire
+from fedgeom.protocols import inner_products
+from fedgeom.protocols.pairs import asks_first, open_from, seal_for
+
+PURPOSE = b"update"
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What was answered to a partner that began."""
+
+    letter: bytes
+    share: int
+
+
+class Trained(msgspec.Struct, kw_only=True):
+    """What came of the round that is under way; kept until the sum, so that a site trains once."""
+
+    round: int = -1
+    given: bytes = b""
+    """A hash of the model that the site began with: the sum must be about the same."""
+    partners: tuple[str, ...] = ()
+    sent: dict[str, Array | float | int] = {}
+    loss: float = 0.0
+    rows: int = 0
+    secret: bytes = b""
+    """The key of this round's ciphertexts."""
+    letter: bytes = b""
+    """What all partners are sent with whom this site begins."""
+    answered: dict[str, Answered] = {}
+    """Asked again, the site says the very same: a second mask would not fit what the partner has."""
+
+
+class HyperFedMemory(TrainingMemory, kw_only=True):
+    """What a site remembers of the round that is under way."""
+
+    under_way: Trained = msgspec.field(default_factory=Trained)
+
+
+class HyperFedSite(TrainingSite):
+    """Answers the questions of `HyperFed`."""
+
+    memory_type: ClassVar[type[Memory]] = HyperFedMemory
+    memory: HyperFedMemory
+
+    @property
+    def hyper(self) -> HyperFedSettings:
+        """The settings on which the site joined."""
+        settings: HyperFedSettings = self.settings
+        return settings
+
+    @answers(CompareUpdates)
+    def compare(self, ask: CompareUpdates) -> FirstLetters:
+        """Train, keep the update, and write to the partners with whom this site begins."""
+        rule, memory = self.hyper, self.memory
+        if not rule.compares:
+            raise ProtocolError("the terms of this run have no updates compared")
+        self.agreement.check_agreed(ask.agreed)
+        self._check_partners(ask)
+        begins = [partner for partner in ask.partners if asks_first(self.name, partner)]
+        numbers = sum(int(np.prod(leaf.shape)) for leaf in ask.given.values() if isinstance(leaf, Array))
+        self.check_size(inner_products.letter_bytes(numbers, rule.rounds)[0] * len(begins), 1)
+        asked = fingerprint(b"compare", encode(ask))
+        if memory.trained.get(ask.round) != asked or memory.under_way.round != ask.round:
+            rate = rule.rate_in(min(ask.round, rule.rounds - 1))
+            sent, _, loss, rows = super().train(asked, ask.round, ask.given, rate)
+            begun = inner_products.begin(inner_products.quantise(sent.flat()), rule.rounds)
+            memory.under_way = Trained(
+                round=ask.round,
+                given=_hash(ask.given),
+                partners=ask.partners,
+                sent=to_wire(sent),
+                loss=loss,
+                rows=rows,
+                secret=begun.secret,
+                letter=begun.letter,
+            )
+        first, kept = 2 * ask.round + 1, memory.under_way
+        letters = {partner: self._sealed(partner, first, kept.letter) for partner in begins}
+        raw = rule.consistent is not None and rule.consistent.deviations == "raw"
+        length = float(np.linalg.norm(from_wire(kept.sent).flat())) if raw else 0.0
+        return FirstLetters(letters=letters, length=length)
+
+    def _check_partners(self, ask: CompareUpdates) -> None:
+        """Refuse partners that do not train in this round, or too few of them: a cosine with a stranger is none."""
+        known = self.joining.memory.order or tuple(
+            self.joining.memory.cohort
+        )  # the order is settled by the first sum
+        drawn = set(self.rule.drawn(known, self.seed, ask.round))
+        partners = set(ask.partners)
+        if len(partners) < len(ask.partners) or self.name in partners or not {*partners, self.name} <= drawn:
+            raise ProtocolError("the partners are not other sites that train in this round")
+        self.joining.check_many_enough({*partners, self.name})
+
+    @answers(PassOn)
+    def pass_on(self, ask: PassOn) -> PairShares:
+        """Answer those who began, or finish with those who answered."""
+        kept = self.memory.under_way
+        if kept.round != ask.round:
+            raise ProtocolError(f"letters of round {ask.round + 1} came, which is not under way")
+        mine = inner_products.quantise(from_wire(kept.sent).flat())
+        letters: dict[str, bytes] = {}
+        shares: dict[str, int] = {}
+        for partner, sealed in ask.letters.items():
+            begins = asks_first(self.name, partner)
+            if partner not in kept.partners or begins != (ask.number == 2):
+                raise ProtocolError(f"no letter from {partner!r} is expected at this turn")
+            text = open_from(self.joining, partner, PURPOSE, 2 * ask.round + ask.number, sealed)
+            if begins:
+                shares[partner] = inner_products.finish(len(mine), self.rule.rounds, kept.secret, text)
+                continue
+            if partner not in kept.answered:
+                helped = inner_products.respond(mine, self.rule.rounds, text)
+                kept.answered[partner] = Answered(helped.letter, helped.share)
+            said = kept.answered[partner]
+            letters[partner] = self._sealed(partner, 2 * ask.round + 2, said.letter)
+            shares[partner] = said.share
+        return PairShares(letters=letters, shares=shares)
+
+    def _sealed(self, partner: str, number: int, text: bytes) -> bytes:
+        """Seal a letter; asked again, the site sends the very same bytes."""
+        return seal_for(self.joining, partner, PURPOSE, number, text, repeatable=True)
+
+    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
+        """Return what is sent: where updates are compared, what was trained before they were."""
+        if not self.hyper.compares:
+            return super().train(asked, round, given, rate)
+        kept = self.memory.under_way
+        if kept.round != round or kept.given != _hash(given):
+            raise ProtocolError("a sum was asked for before the updates were compared, or about another model")
+        return from_wire(kept.sent), 1.0, kept.loss, kept.rows
+
+    def joint_model(self) -> TrainedModel:
+        """Return a model of the run's kind, untrained."""
+        return HyperFedModel(**vars(super().joint_model()))
+
+
+def _hash(given: Leaves) -> bytes:
+    return fingerprint(b"given", msgspec.msgpack.encode(given, order="sorted"))

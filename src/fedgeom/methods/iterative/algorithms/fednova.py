@@ -1,0 +1,54 @@
+"""FedNova: changes are divided by how much each site trained before they are averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.optimizer import SGD
+from fedgeom.methods.iterative.rule import Round
+from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import State, Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedNova(Algorithm):
+    """w ← w + (Σ p_k·a_k)·Σ p_k·(w_k − w)/a_k, where a_k is how often a site's gradients count in its change.
+
+    Wang et al. 2020. Plain steps count once each, so a_k is the number of steps τ; with momentum ρ
+    it is (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ).
+    """
+
+    name: ClassVar[str] = "fednova"
+    sends: ClassVar[tuple[str, ...]] = ("model", "steps")
+    sends_changes: ClassVar[bool] = True
+    needs_steps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.optimizer, SGD):
+            raise InputError('FedNova counts the steps of SGD, with momentum or without; use optimizer="sgd"')
+
+    def sent_like(self, model: Tree) -> State:
+        """Return a change of the model, and one number."""
+        return Tree(model=model, steps=0.0)
+
+    def steps_taken(self, steps: int) -> float:
+        """Return a_k after so many steps."""
+        chosen: Any = self.optimizer
+        rho = chosen.momentum
+        return float((steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho))
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train; send the change per step, and how many steps there were."""
+        w, count = given["model"], self.steps_taken(task.steps)
+        change = task.fit(w) - w
+        # What describes rows, such as a running mean, is no sum of steps.
+        described = change.select(task.learner.statistics)
+        return Tree(model=(change / count) | described, steps=count)
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Go as far as the sites went in the mean, along the mean direction."""
+        return Tree(model=state["model"] + mean["steps"] * mean["model"])

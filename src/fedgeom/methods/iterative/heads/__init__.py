@@ -1,0 +1,1 @@
+"""Heads: how features become one score per class."""

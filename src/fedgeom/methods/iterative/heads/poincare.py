@@ -1,0 +1,111 @@
+"""A head of class prototypes in the Poincaré ball: the nearer a feature's point, the likelier the class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from fedgeom.arrays import Floats
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import Between
+from fedgeom.geometry.graphs.class_tree import ClassTree
+from fedgeom.geometry.hyperbolic import prototypes as arrangements
+from fedgeom.geometry.hyperbolic.tree_embedding import tree_prototypes
+from fedgeom.methods.iterative.heads.base import Head
+
+if TYPE_CHECKING:
+    import torch
+
+UNDER = " < "
+"""Between a child and its parent, where a tree is written as lines."""
+
+
+@dataclass(frozen=True)
+class Poincare(Head):
+    """Scores are minus the distances of exp_o(z) to the prototypes; fixed prototypes are neither trained nor sent.
+
+    Up to twice as many classes as dimensions, and in the plane, the prototypes have a closed form. Beyond, and for a
+    random start, they are searched for from the seed at every site: rounding differs between processors, and where it
+    led two sites to different arrangements, they would train apart.
+    """
+
+    name: ClassVar[str] = "poincare"
+
+    slope: Annotated[float, Between(0, 1, open_low=True)] = 0.9
+    """s: the norm of the prototypes. At 1 they are ideal points, and Busemann functions stand for distances."""
+    placing: Literal["tammes", "published", "random"] = "tammes"
+    """"tammes": as far apart as can be (Eq. 4); "published": by the descent of Eq. 5; "random": drawn uniformly."""
+    prototypes: Literal["fixed", "trained", "own"] = "fixed"
+    """"fixed": neither trained nor sent; "trained": both, as tangent vectors at the origin; "own": not trained, but an
+    array of the model, so that a site can have its own."""
+    seed: Annotated[int, Between(0, 2**31)] = 0
+    """Of searched and random prototypes."""
+    tree: tuple[str, ...] = ()
+    """The class tree as lines "child < parent"; then the prototypes are placed by it, the outermost at the slope."""
+    classes: tuple[str, ...] = ()
+    """The classes in their order, for a tree."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.class_tree()  # refuses what is no tree of these classes
+        if self.slope == 1 and (self.tree or self.prototypes == "trained"):
+            raise InputError(
+                "slope=1 given: on the edge of the ball prototypes are ideal points, which have neither depths in a "
+                "tree nor tangent vectors to be trained; take 0.9 or so"
+            )
+
+    def class_tree(self) -> ClassTree | None:
+        """Return the tree of the classes, None where there is none."""
+        if not self.tree:
+            return None
+        pairs = [line.split(UNDER) for line in self.tree]
+        if any(len(pair) != 2 for pair in pairs) or not self.classes:
+            raise InputError(
+                f'tree={self.tree!r} given; wanted lines "child{UNDER}parent", and the classes in order'
+            )
+        return ClassTree.read(dict(pairs), self.classes)
+
+    def points(self, features: int, classes: int) -> Floats:
+        """Return the prototypes, (classes, features), f8."""
+        if self.tree and len(self.classes) != classes:
+            raise InputError(f"the class tree has {len(self.classes)} classes; the sites agreed on {classes}")
+        return _points(self, features, classes).copy()
+
+    def build(self, features: int, classes: int) -> torch.nn.Module:
+        """Return the module."""
+        from fedgeom.methods.iterative.heads.poincare_module import PoincareModule  # torch is optional
+
+        tree = self.class_tree()
+        return PoincareModule(self.points(features, classes), self.prototypes, tree)
+
+    def trained_arrays(self, features: int) -> tuple[str, ...]:
+        """Return the name of the trained prototypes; a head with a tree is built for its classes only."""
+        return ("tangents",) if self.prototypes == "trained" else ()
+
+
+def tree_lines(tree: Mapping[str, Any] | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Return a class tree, given as `ClassTree.read` takes it or as lines already, as lines "child < parent"."""
+    if not isinstance(tree, Mapping):
+        return tuple(tree)
+    found = ClassTree.read(tree)
+    named = zip(found.nodes, found.parents.tolist(), strict=True)
+    return tuple(f"{name}{UNDER}{found.nodes[parent]}" for name, parent in named if parent >= 0)
+
+
+@lru_cache(maxsize=32)
+def _points(head: Poincare, features: int, classes: int) -> Floats:
+    """A head is built at every visit of a site; its search need not be."""
+    rng = np.random.default_rng(head.seed)
+    tree = head.class_tree()
+    if tree is not None:
+        return tree_prototypes(tree, features, head.slope, rng=rng)
+    place: dict[str, Callable[..., Floats]] = {
+        "tammes": arrangements.tammes,
+        "published": arrangements.published,
+        "random": arrangements.random_directions,
+    }
+    return arrangements.contract(place[head.placing](classes, features, rng=rng), head.slope)

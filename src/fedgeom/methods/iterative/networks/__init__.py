@@ -1,0 +1,1 @@
+"""Networks: bodies that make features of rows; a head makes scores of these."""

@@ -1,0 +1,85 @@
+"""Optimizers: how a network's steps follow from gradients; they begin anew in every round."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import Between, Choice
+
+if TYPE_CHECKING:
+    import torch
+
+BETA = Annotated[float, Between(0, 1, open_high=True)]
+DECAY = Annotated[float, Between(0, 10)]
+
+
+@dataclass(frozen=True)
+class Optimizer(Choice):
+    """The rule of a site's steps; torch's own, since that is what others compare with."""
+
+    kind: ClassVar[str] = "optimizer"
+
+    @property
+    def bare(self) -> bool:
+        """Whether a step is the gradient times the rate, which every learner can take."""
+        return False
+
+    @abstractmethod
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        """Return torch's optimizer of these parameters."""
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Stochastic gradient descent."""
+
+    name: ClassVar[str] = "sgd"
+
+    momentum: BETA = 0.0
+    """How much of the last step the next one repeats."""
+    weight_decay: DECAY = 0.0
+    """The strength of a penalty ½·‖w‖² on the parameters."""
+    nesterov: bool = False
+    """Whether the step looks ahead along the momentum."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nesterov and not self.momentum:
+            raise InputError("nesterov=True looks ahead along the momentum; give momentum=0.9 or so")
+
+    @property
+    def bare(self) -> bool:
+        """Whether there is neither momentum nor weight decay."""
+        return not (self.momentum or self.weight_decay)
+
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        """Return torch's SGD."""
+        import torch  # optional
+
+        return torch.optim.SGD(
+            parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=self.nesterov
+        )
+
+
+@dataclass(frozen=True)
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+
+    name: ClassVar[str] = "adamw"
+
+    beta1: BETA = 0.9
+    """β₁"""
+    beta2: BETA = 0.999
+    """β₂"""
+    weight_decay: DECAY = 0.01
+    """How much of the rate each step shrinks the parameters by."""
+
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        """Return torch's AdamW."""
+        import torch  # optional
+
+        betas = (self.beta1, self.beta2)
+        return torch.optim.AdamW(parameters, rate, betas=betas, weight_decay=self.weight_decay)

@@ -1,0 +1,43 @@
+"""The coordinator's half of testing: the last sum of a run, which no model is lost for."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.protocols.evaluation.counts import Counts, counts_length
+from fedgeom.protocols.evaluation.messages import SumEvaluation
+
+NOT_TESTED = "the model was not tested on the rows that the sites kept aside"
+
+
+class Summing(Protocol):
+    """What testing needs of the cohort."""
+
+    sites: Sites
+    left: tuple[str, ...]
+
+    def sum_counts(self, question: SumEvaluation, *, length: int) -> npt.NDArray[np.int64]:
+        """Return the sum of the whole numbers that all sites still there contribute."""
+
+
+def evaluate(cohort: Summing, model: Any) -> None:
+    """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
+    sites = cohort.sites
+    # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.
+    cohort.left = tuple(name for name in cohort.left if name not in sites.lost)
+    try:
+        classes = len(model.classes_)
+        total = cohort.sum_counts(SumEvaluation(classes=classes), length=counts_length(classes))
+    except AttributeError as error:
+        sites.notices.append(RunWarning(NOT_TESTED, str(error), "give the model classes_, or names"))
+    except (TooFewSitesError, ProtocolError) as error:
+        remedy = "the model is kept; to have figures, run again when all sites are there"
+        sites.notices.append(RunWarning(NOT_TESTED, str(error), remedy))
+    else:
+        sites.evaluation = Counts.read(total, classes)

@@ -1,0 +1,116 @@
+"""The site's half of testing: count what models say of the rows that were kept aside."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.model import Model
+from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.evaluation.baseline import train_baseline
+from fedgeom.protocols.evaluation.counts import Counts, Tally, class_numbers, counts_length, numbered, tally
+from fedgeom.protocols.evaluation.messages import SumEvaluation
+
+
+class EvaluationMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers: what it counted, which it sends again when it is asked again."""
+
+    counts: Array | None = None
+    """(numbers,), i8 (`Counts.flat`)."""
+    classes: int = 0
+
+
+class Evaluating(Part[EvaluationMemory]):
+    """Counts how often models are right on the rows kept aside."""
+
+    name: ClassVar[str] = "evaluation"
+
+    @answers(SumEvaluation)
+    def count(self, ask: SumEvaluation) -> Any:
+        """Add this site's counts to the secure sum."""
+        site, memory = self.site, self.memory
+        file = site.model_file()
+        if not file:
+            raise ProtocolError("the model was to be tested before the site had one")
+        own = site.handed.read(file)  # type: ignore[attr-defined]
+        if len(own.classes_) != ask.classes:
+            raise ProtocolError(f"a model of {ask.classes} classes was to be tested; the site's has others")
+        site.check_size(counts_length(ask.classes))
+        if memory.counts is None:
+            memory.classes, memory.counts = ask.classes, Array.of(self._counts(own).flat())
+        return site.contribute(ask, memory.counts.numpy())  # type: ignore[attr-defined]
+
+    def _counts(self, own: Model) -> Counts:
+        site: Any = self.site
+        file = site.joint_file()
+        joint = site.handed.read(file) if file else None
+        return count_rows(
+            self._labelled(site.data), self._labelled(site.aside), own, joint, site.class_numbers(own)
+        )
+
+    def _labelled(self, part: SiteData) -> SiteData:
+        """Return the rows of a part that have a label, in the site's words, those of rare classes aside."""
+        read: SiteData = self.site.settings.normalise_labels(part)  # type: ignore[attr-defined]
+        names = getattr(self.site.memory, "names", None)
+        known = read.has_label & ~np.isin(read.y.astype(str), names.rare if names is not None else ())
+        return read.take(known)
+
+    def result(self) -> dict[str, Any]:
+        """Return, for the site's own result, what it counted."""
+        memory = self.memory
+        if memory.counts is None:
+            return {}
+        return {"evaluation": {"classes": memory.classes, "counts": memory.counts.numpy().tolist()}}
+
+
+def count_rows(
+    train: SiteData, aside: SiteData, own: Model, joint: Model | None, numbers: dict[str, int]
+) -> Counts:
+    """Count what models say of a site's rows: its own, the joint one, and one trained on the site's rows alone.
+
+    ``train`` and ``aside`` have labels in the site's words only; ``numbers`` gives the joint class of each.
+    """
+    classes, words = len(own.classes_), aside.y.astype(str)
+    here = class_numbers(train.y.astype(str), numbers, classes)
+    trained = np.bincount(here, minlength=classes + 1).astype(np.int64)
+    models = {name: Tally.blank(classes) for name in ("own", "joint", "local")}
+    if len(aside):
+        true = class_numbers(words, numbers, classes)
+        models["own"] = _said_by(own, aside, words, true)
+        if joint is not None:
+            models["joint"] = _said_by(joint, aside, words, true)
+        if len(train):
+            models["local"] = _said_alone(train, aside, words, true, numbers, classes)
+    return Counts(int(len(aside) > 0), trained, models)
+
+
+def _said_by(model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints) -> Tally:
+    classes, said = len(model.classes_), model.predict(aside.X).astype(str)
+    given = class_numbers(said, numbered(model.classes_.tolist()), classes)
+    chances: Floats | None = None
+    if classes == 2 and hasattr(model, "predict_proba"):
+        chances = model.predict_proba(aside.X)
+    return tally(said, words, given, true, classes, chances)
+
+
+def _said_alone(
+    train: SiteData,
+    aside: SiteData,
+    words: npt.NDArray[np.str_],
+    true: Ints,
+    numbers: dict[str, int],
+    classes: int,
+) -> Tally:
+    alone = train_baseline(train.X, train.y.astype(str))
+    chances, said = alone.predict_proba(aside.X), alone.predict(aside.X)
+    by_class = np.zeros((len(aside), classes + 1))
+    np.add.at(by_class.T, class_numbers(np.array(alone.names, np.str_), numbers, classes), chances.T)
+    given = class_numbers(said, numbers, classes)
+    return tally(said, words, given, true, classes, by_class[:, :2] if classes == 2 else None)

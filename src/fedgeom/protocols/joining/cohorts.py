@@ -1,0 +1,49 @@
+"""The cohort as bytes, and what is the same for all who look at it: read, checked and hashed once in a process.
+
+A thousand sites that are simulated in one process are shown the same keys a thousand times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+import msgspec
+
+from fedgeom.crypto.keys import fingerprint, verify
+from fedgeom.federation.messages import encode
+from fedgeom.protocols.joining.messages import PublicKeys, follow_chain
+
+
+def pack_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
+    """Encode everybody's keys; the same keys always give the same bytes."""
+    return msgspec.msgpack.encode(dict(cohort), order="sorted")
+
+
+@lru_cache(maxsize=2)  # the same for all sites of a process
+def read_cohort(packed: bytes) -> Mapping[str, PublicKeys]:
+    """Read everybody's keys (`pack_cohort`)."""
+    return MappingProxyType(msgspec.msgpack.decode(packed, type=dict[str, PublicKeys]))
+
+
+@lru_cache(maxsize=2)  # the same for all sites of a process
+def hash_each(packed: bytes) -> Mapping[str, bytes]:
+    """Return a hash of each site's keys, of a cohort that is packed."""
+    return {name: fingerprint(encode(keys))[:16] for name, keys in read_cohort(packed).items()}
+
+
+@lru_cache(maxsize=2)  # the same for all sites of a process
+def broken_commitments(packed: bytes, numbers: bytes, draw: int) -> tuple[str, ...]:
+    """Return the sites of a packed cohort whose numbers, encoded by name, are not those that they committed to."""
+    shown = msgspec.msgpack.decode(numbers, type=dict[str, bytes])
+    cohort = read_cohort(packed)
+    return tuple(sorted(n for n in cohort if follow_chain(shown[n], draw + 1) != cohort[n].ring_commit))
+
+
+@lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster
+def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
+    """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
+    known = dict(roster)
+    for name, keys in read_cohort(packed).items():
+        verify(known[name], keys.signature, "keys", *keys.statement(run, name, terms), signer=name)

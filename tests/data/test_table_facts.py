@@ -1,0 +1,43 @@
+"""Facts on a table's columns: the same whether the rows are looked at at once or in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.data import table_facts
+from fedgeom.data.sites import SiteData
+from fedgeom.data.table_facts import TableFacts
+
+
+@pytest.mark.parametrize("block", [1, 7, 10**6])
+def test_facts(block, monkeypatch):
+    monkeypatch.setattr(table_facts, "BLOCK", block)
+    X = np.random.default_rng(0).normal(1e6, 2.0, size=(23, 4))
+    X[:, 1] = 7.0
+    X[:, 2] = np.arange(23)
+    X[3, 0] = np.nan
+    X[5, 2] = np.inf
+    facts = TableFacts.of(SiteData("s", X, np.zeros(23)))
+    good = np.where(np.isfinite(X), X, np.nan)
+    np.testing.assert_allclose(facts.low, np.nanmin(good, axis=0))
+    np.testing.assert_allclose(facts.high, np.nanmax(good, axis=0))
+    np.testing.assert_allclose(facts.spread, np.nanstd(good, axis=0), rtol=1e-9)
+    assert facts.finite.tolist() == [22, 23, 22, 23]
+    assert facts.zeros.tolist() == [0, 0, 1, 0]
+    assert facts.constant.tolist() == [False, True, False, False]
+    assert facts.whole.tolist() == [False, True, True, False]
+    assert facts.sparsity == 1 / 90
+    sums = np.where(np.isfinite(X), X, 0.0).sum(axis=1)
+    assert facts.depths == (pytest.approx(sums.min()), pytest.approx(sums.max()))
+
+
+def test_a_column_without_any_number_is_not_constant():
+    facts = TableFacts.of(SiteData("s", [[np.nan, 1.0], [np.nan, 1.0]], ["a", "b"]))
+    assert facts.constant.tolist() == [False, True]
+    assert facts.spread.tolist() == [0.0, 0.0]
+
+
+def test_a_table_without_rows():
+    facts = TableFacts.of(SiteData("s", np.zeros((0, 2)), []))
+    assert (facts.rows, facts.constant.any(), facts.sparsity) == (0, False, 0.0)

@@ -1,0 +1,48 @@
+"""FedProto: prototypes are the mean features of all rows; networks stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom import FedProto
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative import Round, Tree
+from tests.methods.iterative.torching import DIGITS, digits, torch
+
+
+def test_sums_over_counts_and_classes_nobody_has_keep_their_prototype():
+    assert torch.__version__
+    state = Tree(model=Tree(prototypes=np.full((3, 2), 7.0), counts=np.array([1.0, 1.0, 0.0])))
+    # Two sites: class 0 has sums (2, 4) of 1 row and (4, 2) of 2 rows; class 1 is at one site, class 2 at none.
+    mean = Tree(
+        model=Tree(
+            prototypes=np.array([[6.0, 6.0], [1.0, 3.0], [0.0, 0.0]]) / 2, counts=np.array([3.0, 1.0, 0.0]) / 2
+        )
+    )
+    found = FedProto().combine(state, mean, Round(0, 1.0, np.random.default_rng(0)))["model"]
+    assert found["prototypes"].tolist() == [[2.0, 2.0], [1.0, 3.0], [7.0, 7.0]]
+    assert found["counts"].tolist() == [1.5, 0.5, 0.0]
+
+
+def test_the_prototypes_are_the_mean_features_of_all_sites_rows():
+    sites = digits()
+    rule = FedProto(**(DIGITS | {"rounds": 1}))
+    run = fedgeom.run(rule, sites, seed=0)
+    learner = rule.build_learner()
+    learner.bind(64, 3)
+    sums, counts = np.zeros((3, 32)), np.zeros(3)
+    for site in sites:
+        Z = learner.features(run.model.for_site(run.local[site.name]).parameters, site.X)
+        np.add.at(sums, site.y, Z)
+        np.add.at(counts, site.y, 1)
+    assert np.allclose(run.model.parameters["prototypes"], sums / counts[:, None], atol=1e-4)
+    first = learner.start(64, 3, np.random.default_rng([0, 0]))
+    assert np.array_equal(run.model.parameters["body.0.weight"], first["body.0.weight"])
+
+
+def test_what_it_cannot_do_is_refused():
+    for odd in ({"head": "orthonormal"}, {"network": None}, {"weights": "rows"}):
+        with pytest.raises(InputError, match="FedProto wants"):
+            FedProto(**odd)

@@ -1,0 +1,14 @@
+"""Two heads in a network."""
+
+from __future__ import annotations
+
+from fedgeom.methods.iterative import MLP, Two
+from fedgeom.methods.iterative.heads.two import PERSONAL
+from fedgeom.methods.iterative.learners.network import NetworkLearner
+from tests.methods.iterative.torching import torch
+
+
+def test_the_personal_heads_arrays_have_their_names_in_a_network():
+    learner = NetworkLearner(MLP(), Two())
+    assert set(PERSONAL) < set(learner.head)
+    assert isinstance(Two().build(2, 2), torch.nn.Module)

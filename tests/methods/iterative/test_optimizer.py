@@ -1,0 +1,61 @@
+"""Optimizers: torch's own, on one vector, give what torch gives on a module."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom import FedAvg
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative import MLP, SGD, AdamW, Effort, Linear, Objective
+from fedgeom.methods.iterative.learners.network import NetworkLearner
+from tests.methods.iterative.torching import digits, torch
+
+
+@pytest.mark.parametrize(
+    "optimizer", [SGD(), SGD(momentum=0.9, weight_decay=0.01, nesterov=True), AdamW(weight_decay=0.1)]
+)
+def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer):
+    learner = NetworkLearner(MLP(features=3, hidden=5), Linear())
+    rng = np.random.default_rng(0)
+    start, X, y = learner.start(4, 2, rng), rng.normal(size=(9, 4)), np.arange(9) % 2
+    effort = Effort(steps=4, batch=None, rate=0.05, optimizer=optimizer, clip=0.5)
+    found = learner.fit(start, X, y, effort=effort, rng=np.random.default_rng(1))
+
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)
+    )
+    values = [start[name] for name in start]
+    with torch.no_grad():
+        for parameter, value in zip(module.parameters(), values, strict=True):
+            parameter.copy_(torch.from_numpy(value))
+    steps = optimizer.build(list(module.parameters()), 0.05)
+    rows, labels = torch.from_numpy(X.astype(np.float32)), torch.from_numpy(y)
+    for _ in range(4):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(module(rows), labels).backward()
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 0.5)
+        steps.step()
+    for parameter, name in zip(module.parameters(), start, strict=True):
+        assert np.allclose(parameter.detach().numpy(), found[name], atol=1e-6)
+
+
+def test_no_optimizer_moves_frozen_arrays():
+    learner = NetworkLearner(MLP(features=3), Linear())
+    rng = np.random.default_rng(0)
+    start, X, y = learner.start(4, 2, rng), rng.normal(size=(9, 4)), np.arange(9) % 2
+    effort = Effort(steps=3, rate=0.1, optimizer=SGD(momentum=0.9, weight_decay=0.1))
+    terms = Objective(frozen=learner.head, strength=1.0)
+    found = learner.fit(start, X, y, objective=terms, effort=effort, rng=rng)
+    changed = {name for name in start if not np.array_equal(found[name], start[name])}
+    assert changed == {name for name in start if name not in learner.head}
+
+
+def test_looking_ahead_needs_momentum_and_plain_learners_take_plain_steps():
+    with pytest.raises(InputError, match="give momentum"):
+        SGD(nesterov=True)
+    assert SGD().bare
+    assert not SGD(momentum=0.5).bare
+    assert not AdamW().bare
+    with pytest.raises(InputError, match="takes plain gradient steps"):
+        FedAvg(optimizer="adamw", rounds=1).plain(digits())

@@ -1,0 +1,69 @@
+"""What sites count, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.protocols.evaluation.counts import (
+    BINS,
+    MODELS,
+    Counts,
+    Tally,
+    class_numbers,
+    counts_length,
+    numbered,
+    score_bins,
+    tally,
+)
+
+
+def words(text: str) -> np.ndarray:
+    return np.array(text.split())
+
+
+def test_confusion_by_hand():
+    said, own, numbers = words("a a b b c b"), words("a b b b c c"), numbered(["a", "b", "c"])
+    found = tally(said, own, class_numbers(said, numbers, 3), class_numbers(own, numbers, 3), 3)
+    assert found.right == 4
+    assert found.confusion.tolist() == [[1, 0, 0, 0], [1, 2, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
+    assert found.scores is None
+    assert found.rows == 6
+
+
+def test_the_right_class_in_another_word_is_wrong_and_unknown_words_have_a_row():
+    """Two words of one site in one class: the model says the first, so rows of the second are called wrongly."""
+    said, own = words("x x y nobody"), words("x z y lost")
+    numbers = {"x": 0, "z": 0, "y": 1}
+    found = tally(said, own, class_numbers(said, numbers, 2), class_numbers(own, numbers, 2), 2)
+    assert found.right == 2
+    assert found.confusion.tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 1]]
+
+
+def test_scores_fall_into_bins_in_order_and_the_surest_into_the_last():
+    odds = np.array([-2000.0, -700.0, -30.0, -1.0, -0.01, 0.01, 1.0, 30.0, 700.0])
+    chances = np.exp(np.column_stack([-np.logaddexp(0, odds), -np.logaddexp(0, -odds)]))
+    bins = score_bins(chances)
+    assert (np.diff(bins) > 0).all()
+    assert bins[0] == 0
+    assert bins[4] == BINS // 2 - 1
+    assert bins[5] == BINS // 2
+    assert score_bins(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist() == [BINS - 1, BINS // 2]
+
+
+@pytest.mark.parametrize("classes", [1, 2, 5])
+def test_counts_are_one_vector_and_add_up(classes):
+    rng = np.random.default_rng(classes)
+
+    def drawn() -> Counts:
+        return Counts.read(rng.integers(0, 9, counts_length(classes)), classes)
+
+    one, other = drawn(), drawn()
+    assert one.classes == classes
+    assert len(one.flat()) == counts_length(classes)
+    again = Counts.read(one.flat() + other.flat(), classes)
+    assert again.sites == one.sites + other.sites
+    for name in MODELS:
+        assert (again.models[name].confusion == one.models[name].confusion + other.models[name].confusion).all()
+    assert (again.models["own"].scores is not None) == (classes == 2)
+    assert Tally.blank(classes).rows == 0

@@ -1,0 +1,63 @@
+"""Tables of how well a model does."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from fedgeom.evaluation.figures import evaluate
+from fedgeom.protocols.evaluation.counts import Counts, Tally
+from fedgeom.report import scores
+from tests.evaluation.counting import figures
+from tests.report.printing import printed
+
+
+def test_the_tables_of_the_terminal():
+    text = printed(scores.evaluation_table(figures()))
+    for piece in (
+        "20 rows that 2 sites kept aside",
+        "majority class",
+        "0.700 [0.481, 0.855]",
+        "learnt from",
+        "North",
+    ):
+        assert piece in text
+    assert "1 site with fewer than 10 test rows not shown; without test rows: South" in " ".join(text.split())
+    assert "West" not in text
+
+
+def test_markup_in_names_is_text():
+    odd = figures(site="[red]North")
+    assert "[red]North" in printed(scores.evaluation_table(odd))
+
+
+def test_without_single_sites_there_is_no_table_of_them():
+    bare = msgspec.structs.replace(figures(), by_site=[])
+    assert "site by site" not in printed(scores.evaluation_table(bare))
+    assert "without test rows" not in " ".join(scores.notes(bare))
+
+
+def test_of_many_classes_the_worst_are_shown():
+    size = scores.MOST_CLASSES + 5
+    confusion = np.zeros((size + 1, size + 1), np.int64)
+    np.fill_diagonal(confusion[:size, :size], 10)
+    confusion[3, 4] = 10
+    confusion[7] = 0
+    own = Tally(int(np.trace(confusion)), confusion, None)
+    blank = Tally.blank(size)
+    found = evaluate(
+        Counts(1, np.ones(size + 1, np.int64), {"own": own, "joint": blank, "local": blank}),
+        [f"c{at}" for at in range(size)],
+    )
+    _, rows = scores.class_rows(found)
+    assert len(rows) == scores.MOST_CLASSES
+    assert "c3" in [row[0] for row in rows]
+    said = "; ".join(scores.notes(found))
+    assert "classes without test rows: c7" in said
+    assert f"of {size} classes" in said
+
+
+def test_how_exact_the_auc_is_where_it_matters():
+    one = msgspec.structs.replace(figures()["own"], auc_error=0.012)
+    found = msgspec.structs.replace(figures(), scores=[one])
+    assert "AUC is from a histogram: 0.012 off at most" in scores.notes(found)
