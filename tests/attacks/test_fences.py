@@ -13,7 +13,7 @@ import pytest
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.hulls import site as hulls_site
+from fedgeom.methods.hulls import mapping
 from fedgeom.methods.iterative.agreement import Agreement
 from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import TrainMasked
@@ -87,8 +87,8 @@ def row_sums_like_others(patch: Patch) -> None:
 
 def zooms(patch: Patch) -> None:
     """Let joint maps be as they like, and all rows be corners."""
-    patch.setattr(hulls_site, "LONGEST", 1e9)
-    patch.setattr(hulls_site.HullSite, "_check_map", nothing)
+    patch.setattr(mapping, "LONGEST", 1e9)
+    patch.setattr(mapping.JointMap, "_check_map", nothing)
 
 
 def any_terms(patch: Patch) -> None:

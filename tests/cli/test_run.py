@@ -36,6 +36,46 @@ def test_run(finished):
     assert [one.site for one in found.by_site] == list(json.loads((folder / "config.json").read_text())["sites"])
 
 
+def test_without_a_method_the_one_that_fits_is_taken_and_it_is_said_why(finished):
+    folder, output = finished
+    why = "method hulls: 3 sites have 2 label names each, 6 different ones in all, 0 of them at several sites"
+    assert why in output.replace("\n", " ")
+    config = read_folder(folder)["config"]
+    assert (config["method"], config["parameters"]["names"]) == ("hulls", "own")
+    assert config["chosen"].startswith(why)
+    assert why in (folder / "report.html").read_text()
+
+
+def test_shared_names_are_never_matched(tmp_path):
+    """Hulls over files with the same words yield classes that are these words, also where sites lack some."""
+    for site, kept in zip(fedgeom.load_set("wine", n_sites=4).train, ("012", "012", "01", "2"), strict=True):
+        names = {label: f"grower {at}" for at, label in enumerate(site.classes.tolist())}
+        mine = site.relabel(names)
+        mine = mine.take(np.isin(mine.y.astype(str), [f"grower {at}" for at in kept]))
+        write_csv(tmp_path / f"{site.name}.csv", mine, "kind")
+    blocks = "".join(f'[[sites]]\nfile = "{name}"\n' for name in sorted(p.name for p in tmp_path.glob("*.csv")))
+    text = f'method = "hulls"\nlabel = "kind"\nholdout = 0.3\n[parameters]\nembedding = "discriminant"\n{blocks}'
+    (tmp_path / "w.toml").write_text(text)
+    output = call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
+    assert "so names are taken to be shared" in output.replace("\n", " ")
+    assert "local names were matched" not in output
+    assert "warning" not in output
+    found = read_evaluation(tmp_path / "w-1")
+    assert found["own"].accuracy.value > 0.9
+    assert found.classes == ["grower 0", "grower 1", "grower 2"]
+    model = fedgeom.load_model(tmp_path / "w-1")
+    assert model.names == ("grower 0", "grower 1", "grower 2")
+
+
+def test_words_that_are_neither_shared_nor_own_are_asked_about(federation, tmp_path):
+    text = (
+        (federation / "study.toml").read_text().replace('"h1.csv"', '"h0.csv"').replace('"h', f'"{federation}/h')
+    )
+    (tmp_path / "a.toml").write_text(text)
+    said = call("run", tmp_path / "a.toml", "--out", tmp_path / "r", code=2).replace("\n", " ")
+    assert 'Write names = "shared" at the top' in said
+
+
 def test_run_again_never_overwrites(federation, finished):
     before = (finished[0] / "config.json").stat().st_mtime_ns
     output = call("run", federation / "study.toml", "--out", federation / "runs" / "study", "--seed", 5)

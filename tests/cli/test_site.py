@@ -30,7 +30,7 @@ def test_a_new_node_key(here, made):
 
 
 def test_preview(here, made):
-    (here / "study.toml").write_text("[parameters]\nepsilon = 0.05\n")
+    (here / "study.toml").write_text('method = "hulls"\n[parameters]\nepsilon = 0.05\n')
     shown = call("site", "preview", "study.toml", "--folder", "anna", "--picture")
     for piece in ("Nothing was sent", "2 phantom sites", "made up", "hulls.encode", "corners", "share"):
         assert piece in shown

@@ -165,7 +165,7 @@ def test_days_and_runs_that_make_no_sense(here, study, options):
 
 
 def test_files_that_cannot_be_approved(here, study):
-    (here / "other.toml").write_text('[[sites]]\nname = "bert"\n[[sites]]\nname = "carl"\n')
+    (here / "other.toml").write_text('method = "hulls"\n[[sites]]\nname = "bert"\n[[sites]]\nname = "carl"\n')
     assert "'anna' is not among those who may take part: bert, carl" in approve("other.toml", "--yes", code=2)
     (here / "other.toml").write_text('method = "nothing"\n')
     assert "there is no method 'nothing'" in approve("other.toml", "--yes", code=2)

@@ -11,7 +11,7 @@ from tests.cli.deploying import call
 
 
 def test_submit_needs_a_coordinator_and_one_thing_to_do(here, made):
-    (here / "study.toml").write_text("")
+    (here / "study.toml").write_text('method = "hulls"\n')
     assert "either a federation file or --resume" in call("submit", code=2)
     assert "either" in call("submit", "study.toml", "--resume", "study-1", code=2)
     assert "coordinator start" in call("submit", "study.toml", "--folder", "c", code=2)
@@ -19,7 +19,7 @@ def test_submit_needs_a_coordinator_and_one_thing_to_do(here, made):
 
 
 def test_submit(here, flower):
-    (here / "study.toml").write_text('label = "type"\n')
+    (here / "study.toml").write_text('method = "hulls"\nlabel = "type"\n')
     shown = call("submit", "study.toml", "--folder", "c")
     for piece in ("not used in a submitted job", "anna: joined", "bert: lost join: did not come", "public keys"):
         assert piece in shown
@@ -34,7 +34,7 @@ def test_submit(here, flower):
 
 def test_submit_that_fails_says_how_to_go_on(here, flower):
     flower[:] = ["failed", "2 sites answered, 3 are needed"]
-    (here / "study.toml").write_text("")
+    (here / "study.toml").write_text('method = "hulls"\n')
     shown = call("submit", "study.toml", "--folder", "c", code=1)
     resume = "fedgeom submit --resume study-1 --folder c"
     for piece in ("failed: 2 sites answered", "coordinator.log", resume, "warning: site 'bert' was lost"):
@@ -49,7 +49,7 @@ def test_interrupting_leaves_a_folder_that_says_so(here, made, flower, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(submit, "follow", interrupt)
-    (here / "study.toml").write_text("")
+    (here / "study.toml").write_text('method = "hulls"\n')
     shown = call("submit", "study.toml", "--folder", "c", code=130)
     assert "to go on: fedgeom submit --resume study-1" in shown
     assert read_status(made.path / "runs" / "study-1").state == "interrupted"

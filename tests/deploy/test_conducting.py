@@ -73,7 +73,7 @@ def test_refusals_that_follow_from_a_loss_are_not_what_is_gone_back_to(sites, co
 
 @pytest.fixture
 def job(sites, coordinator, tmp_path):
-    (tmp_path / "study.toml").write_text("min_sites = 2\nwait = 0\n")
+    (tmp_path / "study.toml").write_text('method = "hulls"\nmin_sites = 2\nwait = 0\n')
     return create_job(coordinator, tmp_path / "study.toml")
 
 

@@ -66,7 +66,8 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
     data = [read_data(folder) for folder in folders.values()]
     stranger = SiteFolder.create(tmp_path / "stranger", "stranger", "127.0.0.1:8000", insecure=insecure)
     grid = grid_of(dict(enumerate([stranger, *folders.values()], 1)))
-    (tmp_path / "study.toml").write_text("seed = 5\nwait = 0\nholdout = 0.25\n[parameters]\nepsilon = 0.05\n")
+    text = 'method = "hulls"\nseed = 5\nwait = 0\nholdout = 0.25\n[parameters]\nepsilon = 0.05\n'
+    (tmp_path / "study.toml").write_text(text)
     job = create_job(coordinator, tmp_path / "study.toml")
     conduct(coordinator, job, grid)
     record = read_folder(job.run_folder)

@@ -28,7 +28,7 @@ def written(tmp_path, text):
 def test_defaults_and_values(tmp_path):
     file = written(
         tmp_path,
-        'seed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n'
+        'method = "hulls"\nseed = 3\nlabel = "y"\n[parameters]\nepsilon = 1\ntrim = 0.1\nn_classes = 3\n'
         "[policy]\nmin_cohort = 4\n" + SITE + 'columns = ["u"]\n',
     )
     (tmp_path / "a.csv").write_text("u,v,y\n1,2,p\n3,4,q\n")
@@ -50,7 +50,7 @@ def test_no_policy_is_the_default(tmp_path):
     ("text", "message"),
     [
         ("a = ", "not valid TOML"),
-        ("sead = 1\n" + SITE, "unknown key 'sead'; known are sites, method, seed.*Did you mean 'seed'"),
+        ("sead = 1\n" + SITE, "unknown key 'sead'; known are sites, method, names, seed.*Did you mean 'seed'"),
         (
             SITE + 'lable = "y"\n',
             r"\[\[sites\]\] number 1 has the unknown key 'lable'; known are file, name, label",
@@ -63,22 +63,34 @@ def test_no_policy_is_the_default(tmp_path):
         ("approval_wait = 700000\n" + SITE, r"approval_wait = 700000 given; wanted a number <= 604800"),
         ('seed = "one"\n' + SITE, "seed = 'one' given; wanted a whole number"),
         ("holdout = 2\n" + SITE, "holdout = 2 given; wanted a number <= 0.5"),
-        ('holdout_by = "patient"\n' + SITE, "holdout_by is given, but no rows are kept aside"),
-        ("[parameters]\nholdout = 0.2\n" + SITE, r"\[parameters\] has the unknown key 'holdout'"),
+        ('method = "hulls"\nholdout_by = "patient"\n' + SITE, "holdout_by is given, but no rows are kept aside"),
+        (
+            'method = "hulls"\n[parameters]\nholdout = 0.2\n' + SITE,
+            r"\[parameters\] has the unknown key 'holdout'",
+        ),
         ("columns = 3\n" + SITE, "columns = 3 given; wanted a text or a list"),
         ('method = "momens"\n' + SITE, "there are: hulls.* Did you mean 'moments'?"),
         (
-            '[parameters]\nembedding = "pca"\n' + SITE,
+            'method = "hulls"\n[parameters]\nembedding = "pca"\n' + SITE,
             "embedding='pca' given; wanted one of 'none', 'discriminant'",
         ),
         (
-            '[parameters]\nembedding = "discriminat"\n' + SITE,
+            'method = "hulls"\n[parameters]\nembedding = "discriminat"\n' + SITE,
             "wanted one of 'none', 'discriminant'. Did you mean 'discriminant'?",
         ),
         ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
-        ("[parameters]\nepsilom = 1\n" + SITE, r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'"),
-        ('[parameters]\nepsilon = "small"\n' + SITE, r"f\.toml: \[parameters\] epsilon='small' given"),
-        ("[parameters]\nepsilon = -1\n" + SITE, "epsilon=-1(.0)? given; wanted a number above 0"),
+        (
+            'method = "hulls"\n[parameters]\nepsilom = 1\n' + SITE,
+            r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'",
+        ),
+        (
+            'method = "hulls"\n[parameters]\nepsilon = "small"\n' + SITE,
+            r"f\.toml: \[parameters\] epsilon='small' given",
+        ),
+        (
+            'method = "hulls"\n[parameters]\nepsilon = -1\n' + SITE,
+            "epsilon=-1(.0)? given; wanted a number above 0",
+        ),
         (
             'method = "fedavg"\n[parameters]\naggregation = {name = "trimmed", trimm = 0.1}\n' + SITE,
             "aggregation: 'trimmed' has no setting 'trimm'; it has trim",
@@ -105,7 +117,8 @@ def test_refusals(tmp_path, text, message):
 
     def read_all():
         plan = read_federation(file)
-        build_method(file, plan)
+        if plan.method:
+            build_method(file, plan)
         build_policy(file, plan)
         read_sites(file, plan)
 
@@ -127,9 +140,49 @@ def test_the_terms_of_a_file(tmp_path):
         ("a", "b"),
         3,
     )
-    file = written(tmp_path, SITE + '[[sites]]\nname = "0"\n')
+    file = written(tmp_path, 'method = "hulls"\n' + SITE + '[[sites]]\nname = "0"\n')
     assert site_names(read_federation(file)) == ["a", "0"]
     assert terms_of(file, read_federation(file), ["never", "seen"]).participants == ("0", "a")
+
+
+def test_nothing_is_chosen_for_sites_of_their_own(tmp_path):
+    file = written(tmp_path, 'names = "own"\n')
+    with pytest.raises(InputError, match=r'no method is named.*"moments".*matches? names: hulls'):
+        terms_of(file, read_federation(file), ["a", "b"])
+
+
+def test_names_at_the_top_are_a_setting_of_methods_that_match_them(tmp_path):
+    file = written(tmp_path, 'method = "hulls"\nnames = "shared"\n')
+    assert terms_of(file, read_federation(file), ["a", "b"]).settings["names"] == "shared"
+    file = written(tmp_path, 'method = "hulls"\n')
+    assert terms_of(file, read_federation(file), ["a", "b"]).settings["names"] == "own"
+    file = written(tmp_path, 'method = "moments"\nnames = "shared"\n')
+    assert "names" not in terms_of(file, read_federation(file), ["a", "b"]).settings
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'method = "fedavg"\nnames = "own"\n',
+            "fedavg goes by shared names; the methods that match names are: hulls",
+        ),
+        (
+            'method = "moments"\n[parameters]\nnames = "own"\n',
+            "moments goes by shared names; the methods that match names are: hulls",
+        ),
+        ('method = "hulls"\nnames = "mine"\n', "names = 'mine' given; wanted .*shared"),
+        (
+            'method = "hulls"\nnames = "own"\n[parameters]\nnames = "shared"\n',
+            r'names = "own" at the top, but names = "shared" in \[parameters\]',
+        ),
+        ('method = "hulls"\nnames = "shared"\n[parameters]\nn_classes = 3\n', "the classes are then the words"),
+    ],
+)
+def test_names_that_cannot_be(tmp_path, text, message):
+    file = written(tmp_path, text)
+    with pytest.raises(InputError, match=message):
+        build_method(file, read_federation(file))
 
 
 ALL = "age,donor,patient,y\n1,B,p1,u\n2,A,p2,v\n3,B,p1,v\n4,A,p3,u\n"

@@ -16,6 +16,9 @@ def coordinator(tmp_path):
     return made
 
 
+SEVEN = 'method = "hulls"\nseed = 7\n'
+
+
 def federation(tmp_path, text='method = "hulls"\n'):
     file = tmp_path / "My Study.toml"
     file.write_text(text)
@@ -36,13 +39,14 @@ def test_a_job_keeps_its_own_copy(tmp_path, coordinator):
     ("text", "piece"),
     [
         ('method = "none"', "there is no method 'none'"),
-        ("[parameters]\nepsilom = 1", "Did you mean 'epsilon'"),
-        ("[parameters]\nepsilon = -1", "wanted a number above 0"),
-        ('[[sites]]\nname = "anna"\n[[sites]]\nname = "zoe"', "not admitted: zoe"),
-        ('[[sites]]\nfile = "zoe.csv"\n[[sites]]\nname = "anna"', "not admitted: zoe"),
-        ('[[sites]]\nname = "anna"\n[[sites]]\nname = "anna"', "named twice"),
-        ('[[sites]]\nname = "anna"', "but 2 are needed"),
-        ("min_sites = 4", "but 4 are needed"),
+        ('names = "shared"', "no method is named, and none is chosen"),
+        ('method = "hulls"\n[parameters]\nepsilom = 1', "Did you mean 'epsilon'"),
+        ('method = "hulls"\n[parameters]\nepsilon = -1', "wanted a number above 0"),
+        ('method = "hulls"\n[[sites]]\nname = "anna"\n[[sites]]\nname = "zoe"', "not admitted: zoe"),
+        ('method = "hulls"\n[[sites]]\nfile = "zoe.csv"\n[[sites]]\nname = "anna"', "not admitted: zoe"),
+        ('method = "hulls"\n[[sites]]\nname = "anna"\n[[sites]]\nname = "anna"', "named twice"),
+        ('method = "hulls"\n[[sites]]\nname = "anna"', "but 2 are needed"),
+        ('method = "hulls"\nmin_sites = 4', "but 4 are needed"),
     ],
 )
 def test_what_cannot_run_is_refused_at_once(tmp_path, coordinator, text, piece):
@@ -54,7 +58,7 @@ def test_what_cannot_run_is_refused_at_once(tmp_path, coordinator, text, piece):
 def test_names_of_jobs_say_where_they_come_from_and_are_never_taken_twice(tmp_path, coordinator):
     for stem, name in (("A b", "a-b-1"), ("A  b", "a-b-2"), ("###", "job-1"), ("x" * 99, "x" * 60 + "-1")):
         file = tmp_path / f"{stem}.toml"
-        file.write_text("")
+        file.write_text('method = "hulls"\n')
         job = create_job(coordinator, file)
         assert job.name == name
         assert job.run_folder == coordinator.path / "runs" / name
@@ -69,10 +73,10 @@ def test_only_jobs_of_the_folder_are_run(tmp_path, coordinator, name):
 
 def test_the_terms_of_a_job_name_all_who_may_take_part(tmp_path, coordinator):
     """In a file without sites, those who are admitted when the job is made; in any order where they are named."""
-    named = 'seed = 7\n[[sites]]\nname = "carl"\n[[sites]]\nfile = "x/anna.csv"\n[[sites]]\nname = "bert"\n'
-    one, two = (create_job(coordinator, federation(tmp_path, text)).terms() for text in ("seed = 7\n", named))
+    named = SEVEN + '[[sites]]\nname = "carl"\n[[sites]]\nfile = "x/anna.csv"\n[[sites]]\nname = "bert"\n'
+    one, two = (create_job(coordinator, federation(tmp_path, text)).terms() for text in (SEVEN, named))
     assert one == two
     assert (one.method, one.seed, one.participants) == ("hulls", 7, NAMES)
     assert one.settings == create_job(coordinator, federation(tmp_path)).method().terms()
     coordinator.remove("carl")
-    assert create_job(coordinator, federation(tmp_path, "seed = 7\n")).terms() != one
+    assert create_job(coordinator, federation(tmp_path, SEVEN)).terms() != one

@@ -21,7 +21,7 @@ def anna(tmp_path):
     return make_sites(tmp_path, make_coordinator(tmp_path / "c"), policy=StrictPolicy())["anna"]
 
 
-def federation(tmp_path, text="[parameters]\nepsilon = 0.05\n"):
+def federation(tmp_path, text='method = "hulls"\n[parameters]\nepsilon = 0.05\n'):
     file = tmp_path / "study.toml"
     file.write_text(text)
     return file
@@ -45,6 +45,15 @@ def test_what_would_leave(anna, tmp_path):
         assert asked[-1] == "hulls.learn"
 
 
+def test_it_is_said_whether_names_are_told(anna, tmp_path):
+    assert preview(anna, federation(tmp_path)).names == "own"
+    shared = preview(anna, federation(tmp_path, 'method = "hulls"\nnames = "shared"\n'))
+    assert shared.names == "shared"
+    assert {"names.seal", "hulls.corners"} <= {one.question for one in shared.messages}
+    assert {corner.label for corner in shared.corners} == {"no", "yes"}
+    assert preview(anna, federation(tmp_path, 'method = "moments"\n')).names == "shared"
+
+
 def test_corners(anna, tmp_path):
     found = preview(anna, federation(tmp_path))
     y = np.load(tmp_path / "anna.npz")["y"]
@@ -60,7 +69,9 @@ def test_a_table_with_a_joint_map(anna, tmp_path):
     rng = np.random.default_rng(1)
     y = np.repeat(["a", "b"], 40)
     np.savez(tmp_path / "anna.npz", X=rng.normal(size=(80, 5)) + 2.0 * (y == "b")[:, None], y=y)
-    found = preview(anna, federation(tmp_path, '[parameters]\nembedding = "discriminant"\n'), sites=4)
+    found = preview(
+        anna, federation(tmp_path, 'method = "hulls"\n[parameters]\nembedding = "discriminant"\n'), sites=4
+    )
     assert found.phantoms == 3
     assert "hulls.scatter" in [one.question for one in found.messages]
     assert {c.label for c in found.corners} == {"a", "b"}
@@ -125,7 +136,9 @@ def test_every_method_can_be_rehearsed(name, anna, tmp_path):
 def test_what_the_site_would_refuse(anna, tmp_path):
     edit(anna, "methods = []", 'methods = ["moments"]')
     edit(anna, "runs_per_day = 20", "runs_per_day = 0")
-    found = preview(anna, federation(tmp_path, '[[sites]]\nname = "bert"\n[[sites]]\nname = "carl"\n'))
+    found = preview(
+        anna, federation(tmp_path, 'method = "hulls"\n[[sites]]\nname = "bert"\n[[sites]]\nname = "carl"\n')
+    )
     assert len(found.refusals) == 3
     assert "moments, not hulls" in found.refusals[0]
     assert found.messages  # and still it is shown what would leave

@@ -35,7 +35,7 @@ def test_every_launcher_finds_its_function(tmp_path):
 def test_a_coordinator_conducts_jobs_of_its_folder_only(tmp_path, monkeypatch):
     coordinator = make_coordinator(tmp_path / "c")
     make_sites(tmp_path, coordinator)
-    (tmp_path / "study.toml").write_text("")
+    (tmp_path / "study.toml").write_text('method = "hulls"\n')
     job = create_job(coordinator, tmp_path / "study.toml")
     conducted, grid = [], object()
     monkeypatch.setattr("fedgeom.deploy.conducting.conduct", lambda *given: conducted.append(given))

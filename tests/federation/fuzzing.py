@@ -103,6 +103,7 @@ def _fail(run: bytes, error: Exception) -> tuple[bytes, bytes]:
 SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
+    fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
     fedgeom.Moments(holdout=0.25),
     fedgeom.Ridge(
         features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],

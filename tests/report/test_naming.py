@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fedgeom.report.naming import Naming, read_naming
-from fedgeom.report.tables import naming_table, naming_verdict
+from fedgeom.report.tables import evidence_rows, evidence_table, naming_table, naming_verdict
 from tests.report.printing import printed
 
 
@@ -37,4 +37,26 @@ def test_naming_without_the_truth(naming):
     assert not found.known
     assert "–" in printed(naming_table(found))
     assert "5 local names" in naming_verdict(found)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Naming) == found
+
+
+def test_names_in_doubt_are_marked_and_listed_with_the_evidence(naming):
+    local, _ = naming
+    sure = {"own": 0.1, "rival": 1, "other": 1.0, "verdict": "certain"}
+    unsure = {"own": 0.9, "rival": 0, "other": 0.95, "verdict": "doubtful"}
+    alone = {"own": None, "rival": -1, "other": None, "verdict": "alone"}
+    local["A"]["evidence"] = {"ill": sure, "well": unsure}
+    local["B"]["evidence"] = {"krank": alone, "gesund": sure}
+    found = read_naming(local)
+    assert found.doubtful == [("A", "well")]
+    assert "? well" in printed(naming_table(found))
+    assert naming_verdict(found).endswith("1 of them are doubtful (marked ?).")
+    assert evidence_rows(found) == [
+        ["A", "well", "gesund", "0.90", "ill", "0.95", "doubtful"],
+        ["A", "ill", "ill", "0.10", "gesund", "1.00", "certain"],
+        ["B", "gesund", "gesund", "0.10", "gesund", "1.00", "certain"],
+        ["B", "krank", "ill", "–", "–", "–", "alone"],
+    ]
+    assert "0.95" in printed(evidence_table(found))
+    assert "krank" not in printed(evidence_table(found))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Naming) == found

@@ -27,6 +27,8 @@ def test_page(case, tmp_path):
         assert piece in page
     assert "data:image/png;base64" in page
     assert "bösartig" in page
+    assert "How sure that is" in page
+    assert "<td>certain</td>" in page
     assert "http" not in page
     assert "<script" not in page
 

@@ -19,7 +19,7 @@ class Shown:
 
 
 def found(*shown):
-    return Preview("anna", "hulls", 2, [], list(shown), [])
+    return Preview("anna", "hulls", "own", 2, [], list(shown), [])
 
 
 @pytest.fixture

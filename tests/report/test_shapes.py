@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import fedgeom
+from fedgeom.data.sets import load_set
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
 from fedgeom.report.shapes import in_disc, needs_disc, outline, regions, site_shapes
@@ -21,6 +23,15 @@ def test_hulls_are_given_back_to_their_sites(case):
         for group, hulls in one.sent.items():
             far = pairwise_distance(np.vstack(hulls), np.vstack(one.exact[group])).min(axis=1).max()
             assert far <= 0.01
+
+
+def test_with_shared_names_a_sites_corners_are_the_nearest_of_its_class():
+    data = load_set("synthetic", points=300)
+    run = fedgeom.run(fedgeom.Hulls(names="shared"), data.train)
+    for one in site_shapes(run, data.train):
+        assert one.sent.keys() == one.exact.keys() == {0, 1}
+        for group, hulls in one.sent.items():
+            assert pairwise_distance(np.vstack(hulls), np.vstack(one.exact[group])).min(axis=1).max() <= 0.05
 
 
 def test_outlines_are_closed_geodesics():

@@ -32,10 +32,13 @@ def check(
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
     with screen.status("reading the sites' files"):
-        report = check_federation(federation).report
+        checked = check_federation(federation)
+    report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
     screen.print(f"[bold]{escape(str(federation))}[/bold]{escape(some)}{over}\n", soft_wrap=True)
+    if checked.chosen:
+        screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
     show_report(report, screen)
     if report.ready:
         screen.print(f"\n[green]ready[/green]: fedgeom run {escape(str(federation))}", soft_wrap=True)

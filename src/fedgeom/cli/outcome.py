@@ -90,11 +90,15 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
     out.print()
     out.print(tables.sites_table(run.ledger))
     out.print()
-    if any("names" in result for result in run.local.values()):
+    matched = any("names" in result for result in run.local.values())
+    if matched and not getattr(run.model, "names", ()):  # a joint model that speaks words was not matched by shape
         naming = read_naming(run.local, truth)
         write_json(folder / page.NAMES, naming, private=True)
         out.print(tables.naming_table(naming))
         out.print(tables.naming_verdict(naming))
+        if naming.doubtful:
+            out.print()
+            out.print(tables.evidence_table(naming))
         out.print()
     if run.model.in_disc:
         from fedgeom.report.disc import draw_disc

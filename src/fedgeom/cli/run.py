@@ -43,6 +43,8 @@ def run(
     chosen = begun if seed is None else seed
     checked = check_federation(federation, seed=chosen)
     plan, method, sites = stop_if_unready(checked)
+    if checked.chosen:
+        screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
     odd = len(checked.report.warnings)
     if odd:
         again = f"fedgeom check {federation}"
@@ -59,6 +61,7 @@ def run(
                 resumable=True,
                 resume=resume is not None,
                 watch=watch,
+                chosen=checked.chosen,
             )
         screen.print()
         show(finished, screen)

@@ -82,6 +82,13 @@ def start(folder: Folder = Path()) -> None:
         say("stopped")
 
 
+NAMES = {
+    "shared": "Label names: shared. The other sites learn yours, and the coordinator the union of all.\n",
+    "own": "Label names: each site's own. They stay here; classes are matched by their shapes.\n",
+}
+"""What a preview says of label names."""
+
+
 @app.command()
 def preview(
     federation: Annotated[Path, typer.Argument(help="The federation file that the coordinator wants to run.")],
@@ -111,6 +118,7 @@ def preview(
         f"Assumed: {found.phantoms} phantom sites with rows like yours, a little shaken. Their number and their\n"
         "rows are made up; in the real run some sizes grow with the number of sites and the largest hulls.\n"
     )
+    screen.print(NAMES[found.names])
     _show_refusals(screen, found)
     rows = [
         [str(at), one.question, one.answer, size(one.bytes), one.reveals]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,24 @@ def methods_to_compare(
         given = {key: value for key, value in federation.parameters.items() if key in settings}
         fitting = given if name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
         try:
-            methods[name] = cls.from_terms(cls.suggested(sites) | fitting | federation.compare.get(name, {}))
+            own = fitting | federation.compare.get(name, {})
+            methods[name] = cls.from_terms(_suggested(cls, federation, sites, own) | own)
         except InputError as error:
             failed[name] = str(error)
     only_known(path, "[parameters]", federation.parameters, sorted(known))
     return Comparing(methods, failed)
+
+
+def _suggested(
+    cls: type[Method], federation: FederationFile, sites: Sequence[SiteData], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the tables ask for, and what the file says of names where the method can match them."""
+    found = cls.suggested(sites)
+    if cls.matches_names and federation.names:
+        found["names"] = federation.names
+    if "n_classes" in own:  # whoever says how many classes there are has them matched
+        found.pop("names", None)
+    return found
 
 
 def _fits(cls: type[Method], name: str, value: Any) -> bool:

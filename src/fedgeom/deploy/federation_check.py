@@ -13,6 +13,7 @@ from fedgeom.data.alignment import shared_columns, without_columns
 from fedgeom.data.findings import Collector, fault
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
+from fedgeom.deploy.choosing import choose
 from fedgeom.deploy.federation_file import (
     FederationFile,
     SiteEntry,
@@ -42,19 +43,22 @@ class CheckedFederation:
     policy: Policy | None = None
     sites: tuple[SiteData, ...] = ()
     """The tables that could be read, labels as the method reads them, columns in one order where they are the same."""
+    chosen: str = ""
+    """What was chosen that the file leaves open, and why (`choose`)."""
 
 
 def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFederation:
     """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised."""
     collector = Collector()
-    plan = attempt(collector, lambda: read_federation(path))
-    if plan is None:
+    given = attempt(collector, lambda: read_federation(path))
+    if given is None:
         return CheckedFederation(Report.of("", (), collector.found))
-    method = attempt(collector, lambda: build_method(path, plan))
-    policy = attempt(collector, lambda: build_policy(path, plan))
-    tables = read_all(path, plan, collector)
-    if plan.shared_columns:
+    named = attempt(collector, lambda: build_method(path, given)) if given.method else None
+    policy = attempt(collector, lambda: build_policy(path, given))
+    tables = read_all(path, given, collector)
+    if given.shared_columns:
         tables = attempt(collector, lambda: shared_columns(tables)) or tables
+    plan, method, chosen = _settled(path, given, named, tables, collector)
     if method is not None:
         tables = [method.normalise_labels(site) for site in tables]
     findings = list(collector.found)
@@ -67,7 +71,19 @@ def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFed
         one for one in report.findings if not (unread and one.topic == "policy" and "given; sums" in one.what)
     ]
     whole = Report.of(plan.method, report.sites, [*findings, *found])
-    return CheckedFederation(whole, plan, method, policy, tuple(data))
+    return CheckedFederation(whole, plan, method, policy, tuple(data), chosen)
+
+
+def _settled(
+    path: str | Path, plan: FederationFile, named: Method | None, tables: list[SiteData], collector: Collector
+) -> tuple[FederationFile, Method | None, str]:
+    """Return the file with what it leaves open chosen by the tables, its method, and why it is that."""
+    if not tables or (plan.method and named is None):  # there is nothing to choose by, or the file is at fault
+        return plan, named, ""
+    chosen = attempt(collector, lambda: choose(path, plan, tables))
+    if chosen is None or not chosen.reason:
+        return plan, named, ""
+    return chosen.federation, attempt(collector, lambda: build_method(path, chosen.federation)), chosen.reason
 
 
 def read_all(path: str | Path, plan: FederationFile, collector: Collector) -> list[SiteData]:

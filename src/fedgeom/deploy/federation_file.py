@@ -6,7 +6,7 @@ import dataclasses
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
+from fedgeom.methods.words import methods_that_match
 from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
@@ -42,7 +43,10 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The whole file; ``label`` and ``columns`` hold for every site that does not say otherwise."""
 
     sites: list[SiteEntry] = []
-    method: str = "hulls"
+    method: str = ""
+    """If left out, `fedgeom run` chooses one that fits (`fedgeom.deploy.choosing`); submitted jobs must name it."""
+    names: Literal["shared", "own"] | None = None
+    """Whether one label name means one thing everywhere; None: the method's default, or what `fedgeom run` sees."""
     seed: int = 0
     holdout: Share = 0.0
     """The share of its rows that each site keeps aside; the model is tested there (`Holdout`)."""
@@ -90,16 +94,23 @@ def read_federation(path: str | Path) -> FederationFile:
 
 def build_method(path: str | Path, federation: FederationFile) -> Method:
     """Return the method with the file's parameters."""
+    if not federation.method:
+        raise InputError(
+            f"{path}: no method is named, and none is chosen without a look at the data; say method = …, for example "
+            f'"moments" where one label name means one thing everywhere, or, where sites have names of their own, one '
+            f"that matches names: {', '.join(methods_that_match())}"
+        )
     if federation.method not in METHODS:
         hint = did_you_mean(federation.method, METHODS)
         raise InputError(
             f"{path}: there is no method {federation.method!r}; there are: {METHODS}{'.' if hint else ''}{hint}"
         )
     cls = method_class(federation.method)
+    parameters = _with_names(path, federation, cls)
     settings = [
         field.name for field in dataclasses.fields(cls) if field.name != "holdout"
     ]  # it has a key of its own
-    only_known(path, "[parameters]", federation.parameters, settings)
+    only_known(path, "[parameters]", parameters, settings)
     if federation.holdout_by and not federation.holdout:
         raise InputError(
             f"{path}: holdout_by is given, but no rows are kept aside; add holdout = 0.25, or another share"
@@ -107,9 +118,28 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     grouped = bool(federation.holdout_by)
     tested = {"holdout": {"share": federation.holdout, "grouped": grouped}} if federation.holdout else {}
     try:
-        return cls.from_terms(federation.parameters | tested)
+        return cls.from_terms(parameters | tested)
     except InputError as error:
         raise InputError(f"{path}: [parameters] {error}") from error
+
+
+def _with_names(path: str | Path, federation: FederationFile, cls: type[Method]) -> dict[str, Any]:
+    """Return the parameters with what the file says of names, if the method can do that."""
+    names, parameters = federation.names, dict(federation.parameters)
+    if names is not None and cls.matches_names:
+        if parameters.get("names", names) != names:
+            raise InputError(
+                f'{path}: names = "{names}" at the top, but names = "{parameters["names"]}" in [parameters]; say one'
+            )
+        return parameters | {"names": names}
+    if not cls.matches_names and parameters.get("names") in ("shared", "own"):  # as if it stood at the top
+        names = parameters.pop("names")
+    if names == "own" and not cls.matches_names:
+        raise InputError(
+            f'{path}: names = "own", but {federation.method} goes by shared names; the methods that match names are: '
+            f'{", ".join(methods_that_match())}. Rename the labels alike and say names = "shared", or take one of these'
+        )
+    return parameters
 
 
 def terms_of(path: str | Path, federation: FederationFile, roster: Iterable[str]) -> JobTerms:

@@ -54,6 +54,8 @@ class Preview:
 
     site: str
     method: str
+    names: str
+    """Whether label names are "shared" between the sites, or each site's "own" and matched by shape."""
     phantoms: int
     messages: list[OutgoingMessage]
     corners: list[ShownRows]
@@ -118,6 +120,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     return Preview(
         site=own.name,
         method=method.name,
+        names="shared" if method.shares_names else "own",
         phantoms=len(phantoms),
         messages=[_outgoing(*pair) for pair in engine.heard],
         corners=shown,

@@ -60,7 +60,8 @@ def _explain(message: str, content: Any, kind: Any) -> str:
     if not found:
         return message
     where = ".".join(name or f"number {int(number) + 1}" for number, name in steps)
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    parts = (kind, *get_args(kind))  # a choice may be left out: then it stands in a union
+    choices = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
     if choices:
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         return (

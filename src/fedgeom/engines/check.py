@@ -24,10 +24,14 @@ from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.policy_checks import reasons_against
 from fedgeom.methods.catalogue import as_method
+from fedgeom.methods.words import look_ahead
 from fedgeom.protocols.names.messages import CountNames
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
+
+NAMES = "names"
+"""The topic of what sites' label names will do to a method that goes by them."""
 
 HARMLESS = ("size", "policy", "classes", "labels")
 """With errors on these topics, what concerns all tables together can still be looked at."""
@@ -176,8 +180,8 @@ def _joint_findings(
             method.check_together(data)
         together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
         together.found += [
-            Finding(level="warning", what=f"{one.what}: {one.why}", remedy=one.remedy, topic="vocabulary")
-            for one in method.look_back(data, {})  # what is known before the run; a finished one says it, too
+            Finding(level="warning", what=f"{one.what}: {one.why}", remedy=one.remedy, topic=NAMES)
+            for one in look_ahead(method, data)
         ]
     too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
     return together.found + _memory_findings(data, None if too_large else sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
 from collections.abc import Callable, Sequence
@@ -12,8 +13,9 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
+from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
-from fedgeom.engines.check import check_aligned
+from fedgeom.engines.check import NAMES, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
@@ -30,6 +32,8 @@ from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
 from fedgeom.registry import Registry
 from fedgeom.storage import to_json
+
+logger = logging.getLogger(__name__)
 
 ENGINES = Registry("engine", "fedgeom.engines")
 """The engines that can simulate sites; other packages offer classes with the interface of `EmbeddedEngine`."""
@@ -51,6 +55,7 @@ def run(
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
     n_jobs: int = 1,
+    chosen: str = "",
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
@@ -58,7 +63,8 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, with however many of them; keys and masks are new each time.
+    side. The same seed gives the same model, with however many of them; keys and masks are new each time. ``chosen``
+    says in the record why it is this method, where something chose it.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -79,7 +85,7 @@ def run(
     check_jobs(n_jobs)
     report, data = check_aligned(method, sites, policy, seed=seed)
     report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
-    config = _config(method, data, seed, made.name)
+    config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
@@ -95,8 +101,15 @@ def run(
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    odd = [warning_of(one) for one in report.warnings if one.topic != "vocabulary"]  # that is looked at once more
-    return _hold(session, carrier, data, store, policy or Policy(), odd)
+    return _hold(session, carrier, data, store, policy or Policy(), _odd(report))
+
+
+def _odd(report: Report) -> list[RunWarning]:
+    """Return what was found before a run; what concerns names is logged too: whoever watches can still stop it."""
+    for finding in report.warnings:
+        if finding.topic == NAMES:
+            logger.warning("%s", warning_of(finding))
+    return [warning_of(finding) for finding in report.warnings]
 
 
 def _hold(

@@ -18,7 +18,6 @@ from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
-from fedgeom.federation.word_warnings import mixed_words
 from fedgeom.registry import Registry
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ class Method(Settings):
     site: ClassVar[type[Site[Any]]]
     model_type: ClassVar[type[Model]]
     """The class of the models that runs yield, for `fedgeom.load_model`."""
+    matches_names: ClassVar[bool] = False
+    """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
@@ -100,11 +101,16 @@ class Method(Settings):
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
         """Return what looks odd in a finished run to one process that sees all sites; ``local`` is `Run.local`."""
-        return mixed_words(local)
+        return []
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
+
+    @property
+    def shares_names(self) -> bool:
+        """Whether one label name means one thing everywhere: it does, unless a method matches names."""
+        return True
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""

@@ -113,7 +113,7 @@ def _draw_site(axes: Any, one: SiteShapes, title: Title, palette: list[str], s: 
     _disc(axes, s)
     at = _thinned(len(one.points))
     few = len(at) < 400
-    shades = [palette[g] for g in one.groups[at]]
+    shades = [palette[g] if g >= 0 else FAINT for g in one.groups[at]]
     size, alpha = (6.0, 0.55) if few else (2.2, 0.28)
     axes.scatter(*one.points[at].T, s=size, c=shades, alpha=alpha, linewidths=0, zorder=1)
     _draw_hulls(axes, one, palette, s)

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 Truth = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class NameEvidence:
+    """How near a name's class is, and how near the next best one would be."""
+
+    own: float | None
+    """The distance to its class; None: no other site has it."""
+    rival: int
+    """The next best class; -1: there is none."""
+    other: float | None
+    """The distance to that."""
+    verdict: str
+    """"certain", "doubtful" or "alone"."""
+
+    @property
+    def ratio(self) -> float:
+        """How near the two distances are: 0 is sure, 1 a coin toss."""
+        return 0.0 if self.own is None or not self.other else self.own / self.other
 
 
 @dataclass(frozen=True)
@@ -24,6 +43,19 @@ class Naming:
     """Site, the names that were put with the wrong class; empty without the truth."""
     known: bool
     """Whether the truth was known."""
+    evidence: dict[str, dict[str, NameEvidence]] = field(default_factory=dict)
+    """Site, the site's name, how sure its class is; empty where the method does not say."""
+
+    @property
+    def doubtful(self) -> list[tuple[str, str]]:
+        """The sites and names whose class is in doubt, the least sure first."""
+        found = [
+            (-one.ratio, site, word)
+            for site, words in self.evidence.items()
+            for word, one in words.items()
+            if one.verdict == "doubtful"
+        ]
+        return [(site, word) for _, site, word in sorted(found)]
 
     @property
     def total(self) -> int:
@@ -47,15 +79,20 @@ def read_naming(local: Mapping[str, Mapping[str, Any]], truth: Truth | None = No
         groups = by_site.setdefault(site, {})
         for word, group in result.get("names", {}).items():
             groups.setdefault(int(group), []).append(str(word))
+    evidence = {
+        site: {str(word): NameEvidence(**one) for word, one in result["evidence"].items()}
+        for site, result in local.items()
+        if isinstance(result.get("names"), Mapping) and result.get("evidence")
+    }
     classes = tuple(sorted({group for groups in by_site.values() for group in groups}))
     if truth is None:
-        return Naming(classes, tuple(_first(by_site, group) for group in classes), by_site, {}, False)
+        return Naming(classes, tuple(_first(by_site, group) for group in classes), by_site, {}, False, evidence)
     titles = _assign(by_site, classes, truth)
     wrong = {
         site: [word for group, words in groups.items() for word in words if truth[site][word] != titles[group]]
         for site, groups in by_site.items()
     }
-    return Naming(classes, tuple(titles[group] for group in classes), by_site, wrong, True)
+    return Naming(classes, tuple(titles[group] for group in classes), by_site, wrong, True, evidence)
 
 
 def _first(by_site: Mapping[str, Mapping[int, list[str]]], group: int) -> str:

@@ -15,7 +15,16 @@ from fedgeom.evaluation.figures import Evaluation, read_evaluation, score_rows
 from fedgeom.federation.record import read_folder
 from fedgeom.report import scores
 from fedgeom.report.naming import Naming
-from fedgeom.report.tables import LEDGER, ledger_rows, names_by_word, naming_verdict, site_rows, size
+from fedgeom.report.tables import (
+    EVIDENCE,
+    LEDGER,
+    evidence_rows,
+    ledger_rows,
+    names_by_word,
+    naming_verdict,
+    site_rows,
+    size,
+)
 from fedgeom.storage import write_text
 
 T = TypeVar("T")
@@ -92,7 +101,8 @@ def _summary(content: dict[str, Any], evaluation: Evaluation | None) -> str:
     return (
         f"<h1>Method {escape(config['method'])} over {len(sites)} sites</h1>"
         f'<p class="dim">{escape(status["state"] + detail)}, {escape(status["time"])}</p>'
-        f'<div class="facts">{boxes}</div>'
+        + (f'<p class="dim">{escape(config["chosen"])}</p>' if config.get("chosen") else "")
+        + f'<div class="facts">{boxes}</div>'
     )
 
 
@@ -149,6 +159,19 @@ def _names(naming: Naming | None) -> str:
         f"<p>{escape(naming_verdict(naming))} "
         "Names never left their sites; each site learnt the numbers of its own.</p>"
         + _table(*names_by_word(naming), numbers=(0,))
+        + _evidence(naming)
+    )
+
+
+def _evidence(naming: Naming) -> str:
+    rows = evidence_rows(naming)
+    if not rows:
+        return ""
+    return (
+        "<h2>How sure that is</h2>"
+        '<p class="dim">A name\'s distance to the same class at the other sites, and what it would be in the next best '
+        "grouping, together with the names that would have to move with it; the least sure first. The nearer the two, "
+        "the more it is in doubt.</p>" + _table(EVIDENCE, rows, numbers=(3, 5))
     )
 
 

@@ -56,7 +56,7 @@ def site_shapes(run: Run, sites: Sequence[SiteData]) -> list[SiteShapes]:
     given to the site whose corners it lies on.
     """
     needs_disc(run)
-    c, trim = float(run.model.curvature), _trim(run)
+    c, trim = float(run.model.curvature), _setting(run, "trim", "auto")
     found = []
     for site in sites:
         if "names" not in run.local.get(site.name, {}):
@@ -65,20 +65,36 @@ def site_shapes(run: Run, sites: Sequence[SiteData]) -> list[SiteShapes]:
         exact: dict[int, list[Floats]] = {}
         for label in site.classes:
             members = np.flatnonzero(site.y == label)
+            if groups[members[0]] < 0:  # a label that took no part
+                continue
             corners = points[members[trimmed_hull(points[members], trim=trim, c=c)]]
             exact.setdefault(int(groups[members[0]]), []).append(corners)
         found.append(SiteShapes(site.name, points, groups, exact, {}))
+    if "owner_of_hull" not in run.artifacts:  # with shared names nobody knows which corners are of one site
+        for shapes in found:
+            shapes.sent.update({group: [_nearest(run, group, parts, c)] for group, parts in shapes.exact.items()})
+        return found
     for shapes, block in zip(found, _blocks(run, found, c), strict=True):
         shapes.sent.update(_sent(run, block))
     return found
 
 
-def _trim(run: Run) -> Any:
-    """Return the share of outliers the sites left out, from the run's folder if it has one."""
+def _nearest(run: Run, group: int, parts: Sequence[Floats], c: float) -> Floats:
+    """Return those of a class's corners, of all sites together, that a site's own were rounded to."""
+    a, own = run.artifacts, np.vstack(parts)
+    corners = a["hull_points"][a["group_of_hull"][a["hull_of_point"]] == group]
+    distance = pairwise_distance(own, corners, c=c)
+    near = distance.min(axis=1) <= float(_setting(run, "epsilon", 0.01))
+    nearest = distance.argmin(axis=1)
+    return np.asarray(corners[np.unique(nearest[near] if near.any() else nearest)])
+
+
+def _setting(run: Run, name: str, otherwise: Any) -> Any:
+    """Return a setting of the run from its folder if it has one, such as the share of outliers that sites left out."""
     file = None if run.folder is None else Path(run.folder) / "config.json"
     if file is None or not file.is_file():
-        return "auto"
-    return msgspec.json.decode(file.read_bytes()).get("parameters", {}).get("trim", "auto")
+        return otherwise
+    return msgspec.json.decode(file.read_bytes()).get("parameters", {}).get(name, otherwise)
 
 
 def _blocks(run: Run, sites: Sequence[SiteShapes], c: float) -> list[int]:

@@ -72,15 +72,20 @@ def ledger_table(ledger: Ledger, site: str | None = None) -> Table:
 
 
 def naming_rows(naming: Naming) -> list[list[str]]:
-    """Return for each global class: its number, its name, and each site's name for it; ✗ marks wrong ones."""
-    rows = []
+    """Return for each global class: its number, its name, and each site's name for it.
+
+    ✗ marks wrong names, where the truth is known, and ? those whose class is in doubt.
+    """
+    rows, doubtful = [], set(naming.doubtful)
     for group, name in zip(naming.classes, naming.names, strict=True):
         cells = []
         for site, groups in naming.by_site.items():
             wrong = naming.wrong.get(site, [])
-            cells.append(
-                ", ".join(f"✗ {word}" if word in wrong else word for word in groups.get(group, [])) or "–"
-            )
+            marks = {
+                word: "✗ " if word in wrong else "? " if (site, word) in doubtful else ""
+                for word in groups.get(group, [])
+            }
+            cells.append(", ".join(mark + word for word, mark in marks.items()) or "–")
         rows.append([str(group), name, *cells])
     return rows
 
@@ -114,17 +119,53 @@ def naming_table(naming: Naming) -> Table:
     head, rows = names_by_word(naming)
     shown = new_table("Which local name means which global class", head, right=(0,))
     for row in rows:
-        marked = [f"[red]{escape(cell)}[/red]" if "✗" in cell else escape(cell) for cell in row[2:]]
+        marked = [_marked(cell) for cell in row[2:]]
         shown.add_row(row[0], f"[bold]{escape(row[1])}[/bold]", *marked)
     return shown
 
 
+def _marked(cell: str) -> str:
+    """Show wrong names in red, and those in doubt in yellow."""
+    colour = "red" if "✗" in cell else "yellow" if cell.startswith("? ") or " ? " in cell else ""
+    return f"[{colour}]{escape(cell)}[/{colour}]" if colour else escape(cell)
+
+
 def naming_verdict(naming: Naming) -> str:
     """Say how many local names were matched rightly, where that is known."""
+    doubtful = f" {len(naming.doubtful)} of them are doubtful (marked ?)." if naming.doubtful else ""
     if not naming.known:
-        return f"{naming.total} local names were matched to {len(naming.classes)} global classes."
+        return f"{naming.total} local names were matched to {len(naming.classes)} global classes.{doubtful}"
     missed = naming.total - naming.right
-    return f"{naming.right} of {naming.total} local names were matched rightly, {missed} wrongly."
+    return f"{naming.right} of {naming.total} local names were matched rightly, {missed} wrongly.{doubtful}"
+
+
+EVIDENCE = ["site", "its name", "class", "distance", "next best", "distance then", "so it is"]
+"""The head of the table of `evidence_rows`."""
+
+
+def evidence_rows(naming: Naming) -> list[list[str]]:
+    """Return for each local name how near its class is and how near the next best one, the least sure first."""
+    called = dict(zip(naming.classes, naming.names, strict=True))
+    rows = []
+    for site, groups in naming.by_site.items():
+        for group, words in groups.items():
+            for word in words:
+                one = naming.evidence.get(site, {}).get(word)
+                if one is not None:
+                    near, then = ("–" if d is None else f"{d:.2f}" for d in (one.own, one.other))
+                    rival = called.get(one.rival, f"class {one.rival}") if one.rival >= 0 else "–"
+                    rows.append((-one.ratio, [site, word, called[group], near, rival, then, one.verdict]))
+    return [row for _, row in sorted(rows)]
+
+
+def evidence_table(naming: Naming, most: int = 12) -> Table:
+    """Return the evidence for the names whose class is in doubt."""
+    doubtful = [row for row in evidence_rows(naming) if row[-1] == "doubtful"]
+    more = f" (the {most} least sure of {len(doubtful)})" if len(doubtful) > most else ""
+    table = new_table(f"Names whose class is in doubt{more}", EVIDENCE, right=(3, 5))
+    for row in doubtful[:most]:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
 
 
 def new_table(title: str, head: Sequence[str], right: Sequence[int]) -> Table:

@@ -17,8 +17,9 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls.core import radius_of_level
+from fedgeom.methods.hulls.mapping import JointMap
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
-from fedgeom.methods.hulls.site import HullMemory, HullSite, check_disc
+from fedgeom.methods.hulls.site import HullMemory, check_disc
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.protocols.joining.messages import Hello
 from tests.methods.coordinators import fresh, hold, lie, overhear, refusals, stamped
@@ -250,7 +251,7 @@ def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(
     factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the sums were such: they are the sites' own, but one site's rows may be unlike all others'."""
-    monkeypatch.setattr(HullSite, "_check_map", lambda self, P, scatter: None)
+    monkeypatch.setattr(JointMap, "_check_map", lambda self, P, scatter: None)
     (reason,) = refusals(fedgeom.Hulls(embedding="discriminant"), blobs(3, 2), Reach, zoomed(factor))
     assert reason == LEAVES
 

@@ -1,7 +1,9 @@
 """A joint map from any table to the Poincaré disc, found without showing rows or agreeing on label names.
 
 Each site standardises its columns by its own means and deviations, which also takes out most of the
-shift between instruments, and adds its within-class and between-class scatter to a secure sum. Scatter
+shift between instruments, and adds its within-class and between-class scatter to a secure sum. A site that lacks
+classes would so put those it has where others have theirs in between, one with a single class at the origin: then
+all sites standardise by their average means and deviations, which come from a secure sum before. Scatter
 does not depend on what classes are called. The two directions with the largest ratio (Fisher's
 discriminant) span the disc; the exponential map at the origin bends them into it.
 """
@@ -54,25 +56,39 @@ def check_width(columns: int, limit: int) -> None:
         raise FaultsError([fault(what, f"take fewer columns, {most:,} or less", topic="size")])
 
 
-def site_scatter(X: Floats, y: npt.NDArray[Any]) -> Floats:
+def scale_length(columns: int) -> int:
+    """Return how many numbers a site contributes to the joint scale."""
+    return 1 + 2 * columns
+
+
+def site_scale(X: Floats) -> Floats:
+    """Return the row count and, times it, the site's column means and deviations; that of a constant column is 0.
+
+    X (n, d), f8; returns (1 + 2·d,), f8.
+    """
+    deviation = X.std(axis=0)  # of a column that varies it must not be rounded to one that does not
+    own = np.where(deviation > CONSTANT, np.maximum(len(X) * deviation, SMALLEST), 0.0)
+    return np.concatenate([[len(X)], len(X) * X.mean(axis=0), own])
+
+
+def site_scatter(X: Floats, y: npt.NDArray[Any], scales: Floats | None = None) -> Floats:
     """Return the row count, the upper triangles of the within-class and between-class scatter, and the site's scale.
 
-    The scale is the means and deviations times the row count; that of a constant column is 0.
+    Rows are standardised by the site's own scale, or by the one given; scatter between classes is about its mean.
 
-    X (n, d), f8, y (n,); returns (1 + d·(d + 1) + 2·d,), f8.
+    X (n, d), f8, y (n,), scales (2, d), f8; returns (1 + d·(d + 1) + 2·d,), f8.
     """
-    mean, deviation = column_scales(X)
+    mean, deviation = column_scales(X) if scales is None else scales
     Z = (X - mean) / deviation
     between = np.zeros((X.shape[1], X.shape[1]))
     for label in np.unique(y):
         members = Z[y == label]
         centre = members.mean(axis=0)
-        between += len(members) * np.outer(centre, centre)  # the site's own mean is 0
+        between += len(members) * np.outer(centre, centre)  # the mean of the scale is 0
     within = Z.T @ Z - between
     upper = np.triu_indices(X.shape[1])
-    varies = X.std(axis=0) > CONSTANT  # a column that does must not be rounded to one that does not
-    own = np.where(varies, np.maximum(len(Z) * deviation, SMALLEST), 0.0)
-    return np.concatenate([[len(Z)], within[upper], between[upper], len(Z) * mean, own])
+    scale = site_scale(X)
+    return np.concatenate([scale[:1], within[upper], between[upper], scale[1:]])
 
 
 def joint_scales(total: Floats, columns: int) -> Floats | None:
@@ -80,7 +96,7 @@ def joint_scales(total: Floats, columns: int) -> Floats | None:
 
     None where a column varies so little that the sums say too little about its mean.
 
-    total as of `site_scatter`; returns (2, d), f8.
+    total as of `site_scatter` or `site_scale`; returns (2, d), f8.
     """
     mean, deviation = total[-2 * columns :].reshape(2, columns) / total[0]
     if ((deviation > 0) & (deviation < 10 * SMALLEST)).any():

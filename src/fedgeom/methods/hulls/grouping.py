@@ -260,7 +260,7 @@ def group(
         how = "kernighan-lin" if n_groups == 2 else "spectral"
     listed = [hulls[i] for i in order]
     if how == "constrained":
-        member = group_constrained(hull_gaps(_thinned(listed), c=c), owner, n_groups)
+        member = group_constrained(hull_gaps(thinned(listed), c=c), owner, n_groups)
         return _renumber(member, order)
     distances = hull_distances(listed, c=c, duplicate_start=published)
     if how == "spectral":
@@ -284,11 +284,11 @@ def _renumber(member: Indices, order: Indices) -> Indices:
     return result
 
 
-def _thinned(hulls: list[Floats]) -> list[Floats]:
+def thinned(hulls: list[Floats], points: int = MAX_POINTS) -> list[Floats]:
     """Keep so many evenly spaced corners of each hull that all together are not too many."""
-    if sum(map(len, hulls)) <= MAX_POINTS:
+    if sum(map(len, hulls)) <= points:
         return hulls
-    most = max(3, MAX_POINTS // len(hulls))
+    most = max(3, points // len(hulls))
     kept = []
     for hull in hulls:
         around = hull[np.argsort(np.arctan2(*(hull - hull.mean(axis=0)).T[::-1]), kind="stable")]

@@ -6,8 +6,18 @@ from typing import ClassVar
 
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
+from fedgeom.methods.hulls.evidence import Evidence
 from fedgeom.methods.hulls.plan import HullPlan
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+
+
+class SumScales(SumQuestion, frozen=True, kw_only=True):
+    """Ask for a site's masked column means and deviations, from which the joint scale is made."""
+
+    kind: ClassVar[str] = "hulls.scales"
+    answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
+    fraction_bits: ClassVar[int] = FRACTION_BITS
+    checked: ClassVar[bool] = True
 
 
 class SumScatter(SumQuestion, frozen=True, kw_only=True):
@@ -19,6 +29,8 @@ class SumScatter(SumQuestion, frozen=True, kw_only=True):
     )
     fraction_bits: ClassVar[int] = FRACTION_BITS
     checked: ClassVar[bool] = True
+    scales: SumResult | None = None
+    """What came of `SumScales`, where the terms say that all sites' rows have one scale."""
 
 
 class Reach(SumQuestion, frozen=True, kw_only=True):
@@ -26,7 +38,8 @@ class Reach(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "hulls.reach"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the most classes, most hull points and largest radius at any site, not whose"
+        "masked; with all others: the most hull points, the largest radius and, with own names, the most classes at "
+        "any site, not whose"
     )
     embedding: Array | None
     """The joint map, (columns, 2), f8; None: rows are points of the disc."""
@@ -40,6 +53,22 @@ class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "hulls.encode"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the quantized hulls of all sites' classes, not whose and not their names"
+    )
+    plan: HullPlan
+    embedding: Array | None
+    """(columns, 2), f8, as in `Reach`."""
+    scatter: SumResult | None = None
+    """As in `Reach`, where that is not asked."""
+
+
+class EncodeCorners(SumQuestion, frozen=True, kw_only=True):
+    """Ask for a site's masked word with shared names: its quantized hulls under the labels of their classes."""
+
+    kind: ClassVar[str] = "hulls.corners"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the quantized corners of each class by its name, of all sites together, and how many "
+        "sites have each corner; neither whose they are nor which belong to one hull (of a class that one site alone "
+        "has, that site's hull, unless a policy leaves such classes out)"
     )
     plan: HullPlan
     embedding: Array | None
@@ -62,5 +91,7 @@ class Learn(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "hulls.learn"
     answer: ClassVar[type[Message]] = Learnt
     groups: tuple[int, ...]
-    """For each label of each block the class, or -1."""
+    """For each label of each block the class, or -1; nothing with shared names, where labels are classes."""
+    evidence: tuple[Evidence, ...] = ()
+    """For each label how near its class and the next best one are."""
     model: bytes

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.data.checks import check_columns
@@ -18,21 +17,29 @@ from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, count_of_level, local_hulls, radius_of_level, reach_levels
-from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
+from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, radius_of_level, reach_levels
+from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
+from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
-from fedgeom.methods.hulls.plan import HullPlan, decode_hulls, largest_order
+from fedgeom.methods.hulls.numbers import check_number, unequal_numbers
+from fedgeom.methods.hulls.plan import Hull, HullPlan, decode_hulls, largest_order
 from fedgeom.methods.hulls.preview import corners
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
+from fedgeom.methods.words import look_at_names, mixed_words
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import fixed_sum
+from fedgeom.protocols.names.coordinator import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
+
+if TYPE_CHECKING:
+    from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 
 Mapped = tuple[Floats | None, Floats | None]
 """The joint map and the joint scale; None each where rows are points of the disc."""
@@ -44,13 +51,15 @@ MOST_CROWDED = 0.05
 class Hulls(HullSettings, Method):
     """Sites send the quantized convex hulls of their classes; the coordinator trains an SVM on them.
 
-    Sites may call their classes as they like, and may lack some. What the coordinator learns is the
-    set of quantized hulls, grouped by site but not attributed to one.
+    Sites may call their classes as they like (``names="own"``), and may lack some. What the coordinator learns is the
+    set of quantized hulls, grouped by site but not attributed to one. Where one word means one thing everywhere
+    (``names="shared"``), it learns the words and the corners of each, and no longer which corners are of one site.
     """
 
     name: ClassVar[str] = "hulls"
     site: ClassVar[type[Site[Any]]] = HullSite
     model_type: ClassVar[type[Model]] = HullModel
+    matches_names: ClassVar[bool] = True
 
     @classmethod
     def published(cls, **changes: Any) -> Hulls:
@@ -58,27 +67,28 @@ class Hulls(HullSettings, Method):
         base = cls(trim=0.0, C=0.1, grouping="published", min_rows=1, as_published=True)
         return replace(base, **changes)
 
+    @property
+    def shares_names(self) -> bool:
+        """Whether one label name means one thing everywhere."""
+        return self.shared
+
+    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
+        """Warn where matching put one word into two classes, or two words of a site into one."""
+        return [] if self.shared else mixed_words(local)
+
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
-        """Rows that are no points of the disc need a joint map to it."""
-        inside = all(site.X.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
-        return {} if inside else {"embedding": "discriminant"}
+        """Rows that are no points of the disc need a joint map to it; shared names need no matching."""
+        inside = all(site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+        shared = {"names": "shared"} if look_at_names(sites).kind == "shared" else {}
+        return shared if inside else {"embedding": "discriminant", **shared}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
         if not self.maps:
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
-        most = max(len(site.classes) for site in sites)
-        if most < 2 and self.n_classes is None:
-            only = ", ".join(f"{site.name!r} ({site.classes[0]})" for site in sites[:5])
-            raise InputError(
-                f"every site has one class: {only}. If these differ, say how many there are: n_classes=…"
-            )
-        if self.n_classes is not None and sum(len(site.classes) for site in sites) < self.n_classes:
-            raise InputError(
-                f"n_classes={self.n_classes}, but there are fewer hulls in all: a label is missing everywhere"
-            )
+        check_number(self, sites)
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse a joint map of more columns than a message can hold."""
@@ -100,13 +110,16 @@ class Hulls(HullSettings, Method):
     def conduct(self, sites: Sites) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""
         cohort = join(sites, self)
-        (matrix, scales), scatter = self._joint_map(cohort) if self.maps else ((None, None), None)
-        reach = [self.n_classes or 0, self.capacity or 0, 0]
+        words = agree_on_names(cohort, self.classes) if self.shared else ()
+        mapped, scatter = self._joint_map(cohort) if self.maps else ((None, None), None)
+        embedding = None if mapped[0] is None else Array.of(mapped[0])
+        reach = [0, 0, 0]
         if not self.settled:
-            reach, scatter = self._reach(cohort, Reach(embedding=_array(matrix), scatter=scatter)), None
-        plan = self._plan(reach, len(cohort.names))
+            reach, scatter = self._reach(cohort, Reach(embedding=embedding, scatter=scatter)), None
+        plan = self._plan(reach, len(cohort.names), len(words))
+        ask: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = cohort.sum_elements(
-            EncodeHulls(plan=plan, embedding=_array(matrix), scatter=scatter),
+            ask(plan=plan, embedding=embedding, scatter=scatter),
             modulus=plan.code.modulus,
             length=plan.code.length,
         )
@@ -117,15 +130,6 @@ class Hulls(HullSettings, Method):
                 f"in {crowded} bins more than h={plan.h} hulls met, so that too much of them is lost: use a finer "
                 "epsilon or a larger h"
             )
-        bins = [np.array(hull.bins) for hull in hulls]
-        owners = np.array([hull.label // plan.classes for hull in hulls])
-        model, members = self._fit(bins, owners, plan, (matrix, scales), sites.seed)
-        groups = [-1] * (plan.classes * plan.blocks)
-        for hull, member in zip(hulls, members.tolist(), strict=True):
-            groups[hull.label] = member
-        told = sites.ask(Learn(groups=tuple(groups), model=model.to_bytes()), of=cohort.left, expect=Learnt)
-        told.need(self.min_sites, "that they can use the model")
-        sites.artifacts |= _artifacts(bins, owners, members, plan)
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": plan.classes,
@@ -138,21 +142,57 @@ class Hulls(HullSettings, Method):
             "h": plan.h,
             "radius": plan.radius,
         }
+        model, learn = self._learn(hulls, words, plan, mapped, sites)
+        told = sites.ask(learn, of=cohort.left, expect=Learnt)
+        told.need(self.min_sites, "that they can use the model")
         return model
 
+    def _learn(
+        self, hulls: Sequence[Hull], words: Sequence[str], plan: HullPlan, mapped: Mapped, sites: Sites
+    ) -> tuple[HullModel, Learn]:
+        """Make the model from the decoded hulls, and what the sites are told; note what is to be seen or doubted."""
+        bins = [np.array(hull.bins) for hull in hulls]
+        if self.shared:
+            found = tuple(words[hull.label] for hull in hulls)
+            sites.artifacts |= plan.artifacts(bins, np.arange(len(bins)))
+            sites.metrics["classes"] = len(found)
+            model = self._fit_words(bins, found, plan, mapped)
+            return model, Learn(groups=(), model=model.to_bytes())
+        owners = np.array([hull.label // plan.classes for hull in hulls])
+        model, members = self._fit(bins, owners, plan, mapped, sites.seed)
+        evidence = group_evidence([plan.grid.center(one) for one in bins], owners, members, c=self.curvature)
+        groups, known = [-1] * (plan.classes * plan.blocks), [Evidence()] * (plan.classes * plan.blocks)
+        for hull, member, one in zip(hulls, members.tolist(), evidence, strict=True):
+            groups[hull.label], known[hull.label] = member, one
+        sites.artifacts |= plan.artifacts(bins, members, owners)
+        sites.metrics["doubtful_hulls"] = sum(one.verdict == "doubtful" for one in evidence)
+        sites.notices += doubts(members.tolist(), evidence)
+        if self.n_classes is None:
+            sites.notices += unequal_numbers(np.unique(owners, return_counts=True)[1].tolist())
+        return model, Learn(groups=tuple(groups), evidence=tuple(known), model=model.to_bytes())
+
     def _joint_map(self, cohort: Cohort) -> tuple[Mapped, SumResult]:
-        """Return the joint map with its scale, and the sum from which they follow, which sites check."""
-        result = cohort.sum_checked(SumScatter(), length=joint_map.scatter_length(cohort.columns))
-        return _mapped(result.reals(SumScatter), cohort.columns), result
+        """Return the joint map with its scale, and the sum from which the map follows, which sites check."""
+        columns, scales = cohort.columns, None
+        if self.joint_scale:
+            scales = cohort.sum_checked(SumScales(), length=joint_map.scale_length(columns))
+        result = cohort.sum_checked(SumScatter(scales=scales), length=joint_map.scatter_length(columns))
+        total = result.reals(SumScatter)
+        joint = joint_map.joint_scales(total if scales is None else scales.reals(SumScales), columns)
+        return (joint_map.projection(total, columns), joint), result
 
     def _reach(self, cohort: Cohort, question: Reach) -> list[int]:
         total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=sum(LEVELS))
         return maximum.read_levels(total, LEVELS)
 
-    def _plan(self, reach: Sequence[int], blocks: int) -> HullPlan:
-        classes = self.n_classes or reach[0]
+    def _plan(self, reach: Sequence[int], blocks: int, words: int = 0) -> HullPlan:
+        classes = words or self.given_classes or reach[0]
         if classes < 2:
-            raise InputError("no site has more than one class; say how many classes there are: n_classes=…")
+            raise InputError(
+                "the sites have one word between them; a classifier needs two"
+                if self.shared
+                else "no site has more than one class; say how many classes there are: n_classes=…"
+            )
         radius = self.radius or radius_of_level(reach[2], c=self.curvature)
         grid = PolarGrid(self.epsilon, radius, c=self.curvature)
         return HullPlan(
@@ -162,15 +202,15 @@ class Hulls(HullSettings, Method):
             classes=classes,
             blocks=blocks,
             capacity=self.capacity or count_of_level(reach[1]),
-            h=self.h or largest_order(classes, blocks, grid.size),
+            h=self.h or largest_order(classes, blocks, grid.size, shared=self.shared),
+            shared=self.shared,
         )
 
     def _fit(
-        self, bins: Sequence[Any], owners: Indices, plan: HullPlan, mapped: Mapped, seed: int
+        self, bins: Sequence[Bins], owners: Indices, plan: HullPlan, mapped: Mapped, seed: int
     ) -> tuple[HullModel, Indices]:
         """Group the hulls and fit the classifier; the hidden order of sites does not enter."""
-        from fedgeom.geometry.hyperbolic.svm import PoincareSVC  # scikit-learn: 2 s
-        from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups
+        from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups  # scikit-learn: 2 s
 
         members = group_hulls(bins, owners, plan.classes, grid=plan.grid, how=self.grouping, seed=seed)
         found = len(np.unique(members))
@@ -179,63 +219,72 @@ class Hulls(HullSettings, Method):
                 f"the hulls fall into {found} groups, but there should be {plan.classes} classes: some label is "
                 "missing everywhere, or epsilon is too coarse"
             )
-        classifier = PoincareSVC(
-            C=self.C, curvature=self.curvature, pairs=self.pairs, as_published=self.as_published
-        )
-        svc = fit_groups(points_of_groups(bins, members, plan.grid), classifier)
+        svc = fit_groups(points_of_groups(bins, members, plan.grid), self._classifier())
         return HullModel.of(svc, plan.classes, *mapped), members
+
+    def _fit_words(
+        self, corners: Sequence[Bins], words: tuple[str, ...], plan: HullPlan, mapped: Mapped
+    ) -> HullModel:
+        """Fit the classifier to the corners of each word's hulls."""
+        from fedgeom.methods.hulls.fitting import fit_groups  # scikit-learn: 2 s
+
+        if len(words) < 2:
+            raise InputError(f"hulls of {len(words)} classes came; a classifier needs two")
+        svc = fit_groups([plan.grid.center(bins) for bins in corners], self._classifier())
+        return HullModel.of(svc, len(words), *mapped, words)
+
+    def _classifier(self) -> PoincareSVC:
+        from fedgeom.geometry.hyperbolic.svm import PoincareSVC  # scikit-learn: 2 s
+
+        return PoincareSVC(C=self.C, curvature=self.curvature, pairs=self.pairs, as_published=self.as_published)
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return the corners of the site's hulls, where a question asks for them."""
-        return corners(site, question, self.trim) if isinstance(question, EncodeHulls) else []
+        return corners(site, question, self.trim) if isinstance(question, EncodeHulls | EncodeCorners) else []
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same from the sites' hulls themselves, without labels, codes, masks or messages."""
         ordered = sorted(sites, key=lambda site: site.name)
-        matrix, scales, c = None, None, self.curvature
-        if self.maps:
-            scatter = [joint_map.site_scatter(site.X, site.y.astype(str)) for site in ordered]
-            total = fixed_sum(scatter, fraction_bits=SumScatter.fraction_bits)
-            matrix, scales = _mapped(total, ordered[0].shape[1])
-        tables = [
-            site.X if matrix is None else joint_map.embed(site.X, matrix, joint_map.column_scales(site.X), c=c)
-            for site in ordered
-        ]
+        tables, mapped = self._plain_points(ordered)
         both = list(zip(tables, ordered, strict=True))
-        levels = np.max([reach_levels(points, site.y, self.trim, c=c) for points, site in both], axis=0)
-        plan = self._plan([int(level) for level in levels], len(ordered))
+        levels = np.max(
+            [reach_levels(points, site.y, self.trim, c=self.curvature) for points, site in both], axis=0
+        )
+        words = self.classes or tuple(sorted({str(one) for site in ordered for one in site.classes.tolist()}))
+        plan = self._plan([int(level) for level in levels], len(ordered), len(words) if self.shared else 0)
         found = [local_hulls(points, site.y.astype(str), plan.grid, self.trim) for points, site in both]
+        if self.shared:
+            corners = [np.unique(np.concatenate([one[word] for one in found if word in one])) for word in words]
+            names = [{word: words.index(word) for word in hulls} for hulls in found]
+            model = self._fit_words(corners, words, plan, mapped)
+            return Plain(model, {site.name: {"names": own} for site, own in zip(ordered, names, strict=True)})
         bins = [one for hulls in found for one in hulls.values()]
         owners = np.repeat(np.arange(len(found)), [len(hulls) for hulls in found])
-        model, members = self._fit(bins, owners, plan, (matrix, scales), seed)
+        model, members = self._fit(bins, owners, plan, mapped, seed)
+        evidence = group_evidence([plan.grid.center(one) for one in bins], owners, members, c=self.curvature)
         local: dict[str, dict[str, Any]] = {}
-        at = 0
-        for site, hulls in zip(ordered, found, strict=True):
-            names = dict(zip(hulls, members[at : at + len(hulls)].tolist(), strict=True))
-            own = {} if matrix is None else {"scales": joint_map.column_scales(site.X).tolist()}
-            local[site.name] = {"names": names, "unknown": [], **own}
-            at += len(hulls)
+        for at, (site, hulls) in enumerate(zip(ordered, found, strict=True)):
+            mine = np.flatnonzero(owners == at).tolist()
+            local[site.name] = {
+                "names": {word: int(members[i]) for word, i in zip(hulls, mine, strict=True)},
+                "unknown": [],
+                "evidence": {word: evidence[i].told() for word, i in zip(hulls, mine, strict=True)},
+            }
+            if self.maps and not self.joint_scale:
+                local[site.name]["scales"] = joint_map.column_scales(site.X).tolist()
         return Plain(model, local)
 
-
-def _mapped(total: Floats, columns: int) -> Mapped:
-    """Return what follows from the sites' scatter: the map, and the joint scale where there is one."""
-    return joint_map.projection(total, columns), joint_map.joint_scales(total, columns)
-
-
-def _artifacts(
-    bins: Sequence[npt.NDArray[np.int64]], owners: Indices, members: Indices, plan: HullPlan
-) -> dict[str, npt.NDArray[Any]]:
-    """Return what the coordinator decoded, for pictures."""
-    every = np.concatenate(bins)
-    return {
-        "hull_bins": every,
-        "hull_points": plan.grid.center(every),
-        "hull_of_point": np.repeat(np.arange(len(bins)), [len(b) for b in bins]),
-        "owner_of_hull": owners,
-        "group_of_hull": np.asarray(members),
-    }
-
-
-def _array(matrix: Floats | None) -> Array | None:
-    return None if matrix is None else Array.of(matrix)
+    def _plain_points(self, sites: Sequence[SiteData]) -> tuple[list[Floats], Mapped]:
+        """Return the sites' rows as points of the disc, and the joint map with its scale."""
+        if not self.maps:
+            return [site.X for site in sites], (None, None)
+        columns, bits, joint = sites[0].X.shape[1], SumScatter.fraction_bits, None
+        if self.joint_scale:
+            total = fixed_sum([joint_map.site_scale(site.X) for site in sites], fraction_bits=bits)
+            joint = joint_map.joint_scales(total, columns)
+        scatter = [joint_map.site_scatter(site.X, site.y.astype(str), joint) for site in sites]
+        total = fixed_sum(scatter, fraction_bits=bits)
+        matrix = joint_map.projection(total, columns)
+        own = [joint_map.column_scales(site.X) if joint is None else joint for site in sites]
+        points = [joint_map.embed(s.X, matrix, one, c=self.curvature) for s, one in zip(sites, own, strict=True)]
+        return points, (matrix, joint_map.joint_scales(total, columns) if joint is None else joint)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class HullModel(Model):
     """Poincaré hyperplanes (reference point and normal) with Platt scaling, one per class.
 
-    Global classes are numbers, because sites may call them differently. `for_site` gives the same model
-    in one site's words.
+    Global classes are numbers where sites call them differently, and words where they share these. `for_site` gives the
+    same model in one site's words.
     """
 
     method: str = field(default="hulls", init=False)
@@ -43,24 +43,30 @@ class HullModel(Model):
     scales: Floats | None = None
     """(2, columns): column means and deviations, the joint ones, or a site's own where the model is bound to one."""
     names: tuple[str, ...] = field(default=())
-    """The classes in a site's words, where the model is bound to one."""
+    """The classes in words: those that all share, or a site's own where the model is bound to one."""
 
     @classmethod
     def of(
-        cls, svc: PoincareSVC, classes: int, embedding: Floats | None = None, scales: Floats | None = None
+        cls,
+        svc: PoincareSVC,
+        classes: int,
+        embedding: Floats | None = None,
+        scales: Floats | None = None,
+        names: tuple[str, ...] = (),
     ) -> HullModel:
         """Take the numbers out of a fitted classifier whose labels are 0 … classes-1."""
         if svc.classes_.tolist() != list(range(classes)):
             raise InputError(f"the groups {svc.classes_.tolist()} were fitted; wanted 0 … {classes - 1}")
-        return cls(svc.reference_, svc.coef_, svc.platt_, classes, float(svc.curvature), embedding, scales)
+        return cls(svc.reference_, svc.coef_, svc.platt_, classes, float(svc.curvature), embedding, scales, names)
 
     def for_site(self, local: Mapping[str, Any]) -> HullModel:
         """Return the model in one site's words and with its scale, from what the site learnt (``run.local[site]``).
 
-        A class that the site does not have keeps its number.
+        A class that the site does not have keeps its number, or the word that all share.
         """
         back = {int(group): str(label) for label, group in local["names"].items()}
-        words = tuple(back.get(group, f"class {group}") for group in range(self.classes))
+        joint = self.names or [f"class {group}" for group in range(self.classes)]
+        words = tuple(back.get(group, joint[group]) for group in range(self.classes))
         scales = np.asarray(local["scales"], np.float64) if local.get("scales") is not None else self.scales
         return replace(self, names=words, scales=scales)
 
@@ -158,6 +164,8 @@ class HullModel(Model):
         count, shape = 1 if made.classes == 2 else made.classes, np.shape(made.reference)
         if len(shape) != 2 or shape != (count, 2) or not shape == made.normal.shape == made.platt.shape:
             raise InputError(f"the file has hyperplanes of shape {shape} for {made.classes} classes")
+        if made.names and len(made.names) != made.classes:
+            raise InputError(f"the file has {len(made.names)} names for {made.classes} classes")
         wide = None if made.embedding is None else len(np.atleast_1d(made.embedding))
         for array, wanted in ((made.embedding, (wide, 2)), (made.scales, (2, wide))):
             if array is not None and array.shape != wanted:

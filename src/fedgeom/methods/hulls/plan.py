@@ -5,11 +5,15 @@ Both ends build the same objects from the same few numbers, so only the numbers 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
+from fedgeom.arrays import Indices
 from fedgeom.codes.fields import is_prime
 from fedgeom.codes.scma import ScmaCode
 from fedgeom.codes.sidon import CountedLabels, bose_chowla
@@ -18,6 +22,7 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls.core import (
     MOST_CLASSES,
     RADIUS_LEVELS,
+    Bins,
     count_of_level,
     level_of_count,
     radius_of_level,
@@ -51,6 +56,8 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """K_max: no site sends more non-empty bins (Section 5.5)."""
     h: Annotated[int, msgspec.Meta(ge=1, le=32)]
     """The order of the B_h labels: how many hulls may meet in one bin (Section 5.4)."""
+    shared: bool = False
+    """Whether all sites use one block of labels, one for each agreed word, instead of a block of its own each."""
 
     @cached_property
     def grid(self) -> PolarGrid:
@@ -72,23 +79,40 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @cached_property
     def labels(self) -> CountedLabels:
-        """One label per hull; each hull has a bin at most once, so at most J·L labels meet.
+        """One label per hull, or per class with shared names; each hull has a bin at most once: at most J·L meet.
 
         A cheap lower bound comes first: building labels that cannot fit takes minutes.
         """
         hulls = self.classes * self.blocks
-        if hulls ** (self.h + 2) >= 2**FIELD_BITS:
+        count = self.classes if self.shared else hulls
+        if _surely_too_long(count, hulls, self.h):
             raise InputError(
                 f"labels for {hulls} hulls, of which {self.h} may meet, do not fit into {FIELD_BITS} bits: use a "
                 "smaller h or fewer classes"
             )
-        return bose_chowla(hulls, self.h).counted(hulls)
+        return bose_chowla(count, self.h).counted(hulls)
 
     @cached_property
     def code(self) -> ScmaCode:
         """The sparse power-sum code that carries all bins of all sites."""
         modulus = field_above(max(self.grid.size, self.labels.largest_total))
         return ScmaCode(modulus, self._filled, self.grid.size)
+
+    def artifacts(
+        self, hulls: Sequence[Bins], members: Indices, owners: Indices | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return what the coordinator decoded, for pictures; with shared names hulls of a class cannot be told apart.
+
+        members and owners (hulls,).
+        """
+        every = np.concatenate(hulls)
+        found = {
+            "hull_bins": every,
+            "hull_points": self.grid.center(every),
+            "hull_of_point": np.repeat(np.arange(len(hulls)), [len(one) for one in hulls]),
+            "group_of_hull": np.asarray(members),
+        }
+        return found if owners is None else found | {"owner_of_hull": owners}
 
 
 def field_above(lower: int) -> int:
@@ -111,14 +135,20 @@ def field_above(lower: int) -> int:
     )
 
 
-def largest_order(classes: int, blocks: int, bins: int) -> int:
+def _surely_too_long(count: int, hulls: int, h: int) -> bool:
+    """Say whether a sum of ``hulls`` counted labels, ``count`` different ones of order h, needs too many bits."""
+    return bool(count**h * hulls**2 >= 2**FIELD_BITS)
+
+
+def largest_order(classes: int, blocks: int, bins: int, *, shared: bool = False) -> int:
     """Return the largest useful h whose labels fit into the field."""
     hulls = classes * blocks
+    count = classes if shared else hulls
     for h in range(min(MOST_MEETING, hulls), 0, -1):
-        if hulls ** (h + 2) >= 2**FIELD_BITS:  # see `HullPlan.labels`
+        if _surely_too_long(count, hulls, h):  # see `HullPlan.labels`
             continue
         try:
-            field_above(max(bins, bose_chowla(hulls, h).counted(hulls).largest_total))
+            field_above(max(bins, bose_chowla(count, h).counted(hulls).largest_total))
         except InputError:
             continue
         return h
@@ -133,7 +163,9 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
     """
     if plan.blocks != blocks:
         raise ProtocolError("the plan does not fit the sites that joined")
-    if settings.n_classes is None and plan.classes > MOST_CLASSES:
+    if plan.shared != settings.shared:
+        raise ProtocolError("the plan has shared names where the terms have own ones, or the other way round")
+    if not settings.shared and settings.given_classes is None and plan.classes > MOST_CLASSES:
         raise ProtocolError(f"the plan has {plan.classes} classes; sites agree on {MOST_CLASSES} at most")
     if settings.radius is None and plan.radius not in {
         radius_of_level(level, c=plan.curvature) for level in range(1, RADIUS_LEVELS + 1)
@@ -143,7 +175,8 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
         raise ProtocolError(f"the plan's capacity {plan.capacity} is none of the levels that sites agree on")
     try:  # last: labels for thousands of classes take megabytes to make
         size = plan.grid.size
-        follows = plan.h == (settings.h or largest_order(plan.classes, plan.blocks, size)) and plan.code.length > 0
+        order = settings.h or largest_order(plan.classes, plan.blocks, size, shared=plan.shared)
+        follows = plan.h == order and plan.code.length > 0
     except InputError as error:
         raise ProtocolError(f"the plan cannot be carried out: {error}") from error
     if not follows:
@@ -174,6 +207,6 @@ def decode_hulls(plan: HullPlan, symbols: object) -> tuple[list[Hull], int]:
                 )
             crowded += 1
             continue
-        for label in indices:
+        for label in set(indices):  # with shared names a class has a bin once, however many sites do
             found.setdefault(label, []).append(place)
     return [Hull(label, tuple(sorted(places))) for label, places in sorted(found.items())], crowded

@@ -6,11 +6,14 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import corner_shares, local_hulls
-from fedgeom.methods.hulls.messages import EncodeHulls
+from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls
 
 
-def corners(site: SiteData, question: EncodeHulls, trim: float | str) -> list[ShownRows]:
-    """Return the corners of each class's hull as the site makes them for this question."""
+def corners(site: SiteData, question: EncodeHulls | EncodeCorners, trim: float | str) -> list[ShownRows]:
+    """Return the corners of each class's hull as the site makes them for this question.
+
+    A joint scale is the site's own here: in a preview the other sites' rows are the site's own, a little shaken.
+    """
     grid, X = question.plan.grid, site.X
     if question.embedding is not None:
         scales = joint_map.column_scales(X)

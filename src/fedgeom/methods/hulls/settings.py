@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fedgeom.errors import InputError
-from fedgeom.federation.settings import POSITIVE, Between, Settings
+from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+
+MOST_MEETING_SHARED = 8
+"""The largest h with shared names: with few labels of a high order these take long, and much memory, to make."""
 
 Grouping = Literal["constrained", "spectral", "kernighan-lin", "published"]
 
@@ -18,8 +21,12 @@ class HullSettings(Settings):
 
     epsilon: Annotated[float, POSITIVE] = 0.01
     """ε, Definition 2: points of one bin are at most this far apart."""
-    n_classes: Annotated[int, Between(2, 4096)] | None = None
-    """J. None: the most classes any site has. Give it when no site has all of them."""
+    names: Literal["own", "shared"] = "own"
+    """"own": sites have words of their own, and hulls are matched. "shared": one word means one thing everywhere."""
+    classes: ClassNames = None
+    """With shared names: the agreed words. None: the union of the sites' words, which the sites work out themselves."""
+    n_classes: Annotated[int, Between(2, 4096)] | Literal["most"] | None = None
+    """J, with own names. None or "most": the most classes any site has; "most" says that some site has them all."""
     trim: Annotated[float, Between(0, 1, open_high=True)] | Literal["auto"] = "auto"
     """The share of outlying points kept out of each hull; 0 is the paper, "auto" depends on the class's size."""
     C: Annotated[float, POSITIVE] = 5.0
@@ -38,6 +45,9 @@ class HullSettings(Settings):
     """How many hulls may meet in one bin (Section 5.4). None: as many as fit, up to 6."""
     embedding: Literal["none", "discriminant"] = "none"
     """"none": rows are points of the disc. "discriminant": a joint map to the disc is made first."""
+    scale: Literal["auto", "site", "joint"] = "auto"
+    """How the map standardises columns: by each "site" itself, or "joint"ly, which sites that lack classes need.
+    "auto": jointly with shared names, by each site with own ones."""
     min_rows: Annotated[int, Between(0)] = 2
     """Sites refuse to send the hull of a class with fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
@@ -50,6 +60,38 @@ class HullSettings(Settings):
         edge = 1 / math.sqrt(self.curvature)
         if self.radius is not None and not self.radius < edge:
             raise InputError(f"radius={self.radius} given; wanted less than {edge:.6g}, the edge of the disc")
+        if self.shared and self.n_classes is not None:
+            raise InputError(
+                f'n_classes={self.n_classes!r} given with names="shared"; the classes are then the words: leave '
+                "n_classes out, or list the words in classes=[…]"
+            )
+        if self.shared and self.h is not None and self.h > MOST_MEETING_SHARED:
+            raise InputError(f'h={self.h} given with names="shared"; wanted {MOST_MEETING_SHARED} at most')
+        if self.classes is not None and not self.shared:
+            raise InputError(
+                'classes=[…] given with names="own"; words of a site\'s own cannot be listed: say names="shared", or '
+                "how many classes there are, n_classes=…"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether one word means one thing everywhere."""
+        return self.names == "shared"
+
+    @property
+    def agrees_on_names(self) -> bool:
+        """Whether sites tell their words at all: with own names they never leave the site."""
+        return self.shared
+
+    @property
+    def given_classes(self) -> int | None:
+        """J, where the settings say it; None: the most at any site, or the words that sites agree on."""
+        return self.n_classes if isinstance(self.n_classes, int) else None
+
+    @property
+    def joint_scale(self) -> bool:
+        """Whether the map standardises all rows by the sites' average scale."""
+        return self.maps and (self.scale == "joint" or (self.scale == "auto" and self.shared))
 
     @property
     def maps(self) -> bool:
@@ -59,4 +101,5 @@ class HullSettings(Settings):
     @property
     def settled(self) -> bool:
         """Whether the settings leave nothing to agree on before hulls travel."""
-        return None not in (self.radius, self.capacity, self.n_classes)
+        known = self.shared or self.given_classes is not None
+        return known and None not in (self.radius, self.capacity)

@@ -5,36 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.checks import check_ball, check_table
+from fedgeom.data.checks import check_ball, check_known_labels, check_table
 from fedgeom.data.findings import Collector, FaultsError, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.model import Model
-from fedgeom.federation.site import Memory, answers
+from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, check_corner_share, corner_shares, local_hulls, reach_levels
-from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Learnt, Reach, SumScatter
+from fedgeom.methods.hulls.core import LEVELS, Bins, check_corner_share, corner_shares, local_hulls, reach_levels
+from fedgeom.methods.hulls.evidence import Evidence
+from fedgeom.methods.hulls.mapping import JointMap, MapMemory
+from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.plan import check_plan
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
-
-LONGEST = 2.0
-"""How many times longer than the joint average a site's rows may be in the tangent space."""
-LARGEST_ENTRY = 1e6
-"""Rows are standardised, so that an honest map has entries of a few units."""
-
-
-SAME_MAP = 1e-4
-"""How far a map may be from the site's own, as a share of its largest entry: machines differ in the last digits."""
 
 
 class HullMemory(SecureMemory, kw_only=True):
@@ -45,23 +41,31 @@ class HullMemory(SecureMemory, kw_only=True):
     classes: int = 0
     groups: dict[str, int] = {}
     """For each of the site's names the global class, or -1."""
-    joint_map: bytes = b""
-    """A hash of the joint map, of which there is one."""
+    evidence: dict[str, Evidence] = {}
+    """For each of the site's names how near its class and the next best one are."""
+    map: MapMemory = msgspec.field(default_factory=MapMemory)
+    names: NamesMemory = msgspec.field(default_factory=NamesMemory)
 
 
 class HullSite(SummingSite[HullMemory]):
     """Answers the questions of `Hulls`."""
 
     memory_type: ClassVar[type[Memory]] = HullMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, JointMap)
     takes_models: ClassVar[bool] = False
     handed: HandedModel[HullModel]
+    names: LabelNames
+    map: JointMap
 
     def check(self, settings: HullSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
         faults, labels = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
-        most = settings.n_classes
+        if settings.shared:
+            with faults.take():
+                check_known_labels(self.name, labels, settings.classes)
+        most = settings.given_classes
         if most is not None and len(labels) > most:
             shown = f"has {len(labels)} classes, {', '.join(labels[:8])}, but n_classes={most}"
             faults.found.append(fault(shown, site=self.name, topic="classes"))
@@ -75,8 +79,11 @@ class HullSite(SummingSite[HullMemory]):
     @classmethod
     def planned_sums(cls, settings: HullSettings) -> Sequence[type[SumQuestion]]:
         """Return the secure sums that follow from the settings, in order."""
-        mapped = (SumScatter,) if settings.maps else ()
-        return (*mapped, *(() if settings.settled else (Reach,)), EncodeHulls)
+        sums: list[type[SumQuestion]] = [CountNames] if settings.shared else []
+        sums += [SumScales] if settings.joint_scale else []
+        sums += [SumScatter] if settings.maps else []
+        sums += [] if settings.settled else [Reach]
+        return [*sums, EncodeCorners if settings.shared else EncodeHulls]
 
     def result(self) -> dict[str, Any]:
         """Return which of the site's names means which global class, and how well the model fits its rows.
@@ -88,10 +95,12 @@ class HullSite(SummingSite[HullMemory]):
             return {}
         names = {label: group for label, group in self.memory.groups.items() if group >= 0}
         found: dict[str, Any] = {"names": names, "unknown": sorted(set(self.memory.groups) - set(names))}
-        if joint.embedding is not None:
-            found["scales"] = joint_map.column_scales(self.data.X).tolist()
+        if not self.settings.shared:
+            found["evidence"] = {name: self.memory.evidence[name].told() for name in names}
+        if joint.embedding is not None and not self.settings.joint_scale:
+            found["scales"] = joint_map.column_scales(self.rows.X).tolist()
         right = np.mean(joint.for_site(found).predict(self.data.X) == self.data.y.astype(str))
-        return found | {"fits": float(right), "rows": len(self.data)}
+        return found | {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
 
     def model_file(self) -> bytes:
         """Return the joint model in the site's own words, with the scale of its columns."""
@@ -102,46 +111,69 @@ class HullSite(SummingSite[HullMemory]):
         """Return the global class of each of the site's words; of a word whose hull was lost, none."""
         return {label: group for label, group in self.memory.groups.items() if group >= 0}
 
-    @answers(SumScatter)
-    def scatter(self, ask: SumScatter) -> Contribution:
-        """Add this site's scatter matrices to the secure sum."""
-        self.check_size(joint_map.scatter_length(self.data.shape[1]))
-        return self.contribute(ask, joint_map.site_scatter(self.data.X, self.data.y.astype(str)))
-
     @answers(Reach)
     def reach(self, ask: Reach) -> Contribution:
-        """Say, masked, how many classes and hull points there are here and how far out the points lie."""
+        """Say, masked, how many classes and hull points there are here and how far out the points lie.
+
+        With shared names the number of classes is agreed on already, and none is said.
+        """
         settings: HullSettings = self.settings
-        points = self._points(ask, settings.curvature)
+        points = self.map.points(ask, settings.curvature)
         self._check_corners(points)
-        reached = reach_levels(points, self.data.y, settings.trim, c=settings.curvature)
+        classes, count, radius = reach_levels(points, self.rows.y, settings.trim, c=settings.curvature)
+        reached = (0 if settings.shared else classes, count, radius)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
         return self.contribute(ask, write_levels(list(zip(reached, LEVELS, strict=True)), key))
 
     @answers(EncodeHulls)
     def encode(self, ask: EncodeHulls) -> Contribution:
         """Send the quantized hulls, under this site's labels, encoded and masked."""
+        hulls = self._hulls(ask)
+        self._choose_slots(list(hulls), ask.plan.classes)
+        first = ask.plan.classes * self.joining.block
+        return self._word(ask, hulls, {label: first + slot for label, slot in self.memory.slots.items()})
+
+    @answers(EncodeCorners)
+    def encode_corners(self, ask: EncodeCorners) -> Contribution:
+        """Send the quantized hulls, under the labels of their classes, encoded and masked."""
+        agreed = self.names.agreed
+        if ask.plan.classes != len(agreed):
+            raise ProtocolError(
+                f"the plan has {ask.plan.classes} classes; the sites agreed on {len(agreed)} words"
+            )
+        hulls = self._hulls(ask)
+        self.memory.slots = {label: agreed.index(label) for label in hulls}
+        self.memory.classes = ask.plan.classes
+        return self._word(ask, hulls, self.memory.slots)
+
+    def _hulls(self, ask: EncodeHulls | EncodeCorners) -> dict[str, Bins]:
+        """Return the quantized hulls of the site's classes, if the plan is one that follows from the terms."""
         plan, settings = ask.plan, self.settings
         self.joining.keep_to_terms(
             epsilon=plan.epsilon,
             radius=plan.radius,
             curvature=plan.curvature,
-            n_classes=plan.classes,
             capacity=plan.capacity,
             h=plan.h,
         )
+        if settings.given_classes is not None:
+            self.joining.keep_to_terms(n_classes=plan.classes)
         # In this order: what the plan says is cheap to look at, labels and words are not cheap to build.
         check_plan(plan, settings, len(self.joining.memory.order))
         self.check_size(plan.length)
         if int(ask.ticket.modulus) != plan.code.modulus:
             raise ProtocolError("the plan does not fit the sites that joined, or the terms")
-        points = self._points(ask, plan.curvature)
+        points = self.map.points(ask, plan.curvature)
         self._check_corners(points)
-        hulls = local_hulls(points, self.data.y.astype(str), plan.grid, settings.trim)
-        self._choose_slots(list(hulls), plan.classes)
-        word: dict[int, int] = {}
-        for label, bins in hulls.items():
-            value = plan.labels.labels[plan.classes * self.joining.block + self.memory.slots[label]]
+        return local_hulls(points, self.rows.y.astype(str), plan.grid, settings.trim)
+
+    def _word(
+        self, ask: EncodeHulls | EncodeCorners, hulls: dict[str, Bins], labels: dict[str, int]
+    ) -> Contribution:
+        """Return the encoded bins of the hulls, each under its label."""
+        plan, word = ask.plan, dict[int, int]()
+        for name, bins in hulls.items():
+            value = plan.labels.labels[labels[name]]
             for place in bins.tolist():
                 word[place] = word.get(place, 0) + value
         if len(word) > plan.capacity:
@@ -152,58 +184,48 @@ class HullSite(SummingSite[HullMemory]):
     def learn(self, ask: Learn) -> Learnt:
         """Keep the model, and find out which global class each local name means."""
         memory = self.memory
-        wanted = memory.classes * len(self.joining.memory.order)
-        if not wanted:
+        if not memory.classes:
             raise ProtocolError("a result came before the site sent its hulls")
+        if self.settings.shared:
+            if ask.groups or ask.evidence:
+                raise ProtocolError("a result that matches names came where the terms have shared ones")
+            words, agreed = self.handed.read(ask.model).names, self.names.agreed
+            kept = tuple(
+                word for word in agreed if word in words
+            )  # sites that alone had a word may be lost by now
+            if len(words) < 2 or words != kept:
+                raise ProtocolError("the model has other classes than the words that the sites agreed on")
+            self.handed.keep(ask.model)
+            memory.groups = {word: words.index(word) if word in words else -1 for word in memory.slots}
+            return Learnt()
+        wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         if len(ask.groups) != wanted or not all(-1 <= group < memory.classes for group in ask.groups):
             raise ProtocolError(f"the result must give each of {wanted} labels a class or none")
+        if len(ask.evidence) != wanted or not all(
+            one.sound and one.rival < memory.classes for one in ask.evidence
+        ):
+            raise ProtocolError(f"the result must say for each of {wanted} labels how near its class is")
         self.handed.keep(ask.model)
         first = memory.classes * self.joining.block
         memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}
+        memory.evidence = {label: ask.evidence[first + slot] for label, slot in memory.slots.items()}
         return Learnt()
 
-    def _points(self, ask: Reach | EncodeHulls, c: float) -> npt.NDArray[np.float64]:
-        X, matrix = self.data.X, ask.embedding
-        if (matrix is not None) != self.settings.maps:
-            raise ProtocolError("a joint map came where the terms have none, or none where they have one")
-        if matrix is None:
-            return X
-        P, scales, memory = matrix.numpy(), joint_map.column_scales(X), self.memory
-        if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not (np.abs(P) < LARGEST_ENTRY).all():
-            raise ProtocolError(f"a joint map of shape {P.shape} came; wanted moderate numbers, ({X.shape[1]}, 2)")
-        told = fingerprint(b"map", matrix.data)
-        if memory.joint_map and memory.joint_map != told:
-            raise ProtocolError("another joint map came before; one run has one map")
-        if not memory.joint_map:
-            self._check_map(P, ask.scatter)
-        memory.joint_map = told
-        length = joint_map.tangent_length(X, P, scales)
-        if length > LONGEST * joint_map.SPREAD:
-            # With a zoom all rows lie at the rim, where each is a corner. It depends on the rows, so the site leaves.
-            raise InputError(
-                f"the joint map makes the rows {length:.3g} long on average; wanted {LONGEST} at most"
-            )
-        return joint_map.embed(X, P, scales, c=c)
+    @property
+    def rows(self) -> SiteData:
+        """Return the rows that take part: all but those whose words are too rare."""
+        if self.settings.shared and not self.names.agreed:  # rows of rare words would take part before
+            raise ProtocolError("the sites agreed on no words")
+        if not len(self.table):
+            raise InputError("all labels of the site are too rare to take part")
+        return self.table
 
-    def _check_map(self, P: npt.NDArray[np.float64], scatter: SumResult | None) -> None:
-        """Refuse a map that does not follow from the sites' sums: a coordinator could look at columns of its choice."""
-        columns = self.data.shape[1]
-        if scatter is None or scatter.total.shape != (joint_map.scatter_length(columns),):
-            raise ProtocolError("a joint map came without the sums that it follows from")
-        self.sums.check_result(scatter, SumScatter)
-        try:  # it depends on the sums alone, which are the same for all sites
-            own = joint_map.projection(scatter.reals(SumScatter), columns)
-        except (InputError, ValueError) as error:
-            raise ProtocolError(f"no joint map follows from the sites' sums: {error}") from error
-        if not np.allclose(P, own, rtol=0, atol=SAME_MAP * float(np.abs(own).max())):
-            raise ProtocolError("the joint map that came does not follow from the sites' sums")
-
-    def _check_corners(self, points: npt.NDArray[np.float64]) -> None:
+    def _check_corners(self, points: Floats) -> None:
         """Leave the run before anything is sent where the policy allows fewer corners."""
         most, settings = self.policy.max_corner_share, self.settings
         if most < 1:
-            check_corner_share(corner_shares(points, self.data.y, settings.trim, c=settings.curvature), most)
+            check_corner_share(corner_shares(points, self.rows.y, settings.trim, c=settings.curvature), most)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""

@@ -6,7 +6,7 @@ A new algorithm is a subclass of `Algorithm` with one or two short functions, `l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,9 +20,7 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.site import Site
-from fedgeom.federation.word_warnings import disjoint_words
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked, TrainOpen
@@ -67,10 +65,6 @@ class Algorithm(TrainingRule, Method):
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where nobody scales them."""
         return unscaled(sites) if self.scale == "none" else []
-
-    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-        """Warn where the sites' words look like synonyms, unless the classes were named."""
-        return super().look_back(sites, local) + ([] if self.classes else disjoint_words(sites))
 
     @classmethod
     def leaves(cls) -> tuple[str, ...]:

@@ -182,6 +182,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
         """Train and add the result to the secure sum."""
+        if self.name not in ask.factors:
+            raise ProtocolError(f"the question says no weight for {self.name!r}")
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         weight *= ask.factors[self.name]
         return self.contribute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,9 +18,7 @@ from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.site import Site
-from fedgeom.federation.word_warnings import disjoint_words
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.messages import SumMoments
@@ -71,10 +69,6 @@ class Moments(MomentsSettings, Method):
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where distances to centroids decide."""
         return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
-
-    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-        """Warn where the sites' words look like synonyms, unless the classes were named."""
-        return super().look_back(sites, local) + ([] if self.classes else disjoint_words(sites))
 
     def conduct(self, sites: Sites) -> MomentsModel:
         """Hold the conversation: join, agree on names, sum, tell."""

@@ -54,6 +54,11 @@ class LabelNames(SummingPart[NamesMemory]):
 
     name: ClassVar[str] = "names"
 
+    def _check_wanted(self) -> None:
+        """Refuse to tell names where the terms say that each site has its own (``agrees_on_names`` of the settings)."""
+        if not getattr(self.settings, "agrees_on_names", True):
+            raise ProtocolError("these terms leave every site its own names; none are told")
+
     def own_counts(self) -> dict[str, int]:
         """Return how many rows the site has of each of its own label names."""
         read = getattr(self.site, "label_counts", None)
@@ -81,6 +86,7 @@ class LabelNames(SummingPart[NamesMemory]):
     def seal_names(self, ask: SealNames) -> SealedNames:
         """Seal the site's names for the other sites."""
         memory, site = self.memory, self.site
+        self._check_wanted()
         self.joining.open_letters(ask.participants, ask.letters)
         if not memory.sealed:
             text = msgspec.json.encode(sorted(self.own_counts()))
@@ -104,6 +110,7 @@ class LabelNames(SummingPart[NamesMemory]):
 
     def _open(self, lists: Mapping[str, bytes]) -> tuple[str, ...]:
         """Open all lists and merge them, once: the unions of a few would tell whose names are whose."""
+        self._check_wanted()
         memory, site, key = self.memory, self.site, self.joining.shared_secret(b"names")
         if site.name not in lists or not set(lists) <= set(self.joining.memory.order):
             raise ProtocolError("the lists of names are not those of members with this site among them")
@@ -145,6 +152,7 @@ class LabelNames(SummingPart[NamesMemory]):
     @answers(KeepNames)
     def keep_names(self, ask: KeepNames) -> Vocabulary:
         """Check the counts and keep the names that enough sites and rows have; the others stay out of every sum."""
+        self._check_wanted()
         self.site.sums.check_result(ask.result, CountNames)
         memory, counts = self.memory, ask.result.counts()
         slots = len(counts) // 2

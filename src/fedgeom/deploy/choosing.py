@@ -1,0 +1,94 @@
+"""Which method is right for a federation file whose sites run in one process, where it leaves that open, and why.
+
+What decides is whether one label name means one thing everywhere. The file says so (``names``), or it is seen: here all
+sites' rows are at hand. For sites of their own nothing is chosen (`fedgeom.deploy.federation_file.build_method`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.federation_file import FederationFile
+from fedgeom.errors import InputError
+from fedgeom.federation.method import METHODS
+from fedgeom.methods.words import look_at_names
+
+FOR_SHARED, FOR_OWN = "moments", "hulls"
+"""The methods that are chosen, by whether names are shared."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A federation file in which nothing is left open, and how that came about."""
+
+    federation: FederationFile
+    reason: str = ""
+    """One sentence; empty where the file said everything itself."""
+
+
+def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Chosen:
+    """Settle the method and whether names are shared, from what the file says and the sites' rows show."""
+    if federation.method and not _matches(federation.method):
+        return Chosen(
+            federation
+        )  # names make no difference to it; that it cannot match them is said where it is built
+    names, why = _names(path, federation, sites)
+    method, added = federation.method, dict[str, Any]()
+    in_disc = all(site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+    if not method:
+        method = FOR_SHARED if names == "shared" else FOR_OWN
+        if method == FOR_OWN and not in_disc:
+            added["embedding"] = "discriminant"
+        if method == FOR_SHARED and not in_disc:
+            added["space"] = "euclidean"
+    maps = federation.parameters.get("embedding", added.get("embedding", "none")) != "none"
+    if method == FOR_OWN and names == "own" and maps and len({len(site.classes) for site in sites}) > 1:
+        added["scale"] = "joint"  # a site that lacks classes must not put those it has in their place
+    said = {key: value for key, value in added.items() if key not in federation.parameters}
+    settled = msgspec.structs.replace(
+        federation, method=method, names=names, parameters={**said, **federation.parameters}
+    )
+    return Chosen(settled, _reason(federation, settled, said, why))
+
+
+def _matches(method: str) -> bool:
+    return method in METHODS and bool(getattr(METHODS.find(method), "matches_names", False))
+
+
+def _names(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> tuple[Any, str]:
+    """Return whether names are shared or own, and where that is seen from, if the file does not say it."""
+    parameters = federation.parameters
+    said = federation.names or parameters.get("names")
+    if said:
+        return said, ""
+    if "n_classes" in parameters:
+        return "own", ""  # whoever says how many classes there are has them matched
+    seen = look_at_names(sites)
+    if seen.kind == "mixed":
+        raise InputError(
+            f'{path}: {seen}. Write names = "shared" at the top where one word means one thing everywhere, or names = '
+            '"own" where each site has words of its own: it cannot be told from the words'
+        )
+    taken = "shared" if seen.kind == "shared" else "the sites' own"
+    return seen.kind, f"{seen}, so names are taken to be {taken}"
+
+
+def _reason(before: FederationFile, after: FederationFile, added: dict[str, Any], why: str) -> str:
+    """Say in one sentence what was chosen and why."""
+    if before.method and not why and not added:
+        return ""
+    settings = ", ".join(f'{key} = "{value}"' for key, value in added.items())
+    chosen = f"method {after.method}" + (f" with {settings}" if settings else "")
+    if not before.method:
+        why = why or f'the file says names = "{after.names}"'
+    lacking = "sites have different numbers of classes" if added.get("scale") == "joint" else ""
+    causes = "; ".join(one for one in (why, lacking) if one)
+    keys = " and ".join(key for key, there in (("method", before.method), ("names", before.names)) if not there)
+    return f"{chosen}: {causes}" + (f" ({keys} in the file would say otherwise)" if keys else "")

@@ -1,0 +1,83 @@
+"""The method that is right for a file: by whether names are shared, and never silently."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.choosing import choose
+from fedgeom.deploy.federation_file import FederationFile, build_method
+from fedgeom.errors import InputError
+
+SHARED, OWN, MIXED = [("a", "b"), ("b", "a")], [("a", "b"), ("x", "y")], [("a", "b", "c"), ("a", "y", "z")]
+
+
+def sites(words: list[tuple[str, ...]], columns: int = 3) -> list[SiteData]:
+    rng = np.random.default_rng(0)
+    return [
+        SiteData(f"s{at}", 0.2 * rng.uniform(size=(12, columns)), np.array(mine)[np.arange(12) % len(mine)])
+        for at, mine in enumerate(words)
+    ]
+
+
+def settled(words: list[tuple[str, ...]], columns: int = 3, **said):
+    found = choose("f.toml", FederationFile(**said), sites(words, columns))
+    return build_method("f.toml", found.federation), found.reason
+
+
+def test_shared_names_are_for_moments() -> None:
+    method, why = settled(SHARED)
+    assert (method.name, method.space) == ("moments", "euclidean")
+    assert why == (
+        'method moments with space = "euclidean": 2 sites have 2 label names each, 2 different ones in all, 2 of them '
+        "at several sites, so names are taken to be shared (method and names in the file would say otherwise)"
+    )
+
+
+def test_own_names_are_for_hulls() -> None:
+    method, why = settled(OWN)
+    assert (method.name, method.names, method.embedding, method.scale) == ("hulls", "own", "discriminant", "auto")
+    assert "0 of them at several sites, so names are taken to be the sites' own" in why
+
+
+def test_points_of_the_disc_stay_where_they_are() -> None:
+    assert settled(SHARED, 2)[0].space == "ball"
+    assert settled(OWN, 2)[0].embedding == "none"
+
+
+def test_the_file_wins() -> None:
+    method, why = settled(SHARED, names="own")
+    assert (method.name, method.names) == ("hulls", "own")
+    assert 'the file says names = "own" (method in the file would say otherwise)' in why
+    assert settled(OWN, names="shared")[0].name == "moments"
+    assert settled(OWN, method="fedavg") == (settled(SHARED, method="fedavg")[0], "")
+    assert settled(SHARED, parameters={"space": "ball"})[0].space == "ball"
+    assert settled(SHARED, method="hulls", names="own", parameters={"embedding": "discriminant"})[1] == ""
+
+
+def test_hulls_over_shared_names_go_by_the_words() -> None:
+    method, why = settled(SHARED, method="hulls")
+    assert method.names == "shared"
+    assert why.startswith("method hulls: 2 sites have")
+    for said in ({"n_classes": 2}, {"names": "own"}):
+        method, why = settled(SHARED, method="hulls", parameters=said)
+        assert (method.names, why) == ("own", "")
+
+
+def test_sites_that_lack_classes_have_one_scale() -> None:
+    method, why = settled([("a", "b", "c"), ("x", "y")])
+    assert method.scale == "joint"
+    assert "sites have different numbers of classes" in why
+    assert settled([("a", "b", "c"), ("x", "y")], parameters={"scale": "site"})[0].scale == "site"
+    assert settled([("a", "b", "c"), ("x", "y")], 2)[0].scale == "auto"
+
+
+@pytest.mark.parametrize("said", [{}, {"method": "hulls"}])
+def test_words_that_are_neither_are_asked_about(said) -> None:
+    with pytest.raises(
+        InputError, match=r'f.toml: 2 sites have 3 .* 5 different .* 1 of them.*names = "shared".*"own"'
+    ):
+        settled(MIXED, **said)
+    assert settled(MIXED, names="own", **said)[0].names == "own"
+    assert settled(MIXED, method="moments")[1] == ""
