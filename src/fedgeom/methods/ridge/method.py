@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,9 +15,7 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
-from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.site import Site
-from fedgeom.federation.word_warnings import disjoint_words
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.gram import starts
@@ -65,10 +63,6 @@ class Ridge(RidgeSettings, Method):
         absent = sorted(set(self.classes or ()) - present)
         if absent:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
-
-    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-        """Warn where the sites' words look like synonyms, unless the classes were named."""
-        return super().look_back(sites, local) + ([] if self.classes else disjoint_words(sites))
 
     def conduct(self, sites: Sites) -> RidgeModel:
         """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""
