@@ -7,13 +7,15 @@ import fedgeom
 from fedgeom.extend import from_columns, read_text, register_reader
 
 
-def read_arff(file, label, columns):
+def read_arff(file, label, columns, also=()):
     """Read "@attribute NAME TYPE" lines and, after "@data", the rows with commas between their cells."""
     lines = [line for line in read_text(file).splitlines() if line and not line.startswith("%")]
     start = [line.lower() for line in lines].index("@data")
     names = [line.split()[1] for line in lines[:start] if line.lower().startswith("@attribute")]
     rows = [line.split(",") for line in lines[start + 1 :]]
-    return from_columns(file, names, lambda name: [row[names.index(name)] for row in rows], label, columns)
+    return from_columns(
+        file, names, lambda name: [row[names.index(name)] for row in rows], label, columns, also=also
+    )
 
 
 # A package does this for every program by an entry point in its pyproject.toml:

@@ -20,7 +20,7 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.protocols import site as summing
 from fedgeom.protocols.handing_out import HandedModel, ModelTaken
-from fedgeom.protocols.joining import site as joining
+from fedgeom.protocols.joining import cohorts
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum import hiding
 from fedgeom.protocols.secure_sum import site as secure_sum
@@ -73,7 +73,7 @@ def no_graph(patch: Patch) -> None:
 
 def any_signature(patch: Patch) -> None:
     """Take every signature for right."""
-    patch.setattr(joining, "verify", nothing)
+    patch.setattr(cohorts, "verify", nothing)
     patch.setattr(secure_sum, "verify_each", nothing)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from sklearn.metrics import accuracy_score
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data
+from fedgeom.federation.method import METHODS as CATALOGUE
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
+from fedgeom.methods.catalogue import method_class
 from tests.cli.calling import call, write_csv
 from tests.deploy.making import edit, make_coordinator, make_sites
 from tests.deploy.test_answering import FolderEngine
@@ -98,6 +101,32 @@ def test_a_sites_own_model_answers_as_in_the_run(name, tmp_path):
     ]
     kept = {path.stem for path in (tmp_path / "run" / "sites").glob("*.safetensors")}
     assert kept == {site.name for site in sites}
+
+
+def briefly(name):
+    """Return a method of the catalogue with settings for a short run over an ordinary table."""
+    cls = method_class(name)
+    known = {one.name for one in fields(cls)}
+    wished = {"rounds": 2, "space": "euclidean", "embedding": "discriminant", "graph": "anchors", "points": 20}
+    return cls(**{key: value for key, value in wished.items() if key in known})
+
+
+OURS = [
+    name for name in CATALOGUE if method_class(name).__module__.startswith("fedgeom.")
+]  # not those of other tests
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_method_there_is_predicts(name, tmp_path):
+    """By its joint model, where it has one that says anything, and by a site's own, which also knows the unknown."""
+    sites = [site.take(np.arange(60)) for site in fedgeom.load_set("breast-cancer", n_sites=3).train]
+    run = fedgeom.run(briefly(name), sites, record=tmp_path / "run")
+    words = ("predict", tmp_path / "run", write_csv(tmp_path / "rows.csv", sites[1], "y"), "--label", "y")
+    joint = call(*words, code=0 if run.model.everywhere else 2)
+    assert run.model.everywhere or "give --site with one of site-1, site-2, site-3" in joint
+    lines = call(*words, "--site", "site-2", "--unknown", "0.1", only_results=True).splitlines()[1:]
+    assert np.mean([line.split(",")[3] == label for line, label in zip(lines, sites[1].y, strict=True)]) > 0.8
+    assert np.mean([line.split(",")[1] == "unknown" for line in lines]) < 0.3
 
 
 def test_personal_models_differ_from_site_to_site(tmp_path):

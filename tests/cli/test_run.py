@@ -185,3 +185,23 @@ def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(
     assert first == second
     assert not (tmp_path / "run-1" / "resume").exists()
     assert read_folder(f"{out}-1")["config"]["seed"] == 3
+
+
+def test_no_patient_is_learnt_from_and_tested_on(tmp_path):
+    sites = fedgeom.load_set("wine", n_sites=3, test_share=0.0).train
+    for site in sites:
+        named = [f"p{at // 3}" for at in range(len(site))]
+        write_csv(tmp_path / f"{site.name}.csv", site, "kind")
+        lines = (tmp_path / f"{site.name}.csv").read_text().splitlines()
+        rows = [f"{line},{name}" for line, name in zip(lines, ["patient", *named], strict=True)]
+        (tmp_path / f"{site.name}.csv").write_text("\n".join(rows) + "\n")
+    blocks = "".join(f'[[sites]]\nfile = "{site.name}.csv"\n' for site in sites)
+    head = 'method = "moments"\nlabel = "kind"\nholdout = 0.25\nholdout_by = "patient"\n'
+    (tmp_path / "w.toml").write_text(f'{head}[parameters]\nspace = "euclidean"\n{blocks}')
+    assert "majority class" in call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
+    assert read_folder(tmp_path / "w-1")["config"]["parameters"]["holdout"] == {"share": 0.25, "grouped": True}
+    grouped = [fedgeom.read_site(tmp_path / f"{site.name}.csv", label="kind", group="patient") for site in sites]
+    same = run(fedgeom.Moments(space="euclidean"), grouped, holdout=0.25)
+    for train, aside in zip(same.train, same.test, strict=True):
+        assert not set(train.groups.tolist()) & set(aside.groups.tolist())
+    assert read_evaluation(tmp_path / "w-1")["own"] == same.evaluation["own"]

@@ -119,3 +119,15 @@ def test_who_waits_for_a_steward_is_said_and_not_counted():
     text = display([Event(1, "join.hello", "ulm", "asked"), Event(1, "join.hello", "ulm", "waiting")])
     assert "waiting for approval at ulm" in text
     assert "0/1" in text
+
+
+def test_a_rounds_figures_are_shown_beside_its_last_question():
+    text = display(
+        [
+            Event(1, "sum.unmask", "ulm", "asked"),
+            Event(1, "sum.unmask", "ulm", "answered"),
+            Event(1, "sum.unmask", "", "figures", "joint 87.5%, personal 90.0%"),
+        ]
+    )
+    assert "joint 87.5%, personal 90.0%" in text
+    assert "1/1" in text

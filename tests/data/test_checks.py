@@ -89,7 +89,7 @@ def test_labels_outside_the_agreed_classes():
     check_known_labels("north", ["a"], ["a", "b"])
     check_known_labels("north", ["anything"], None)
     with pytest.raises(InputError, match="site 'north': labels outside the agreed classes: c, d"):
-        check_known_labels("north", ["d", "a", "c"], ["a", "b"])
+        check_known_labels("north", iter(["d", "a", "c"]), ["a", "b"])
     with pytest.raises(FaultsError) as caught:
         check_known_labels("north", [*"abcdefghijklm", "x\ny"], ["a", "b"])
     odd, unknown = caught.value.findings

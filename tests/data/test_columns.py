@@ -32,6 +32,8 @@ def test_another_order_is_put_right() -> None:
     assert in_order([[1.0, 2.0]], ("a", "b"), "f.csv", ("b", "a")).tolist() == [[2.0, 1.0]]
     assert in_order([[1.0, 2.0]], ("a", "b")) == [[1.0, 2.0]]
     assert in_order(frame, ()) is frame
+    assert in_order(csr_array([[1.0, 2.0]]), ("a", "b"), "X", ("b", "a")).tolist() == [[2.0, 1.0]]
+    assert in_order(csr_array([[1.0, 0.0]]), ("a", "b")).tolist() == [[1.0, 0.0]]
     with pytest.raises(InputError, match="2 column names; wanted one for each"):
         in_order([[1.0]], ("a", "b"), "f.csv", ("b", "a"))
 

@@ -17,6 +17,7 @@ from fedgeom.deploy import answering
 from fedgeom.deploy.answering import answer, introduce, read_data, reveals
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.log_hints import describe
+from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import PURPOSE
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
@@ -472,3 +473,18 @@ def test_a_site_that_fails_unexpectedly_leaves_the_run_and_its_steward_learns_wh
     assert "Mueller, 57" in Journal(anna.path).entries()[-1].note
     again, _ = answer(anna, hello(), carried)
     assert "has left this run" in reason(again)
+
+
+def test_a_site_s_patients_are_read_from_the_column_that_site_toml_names(tmp_path):
+    folder = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000", label="y")
+    (folder.path / "data.csv").write_text(",age,patient,y\nv1,61,7,u\nv2,47,7,v\nv3,35,8,u\n")
+    text = folder.config_file.read_text(encoding="utf-8")
+    assert '# group = "patient"' in text
+    assert read_data(folder).groups is None
+    folder.config_file.write_text(text.replace('# group = "patient"', 'group = "patient"'), encoding="utf-8")
+    data = read_data(folder)
+    assert (data.groups.tolist(), data.columns, data.index.tolist()) == (
+        ["7", "7", "8"],
+        ("age",),
+        ["v1", "v2", "v3"],
+    )

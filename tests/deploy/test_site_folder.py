@@ -13,7 +13,7 @@ import pytest
 from fedgeom.deploy.site_folder import PublicLines, SiteFolder, policy_lines
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.protocols.joining.coordinator import invite
 from tests.deploy.making import edit, make_coordinator, make_sites
 from tests.deploy.test_answering import METHOD, FolderEngine
@@ -240,3 +240,15 @@ def test_a_rule_that_does_not_exist_is_named(site):
     edit(site, 'approve = "ask" ', 'approve = "sometimes" ')
     with pytest.raises(InputError, match=r"site\.toml: approve = 'sometimes' given; wanted one of 'ask'"):
         site.config()
+
+
+def test_a_site_chooses_its_device_and_the_environment_stays_where_it_says_nothing(site, monkeypatch):
+    monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
+    site.choose_device()
+    assert os.environ[DEVICE_VARIABLE] == "cuda"
+    edit(site, '# device = "cuda" ', 'device = "mps" ')
+    site.choose_device()
+    assert os.environ[DEVICE_VARIABLE] == "mps"
+    edit(site, 'device = "mps" ', 'device = "gpu" ')
+    with pytest.raises(InputError, match="device"):
+        site.choose_device()

@@ -50,8 +50,8 @@ def test_nothing_is_submitted_without_a_coordinator(tmp_path, coordinator, job):
 def test_keys_that_only_a_local_run_uses(tmp_path):
     plain = federation(tmp_path, 'method = "hulls"\n[[sites]]\nname = "anna"\n')
     assert submit.ignored_keys(read_federation(plain)) == []
-    one = read_federation(federation(tmp_path, 'file = "all.csv"\nsites_from = "donor"\nholdout_by = "patient"\n'))
-    assert submit.ignored_keys(one) == ["file and sites_from", "holdout_by"]
+    one = read_federation(federation(tmp_path, 'file = "all.csv"\nsites_from = "donor"\nshared_columns = true\n'))
+    assert submit.ignored_keys(one) == ["file and sites_from", "shared_columns"]
     text = 'holdout = 0.3\nlabel = "y"\n[policy]\nmin_cohort = 3\n[[sites]]\nname = "a"\nfile = "a.csv"\n'
     keys = submit.ignored_keys(read_federation(federation(tmp_path, text)))
     assert keys == ["label", "[policy]", "everything but the name in [[sites]]"]
@@ -64,10 +64,12 @@ def test_the_board():
         Event(0, "join", "anna", "joined"),
         Event(1, "join.hello", "anna", "asked"),
         Event(0, "join", "bert", "lost", "did not come"),
+        Event(1, "sum.unmask", "", "figures", "joint 50.0%"),
     ):
         board.take(event)
     assert (board.step, board.lines["anna"].state, board.lines["anna"].kind) == (1, "answering", "join.hello")
     assert (board.lines["bert"].state, board.lines["bert"].detail) == ("lost", "did not come")
+    assert set(board.lines) == {"anna", "bert"}
     board.clear()
     assert (board.step, board.lines["bert"].state) == (0, "expected")
 

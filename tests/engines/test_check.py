@@ -163,6 +163,16 @@ def test_rows_kept_aside_are_looked_at_and_what_is_left_is_enough():
     assert 'group = "patient" in site.toml' in found.what
 
 
+def test_words_that_no_two_sites_share_are_told_before_and_once_after():
+    own = [site.relabel({f"class {k}": f"{site.name} {k}" for k in range(3)}) for site in tables()]
+    (found,) = fedgeom.check("fedavg", own).warnings
+    assert found.what.startswith("no label name is shared by two sites")
+    assert "take Hulls" in found.remedy
+    assert not fedgeom.check(fedgeom.Hulls(embedding="discriminant"), own).warnings
+    (warning,) = fedgeom.run(EUCLIDEAN, own).warnings
+    assert "no label name is shared" in str(warning)
+
+
 def test_rows_of_a_run_over_pairs_against_the_limit():
     """Finding 9: sites were lost to the limit while the screen showed a hook."""
     sites = tables(n=5, rows=360)

@@ -61,6 +61,8 @@ def test_differences_are_paired_and_corrected_for_splits_that_share_rows():
 def test_the_best_is_recommended_with_those_that_are_not_clearly_worse():
     said = recommendation(contest({"a": [900], "b": [895], "c": [893], "d": [700]}))
     assert said == ("Take a: its balanced accuracy, 0.900, is the best of 4; b and c are not clearly worse.")
+    many = recommendation(contest({name: [900] for name in "abcdefgh"}))
+    assert many.endswith("b, c, d, e and 3 more are not clearly worse: more seeds or rows might tell them apart.")
     assert "b is not clearly worse." in recommendation(contest({"a": [900], "b": [895]}))
 
 

@@ -25,6 +25,7 @@ from fedgeom.federation.messages import VERSION, Message, Question, decode, enco
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
+from fedgeom.methods.ridge.images import Conv
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
 from tests.protocols.naming import Naming
@@ -104,6 +105,10 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
     fedgeom.Moments(holdout=0.25),
+    fedgeom.Ridge(
+        features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],
+        shape=(2, 1, 1),
+    ),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),

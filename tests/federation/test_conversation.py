@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -163,3 +164,16 @@ def test_those_who_listen_hear_who_waits() -> None:
     sites.listeners.append(heard.append)
     sites.waits("s1", "away")
     assert heard == [Event(0, "", "s1", "waiting", "away")]
+
+
+def test_figures_of_a_round_are_told_as_they_come_and_nothing_of_none() -> None:
+    sites, _ = make(1)
+    told: list[Any] = []
+    sites.listeners.append(told.append)
+    sites.reporters.append(told.append)
+    sites.report({})
+    assert told == []
+    figures = {"round": 1, "joint_accuracy": 0.875, "joint_loss": 0.5, "personal_accuracy": 1.0}
+    sites.report(figures)
+    assert told[0] == figures
+    assert (told[1].site, told[1].state, told[1].detail) == ("", "figures", "joint 87.5%, personal 100.0%")

@@ -68,7 +68,7 @@ def kinds_of_questions() -> set[str]:
 
 TOLD_ONCE = {
     "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.read-model", "xclp.weigh",
-    "train.begin", "train.open", "train.finish", "shrunk.settle",
+    "train.begin", "train.open", "train.finish", "shrunk.settle", "ridge.solution", "hyperfed.compare",
 }  # fmt: skip
 """What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then
 nothing else. What a site refuses of it depends on no data (`same_for_twins`)."""
@@ -94,6 +94,10 @@ def close(exchange: Exchange, data: bytes) -> bool:
     if kind.kind == "xclp.pass":  # fewer letters: a partner was lost
         return told.hashing == true.hashing and (
             told.letters.items() <= true.letters.items() and (told.number == true.number or not told.letters)
+        )
+    if kind.kind == "hyperfed.pass":
+        return told.letters.items() <= true.letters.items() and (
+            (told.round, told.number) == (true.round, true.number) or not told.letters
         )
     if kind.kind == "join.draw" and len(told.cohort) <= COMPLETE_UP_TO:
         return False
@@ -303,7 +307,10 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
         assert after == exchange.after
 
 
-OVER = ("xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms")
+OVER = (
+    "xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
+    "ridge.patch-counts", "ridge.clusters",
+)  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 
 

@@ -65,7 +65,14 @@ def test_thresholds_that_are_none_are_refused_in_words(threshold: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"min_cohort": 1}, {"min_cohort": 0}, {"max_message_bytes": 0}, {"runs_per_day": -1}],
+    [
+        {"min_cohort": 1},
+        {"min_cohort": 0},
+        {"max_message_bytes": 0},
+        {"runs_per_day": -1},
+        {"max_features": 0},
+        {"min_rows_per_feature": -1},
+    ],
 )
 def test_policies_that_protect_nobody_are_refused(change: dict[str, Any]) -> None:
     name, value = next(iter(change.items()))

@@ -56,3 +56,10 @@ def test_a_batch_is_looked_at_where_steps_are_taken() -> None:
     assert fedgeom.FedAvg(batch=2, solver="exact").rows_per_step is None
     assert fedgeom.FedAvg(batch=2).rows_per_step == 2
     assert reasons_against(Policy(min_batch=2), fedgeom.FedAvg(batch=2)) == []
+
+
+def test_features_are_bounded_by_what_the_terms_allow() -> None:
+    assert Settings().most_features == 0
+    (why,) = reasons_against(Policy(max_features=4000), fedgeom.Ridge())
+    assert why == "max_features = 4000, but there may be 8192"
+    assert reasons_against(StrictPolicy(), fedgeom.Ridge()) == []

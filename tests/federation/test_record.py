@@ -177,3 +177,16 @@ def test_versions_name_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedgeom.federation.record.LIBRARIES", ("numpy", "no-such-library"))
     assert versions()["numpy"] == np.__version__
     assert versions()["no-such-library"] == "unknown"
+
+
+def test_a_rounds_figures_are_a_line_each_and_a_resumed_run_begins_anew(tmp_path: Path) -> None:
+    log = RunRecord(tmp_path, CONFIG)
+    assert not (tmp_path / "rounds.jsonl").exists()
+    log.round({"round": 1, "joint_accuracy": 0.5})
+    log.round({"round": 2, "joint_accuracy": 0.75})
+    lines = (tmp_path / "rounds.jsonl").read_text().splitlines()
+    assert lines == ['{"round":1,"joint_accuracy":0.5}', '{"round":2,"joint_accuracy":0.75}']
+    log.finish()
+    again = RunRecord(tmp_path, CONFIG, resume=True)
+    assert not (tmp_path / "rounds.jsonl").exists()
+    again.finish()

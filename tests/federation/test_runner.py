@@ -191,3 +191,12 @@ def test_a_mistake_in_the_methods_code_is_seen_by_who_writes_it(monkeypatch: pyt
     monkeypatch.setattr(CountingSite, "count", wrong)
     with pytest.raises(ContractError, match="returned an array"):
         engine.runners["s0"].answer(pack(RUN, "counting", Count()), None)
+
+
+def test_scratch_is_kept_while_the_runner_serves_one_run_and_not_for_another() -> None:
+    _, engine = make(1)
+    runner = engine.runners["s0"]
+    runner.restore(RUN, None).scratch["worked out"] = 1
+    assert runner.restore(RUN, None).scratch == {"worked out": 1}
+    assert runner.restore(OTHER_RUN, None).scratch == {}
+    assert runner.restore(RUN, None).scratch == {}

@@ -62,3 +62,14 @@ def test_what_another_packages_site_keeps_is_kept_as_it_is() -> None:
     kept, nothing = (one(data, who, bytes(32), Counted(), Counting) for one in (Keeping, CountingSite))
     assert own_model_file(kept) == b"a file of its own"
     assert own_model_file(nothing) == b""
+
+
+def test_rows_kept_aside_are_the_measure_where_a_model_knows_densities(tmp_path: Path) -> None:
+    sites = fedgeom.load_set("digits", n_sites=3).train
+    few = [site.take(np.arange(100)) for site in sites]
+    for at, (tables, aside) in enumerate(((sites, True), (few, False))):
+        method = fedgeom.XCLP(graph="anchors", anchors=40, bits=256, holdout=0.3)
+        fedgeom.run(method, tables, record=tmp_path / f"{at}")
+        own = fedgeom.load_model(tmp_path / f"{at}" / "sites" / f"{sites[1].name}.safetensors")
+        assert own.known.rows == pytest.approx(0.3 * len(tables[1]) if aside else 0.7 * len(tables[1]), abs=15)
+        assert (own.known.cloud is None) == aside

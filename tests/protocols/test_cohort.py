@@ -31,14 +31,24 @@ class SumCounts(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "test.counts"
 
 
+class SumPart(SumQuestion, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "test.part"
+    checked: ClassVar[bool] = True
+    part: int
+
+
 class NumbersSite(SummingSite[SecureMemory]):
     @classmethod
     def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
-        return (SumReals, SumCounts, SumReals)
+        return (SumReals, SumCounts, SumReals, SumPart, SumPart, SumPart)
 
     @answers(SumReals)
     def reals(self, ask: SumReals) -> Contribution:
         return self.contribute(ask, self.data.X[:, 0])
+
+    @answers(SumPart)
+    def part(self, ask: SumPart) -> Contribution:
+        return self.contribute(ask, self.data.X[:, 0] + ask.part)
 
     @answers(SumCounts)
     def counts(self, ask: SumCounts) -> Contribution:
@@ -87,6 +97,23 @@ def test_every_later_sum_leaves_out_those_that_were_lost() -> None:
     assert cohort.left == ("a", "b", "c")
     assert cohort.sum_counts(SumCounts(), length=2).tolist() == [0, 0]
     assert cohort.names == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("lost_at", [1, 2, 3])
+def test_parts_of_one_sum_are_over_the_same_sites_whenever_one_is_lost(lost_at: int) -> None:
+    cohort = start(killer({"d": ("test.part", lost_at)}))
+    results = cohort.sum_parts([SumPart(part=at) for at in range(3)], lengths=[2, 2, 2])
+    assert {one.sites for one in results} == {("a", "b", "c")}
+    assert [one.round for one in results] == [3, 4, 5]
+    assert [one.reals(SumPart)[1] for one in results] == [0.0, 3.0, 6.0]
+    assert cohort.left == ("a", "b", "c")
+
+
+def test_parts_have_a_site_that_is_lost_after_all_were_collected() -> None:
+    cohort = start(killer({"d": ("sum.confirm", 1)}))
+    results = cohort.sum_parts([SumPart(part=at) for at in range(2)], lengths=[2, 2])
+    assert {one.sites for one in results} == {("a", "b", "c", "d")}
+    assert [one.reals(SumPart)[1] for one in results] == [-8.0, -4.0]
 
 
 def test_a_sum_over_some_says_over_whom_it_was_and_leaves_the_cohort_alone() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
-from fedgeom.protocols.fixed_point import fixed_sum, from_fixed, to_fixed
+from fedgeom.protocols.fixed_point import fixed_sum, from_fixed, from_wide, to_fixed, to_wide
 
 
 def test_by_hand() -> None:
@@ -53,3 +53,20 @@ def test_the_largest_numbers_that_are_taken_do_not_overflow_in_the_sum(sites: in
 def test_what_is_no_number_is_refused_with_its_place(bad: float) -> None:
     with pytest.raises(InputError, match="entry 1 is"):
         to_fixed([0.0, bad], fraction_bits=10, sites=2)
+
+
+@given(st.lists(st.floats(-1e14, 1e14), min_size=1, max_size=20), st.integers(1, 50))
+def test_wide_numbers_are_summed_to_forty_digits_or_as_a_float_holds_them(
+    numbers: list[float], sites: int
+) -> None:
+    total = np.add.reduce([to_wide(numbers, sites=sites)] * sites, axis=0, dtype=np.uint64)
+    exact = [sites * number for number in numbers]
+    assert np.allclose(from_wide(total), exact, rtol=1e-15, atol=sites * 2.0**-40)
+
+
+def test_no_word_of_a_wide_sum_wraps_around() -> None:
+    """Tags are added up as whole numbers, so the words' sum must be one, too."""
+    words = to_wide([-1e-9, 1e15, -1e15, 255.999], sites=1000).view(np.int64)
+    assert (np.abs(words.astype(float)) * 1000 < 2.0**63).all()
+    with pytest.raises(InputError, match="rescale the columns"):
+        to_wide([1e18], sites=1000)

@@ -102,13 +102,10 @@ def predict(
     if unknown is None and known is not None:
         raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
 
-    def read(file: Path) -> Any:
-        return _read(file, chosen, columns, ignore_others, label, index)
-
     if known is not None:
-        chosen = chosen.with_known(read(known).X)
-    table = read(file)
-    names = row_names(file, len(table.X), index=index, first_row=table.first_row)
+        chosen = chosen.with_known(_read(known, chosen, columns, ignore_others, label, index).X)
+    table = _read(file, chosen, columns, ignore_others, label, index)
+    names = row_names(file, table, index)
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
     if probabilities and chances is None:
@@ -161,7 +158,6 @@ def _read(
     from fedgeom.cli.screen import complain
     from fedgeom.data.columns import in_order
     from fedgeom.data.readers import read_table
-    from fedgeom.data.row_names import other_columns
     from fedgeom.errors import InputError
 
     wanted = columns.split(",") if columns and "," in columns else columns
@@ -170,9 +166,7 @@ def _read(
             why = "--columns says which to take" if columns is not None else "the model knows no names of columns"
             raise InputError(f"--ignore-others given, but {why}; leave it out")
         wanted = list(model.column_names)
-    elif columns is None and index is not None:
-        wanted = other_columns(file, (label, index))
-    table = read_table(file, columns=wanted, label=label)
+    table = read_table(file, columns=wanted, label=label, also=() if index is None else (index,))
     if table.columns and not model.column_names and not isinstance(wanted, list):
         complain(
             "the model knows no names of columns: those of the file are taken in the order in which they stand; "

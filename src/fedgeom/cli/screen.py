@@ -43,6 +43,14 @@ WORDS = {
     "model.take": "give every site the model",
     "model.result": "give every site the sum; it checks it and makes the model",
     "moments.sum": "masked counts, sums and squares of each class",
+    "ridge.columns": "masked counts of classes, sums and squares of columns",
+    "ridge.patches": "masked sums and squares of patches",
+    "ridge.patch-counts": "masked sizes of clusters of patches",
+    "ridge.clusters": "masked clusters of patches, the next filters",
+    "ridge.gram": "masked products of features",
+    "ridge.solution": "give every site the solution",
+    "ridge.check": "show every site the sum; it checks the solution",
+    "ridge.surprise": "masked fit of probabilities",
     "topo.describe": "the shape of each site's rows",
     "topo.describe.private": "the shape of each site's rows, with noise",
     "shrunk.terms": "masked losses and their derivatives",
@@ -156,6 +164,9 @@ class Questions:
         task = self._task(line)
         if event.state == "asked":
             self._progress.update(line, total=(task.total or 0) + 1)
+            return
+        if event.state == "figures":
+            self._progress.update(line, last=printable(event.detail))
             return
         site = printable(event.site)
         if event.state == "waiting":

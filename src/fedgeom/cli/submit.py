@@ -128,6 +128,8 @@ class Display:
 
                 why = f": {event.detail}" if event.detail else ""
                 happened = f"{event.site}: {event.state} {event.kind}"
+                if event.state == "figures":
+                    happened = "on rows set aside"
                 if event.state == "waiting":
                     happened = f"waiting for approval at {event.site}"
                 text = f"{event.step:>3} {happened}{why}"

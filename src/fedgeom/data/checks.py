@@ -140,8 +140,9 @@ def check_ball(site: SiteData, c: float, remedy: str) -> None:
 
 def check_known_labels(site: str, names: Iterable[str], classes: Sequence[str] | None) -> None:
     """Refuse labels that cannot travel, or are not among the agreed classes, where classes were agreed on."""
-    odd = sorted(name for name in set(names) if not is_name(name))
-    unknown = sorted(set(names) - set(classes)) if classes else []
+    present = set(names)  # they may come from an iterator, which is read once
+    odd = sorted(name for name in present if not is_name(name))
+    unknown = sorted(present - set(classes)) if classes else []
     faults = []
     if odd:
         faults.append(

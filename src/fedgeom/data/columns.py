@@ -81,8 +81,8 @@ def order_of(names: Sequence[str], wanted: Sequence[str], where: str) -> npt.NDA
         raise InputError(f"{where}: these columns are missing: {listed(missing)}{_also(unknown, missing)}")
     if unknown:
         raise InputError(
-            f"{where}: the model does not know these columns: {listed(unknown)}; leave them out (it has "
-            f"{listed(list(wanted), 6)})"
+            f"{where}: the model does not know these columns: {listed(unknown)}; leave them out (on the command "
+            f"line: --ignore-others). It has {listed(list(wanted), 6)}"
         )
     return np.array([places[name] for name in wanted], np.intp)
 

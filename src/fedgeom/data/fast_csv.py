@@ -1,7 +1,7 @@
 """Text tables by Apache Arrow, a block at a time: quick, and no larger in memory than what comes out.
 
-It reads what is plain. Whatever it does not take (odd cells, ragged rows, a broken file) it leaves to the careful
-reader of `fedgeom.data.text_tables`, which reads it or says what is wrong with it.
+Cells that are no plain numbers are looked at one by one, as text. What Arrow cannot read at all (ragged rows, a broken
+file) it leaves to the careful reader of `fedgeom.data.text_tables`, which reads it or says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import gzip
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.tables import EMPTY, Columns, Table, as_labels, listed, wanted_columns
+from fedgeom.data.tables import EMPTY, Columns, Table, as_labels, from_columns, listed, wanted_columns
 from fedgeom.errors import InputError
 
 BLOCK = 2**20
@@ -40,14 +41,11 @@ def read_plain(
     places = places_of(file, header)
     wanted = wanted_columns(file, list(places), label, columns, also)
     texts = [name for name in (label, *also) if name is not None]
-    try:
-        X, found = _read(file, mark, len(header), before, [places[name] for name in wanted], _texts(places, texts))
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-    ):  # Arrow's errors are among them; the careful reader says it in our words
-        return None
+    layout = file, mark, len(header), before
+    try:  # Arrow's errors are ValueErrors
+        X, found = _read(*layout, [places[name] for name in wanted], _texts(places, texts))
+    except (OSError, ValueError, EOFError):
+        return _read_texts(*layout, places, wanted, label, also)
     index = None if 0 in places.values() else found.pop(0).to_numpy(zero_copy_only=False)
     along = dict(zip(texts, map(_labels, found), strict=True))
     return Table(
@@ -58,6 +56,45 @@ def read_plain(
         index=index,
         also={name: along[name] for name in also},
     )
+
+
+def _read_texts(
+    file: Path,
+    mark: str,
+    width: int,
+    before: int,
+    places: dict[str, int],
+    wanted: list[str],
+    label: str | None,
+    also: Sequence[str],
+) -> Table | None:
+    """Read all cells as text and then look at each, where not all are plain numbers; None where Arrow cannot at all."""
+    names = [*wanted, *(name for name in (label, *also) if name is not None)]
+    try:
+        _, found = _read(file, mark, width, before, [], _texts(places, names))
+    except (OSError, ValueError, EOFError):
+        return None
+    index = None if 0 in places.values() else found.pop(0).to_numpy(zero_copy_only=False)
+    cells = dict(zip(names, found, strict=True))
+
+    def column(name: str) -> Any:
+        return _numbers(cells[name]) if name in features else cells[name].to_pylist()
+
+    features = set(wanted)
+    table = from_columns(file, list(places), column, label, wanted, first_row=2, also=also)
+    return replace(table, first_row=2, index=index)
+
+
+def _numbers(column: Any) -> Any:
+    """Return a column of text as numbers where Arrow reads them all, otherwise its cells as they are."""
+    from pyarrow import array, compute  # an extra
+
+    trimmed = compute.utf8_trim_whitespace(column)
+    empty = compute.is_in(compute.utf8_lower(trimmed), value_set=array(EMPTY))
+    try:
+        return compute.cast(compute.if_else(empty, None, trimmed), "float64").to_numpy()
+    except ValueError:  # Arrow's own among them
+        return column.to_pylist()
 
 
 def mark_of(line: str) -> str:

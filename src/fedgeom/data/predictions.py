@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.row_names import UNNAMED, RowNames, ending_of, text_cells
+from fedgeom.data.row_names import UNNAMED, RowNames, ending_of
 from fedgeom.data.tables import need, numbers
+from fedgeom.data.text_tables import read_cells
 from fedgeom.errors import InputError
 from fedgeom.storage import replacing, write_text
 
@@ -121,7 +122,7 @@ def _copy_parquet(draft: Path, source: Path, made: Predictions, features: Sequen
 
 def _from_text(arrow: Any, source: Path, features: Sequence[str]) -> Any:
     """Return a text file as a table: features as numbers, everything else letter by letter."""
-    header, lines = text_cells(source)
+    header, lines = read_cells(source, "\t" if ending_of(source) == ".tsv" else None)
     known = set(features)
     found = {}
     for at, name in enumerate(header):

@@ -143,14 +143,20 @@ def read_rows(
 
 
 def read_table(
-    path: str | Path, *, columns: Columns | None = None, label: str | None = None, as_it_came: bool = False
+    path: str | Path,
+    *,
+    columns: Columns | None = None,
+    label: str | None = None,
+    also: Sequence[str] = (),
+    as_it_came: bool = False,
 ) -> Table:
     """Read a file's rows for prediction, with the names of its columns and rows; ``label`` as in `read_rows`.
 
-    Its X are dense float64 rows, or with ``as_it_came`` what the file holds: sparse, or of another type.
+    ``also`` names columns that are no features but wanted as text (`Table.also`). Its X are dense float64 rows, or
+    with ``as_it_came`` what the file holds: sparse, or of another type.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns)
+    table = _table(file, ending, label, columns, also)
     if len(table) == 0:
         raise InputError(f"{file} has no rows")
     return table if as_it_came else replace(table, X=dense(table.X, str(file)))

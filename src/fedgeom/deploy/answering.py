@@ -50,6 +50,7 @@ class NotAdmittedError(ProtocolError):
 def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
     """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
     journal = Journal(folder.path)
+    folder.choose_device()
     with journal.exclusive():
         return _answer(folder, journal, request, carried)
 

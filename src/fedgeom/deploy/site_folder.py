@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +14,7 @@ from fedgeom.deploy import certificates
 from fedgeom.deploy.addresses import check_address, check_loopback, check_name
 from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
-from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.storage import make_private, write_file, write_json, write_text
 
 
@@ -33,6 +34,8 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     insecure: bool = False
     approve: Literal["ask", "allow-listed methods", "any"] = "ask"
     """Which jobs the site answers: those that the steward approved, all of the methods in the policy, or any."""
+    device: Literal["cpu", "cuda", "mps"] | None = None
+    """Where networks are trained; None: as the environment says, otherwise on the processor."""
     notice: str = ""
     """A command to run, without a shell, when a job waits for approval."""
     policy: StrictPolicy = StrictPolicy()
@@ -64,6 +67,7 @@ certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
 approve = "ask"                # "ask": answer what you approved (fedgeom site approve); "allow-listed methods":
                                # all jobs of the methods that the policy lists; "any": every job
+# device = "cuda"              # where networks are trained: "cpu", "cuda" or "mps"
 # notice = "notify-send 'a job waits'"  # a command to run when a job waits; FEDGEOM_TERMS has its hash
 
 [policy]                       # what this site insists on; the coordinator cannot loosen it
@@ -81,6 +85,8 @@ POLICY_NOTES = {
     "min_batch": "train with at least so many rows per step",
     "max_rounds": "join for at most so many rounds",
     "max_corner_share": "at most this share of a class's rows may become corners that others learn",
+    "max_features": "sum the products of at most so many features (Ridge)",
+    "min_rows_per_feature": "and only where all sites have so many rows for each feature",
     "sums_after_losses": "true: go on with sums over the others when a site is lost",
     "single_site_classes": "true: also sum classes that few sites or rows have",
     "min_sites": "otherwise: so many sites must have a class",
@@ -201,6 +207,12 @@ class SiteFolder:
                 'such as methods = ["hulls"], or set approve = "ask"'
             )
         return config
+
+    def choose_device(self) -> None:
+        """Let this process train networks where site.toml says."""
+        device = self.config().device
+        if device is not None:
+            os.environ[DEVICE_VARIABLE] = device
 
     def roster(self) -> Roster:
         """Read the pinned roster."""

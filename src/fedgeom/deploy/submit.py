@@ -55,6 +55,8 @@ class Board:
         """Note an event."""
         state = "answering" if event.state == "asked" else event.state
         self.step = max(self.step, event.step)
+        if event.state == "figures":  # of all sites, and no site's
+            return
         self.lines[event.site] = SiteLine(state, event.kind, event.detail)
 
     @property
@@ -92,7 +94,6 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "file and sites_from": bool(file.file or file.sites_from),
         "drop_unlabelled": file.drop_unlabelled,
         "shared_columns": file.shared_columns,
-        "holdout_by": bool(file.holdout_by),
         "[policy]": bool(file.policy),
         "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(

@@ -17,6 +17,7 @@ from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import NAMES, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
+from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.rivals import evaluate_run
 from fedgeom.federation.conversation import Event
@@ -62,8 +63,7 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, with however many of them; keys and masks are new each time. ``chosen``
-    says in the record why it is this method, where something chose it.
+    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -76,13 +76,14 @@ def run(
     method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
-    report, data = check_aligned(method, sites, policy, seed=seed)
-    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
     if n_jobs != 1 and made is not EmbeddedEngine:
         raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
+    check_jobs(n_jobs)
+    report, data = check_aligned(method, sites, policy, seed=seed)
+    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None

@@ -192,6 +192,7 @@ def recommendation(contest: Contest) -> str:
     if taken is best:
         said += f"the best of {len(good)}" if len(good) > 1 else "all there is to go by"
         said += f"; {_listed(others)} {'is' if len(others) == 1 else 'are'} not clearly worse" if others else ""
+        said += ": more seeds or rows might tell them apart" if len(others) > 2 else ""
     else:
         share = taken.sent / best.sent
         said += (

@@ -70,7 +70,8 @@ class Event:
     kind: str
     site: str
     state: str
-    """joined, asked, answered, waiting (for its steward's approval) or lost"""
+    """joined, asked, answered, waiting (for its steward's approval) or lost; "figures" where a round's are known, which
+    are no site's"""
     detail: str = ""
 
 
@@ -111,6 +112,7 @@ class Sites:
         self.evaluation: Any = None
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
+        self.reporters: list[Callable[[Mapping[str, float]], None]] = []
         self._step, self._kind = 0, ""
 
     @property
@@ -143,6 +145,18 @@ class Sites:
         """Keep a model on the way, such as "rounds/0003", where the run keeps anything."""
         for keeper in self.keepers:
             keeper(name, model)
+
+    def report(self, figures: Mapping[str, float]) -> None:
+        """Tell those who watch the figures of a round over all sites, as soon as they are known; of none, nothing.
+
+        Accuracies, whose names end so, are shown on the way; all are written down.
+        """
+        if figures:
+            for reporter in self.reporters:
+                reporter(figures)
+            shown = {key: value for key, value in figures.items() if key.endswith("_accuracy")}
+            detail = ", ".join(f"{key.removesuffix('_accuracy')} {value:.1%}" for key, value in shown.items())
+            self._tell(self._kind, "", "figures", detail)
 
     def ask(
         self,

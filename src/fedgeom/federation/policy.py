@@ -13,6 +13,10 @@ from fedgeom.errors import InputError
 SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""
 
+DEVICE_VARIABLE = "FEDGEOM_DEVICE"
+"""The environment variable that names where a site trains networks: its own choice, in no terms. A deployed site has
+``device`` in its site.toml."""
+
 
 SMALLEST_MEMORY_MB = 512
 """With less a process cannot even load what it answers with: Python and its libraries take some 300 MB."""
@@ -55,6 +59,13 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     max_corner_share: float = 1.0
     """The largest share of a class's rows that may become corners of a hull, which others learn."""
 
+    max_features: int = 32_768
+    """The most features of which the site adds up all products of two (`Ridge`)."""
+
+    min_rows_per_feature: float = 0.0
+    """Products of features are added up only where all sites together have this many rows for each feature: a site with
+    fewer rows than features is hidden by the others' rows alone."""
+
     sums_after_losses: bool = True
     """Whether the site goes on with sums after a loss: two sums over nearly the same sites can be subtracted, and the
     difference is a sum over the few that are missing."""
@@ -93,6 +104,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             ("min_rows_per_class", 0),
             ("min_batch", 1),
             ("max_rounds", 1),
+            ("max_features", 1),
+            ("min_rows_per_feature", 0),
             ("min_sites", 1),
             ("min_rows", 1),
             ("max_memory_mb", SMALLEST_MEMORY_MB if self.max_memory_mb else 0),
@@ -138,6 +151,8 @@ class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True
     min_batch: int = 8
     max_rounds: int = 200
     max_corner_share: float = 0.5
+    max_features: int = 10_000
+    min_rows_per_feature: float = 1.0
     sums_after_losses: bool = False
     single_site_classes: bool = False
     max_memory_mb: int = 8192

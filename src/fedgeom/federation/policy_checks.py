@@ -21,6 +21,9 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     rounds = getattr(settings, "rounds", 0)
     if isinstance(rounds, int) and rounds > policy.max_rounds:
         found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
+    features = settings.most_features
+    if features > policy.max_features:
+        found.append(f"max_features = {policy.max_features}, but there may be {features}")
     rows = settings.rows_per_step
     if rows is not None and rows < policy.min_batch:
         found.append(f"min_batch = {policy.min_batch}, but a gradient step looks at {rows} rows (batch = {rows})")

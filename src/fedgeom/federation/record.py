@@ -58,6 +58,8 @@ class RunRecord:
         self._events = open_new(self.folder / "events.jsonl")
         self._ledger = open_new(self.folder / "ledger.jsonl")
         self._metrics = open_new(self.folder / "metrics.jsonl")
+        self._rounds: Any = None
+        (self.folder / "rounds.jsonl").unlink(missing_ok=True)
 
     def status(self, state: str, detail: str = "") -> None:
         """Say how the run stands: running, finished, failed or interrupted."""
@@ -74,6 +76,12 @@ class RunRecord:
     def metric(self, name: str, value: Any) -> None:
         """Append a metric."""
         self._metrics.write(msgspec.json.encode({"metric": name, "value": value}, enc_hook=as_plain) + b"\n")
+
+    def round(self, figures: Mapping[str, float]) -> None:
+        """Append a round's figures, so that they can be followed while the run goes on."""
+        if self._rounds is None:
+            self._rounds = open_new(self.folder / "rounds.jsonl")
+        self._rounds.write(msgspec.json.encode(figures) + b"\n")
 
     def model(self, data: bytes) -> None:
         """Keep the model file."""
@@ -109,8 +117,9 @@ class RunRecord:
     def finish(self, state: str = "finished", detail: str = "") -> None:
         """Say how the run ended and close the files."""
         self.status(state, detail)
-        for file in (self._ledger, self._metrics, self._events):
-            file.close()
+        for file in (self._ledger, self._metrics, self._events, self._rounds):
+            if file is not None:
+                file.close()
 
     def _write(self, name: str, content: Any) -> None:
         write_json(self.folder / name, content, private=True)

@@ -42,6 +42,7 @@ class SiteRunner:
         data: Callable[[], SiteData],
     ):
         self.site, self.method, self.identity, self._data = site, method, identity, data
+        self._scratch: dict[bytes, dict[Any, Any]] = {}
 
     def answer(
         self, request: bytes, memory: bytes | None, begin: Callable[[], None] = lambda: None
@@ -147,7 +148,11 @@ class SiteRunner:
         return remembered
 
     def _site(self, memory: Memory) -> Site[Any]:
-        return self.site(self._data(), self.identity, memory.run, memory, self.method)
+        made = self.site(self._data(), self.identity, memory.run, memory, self.method)
+        if memory.run not in self._scratch:
+            self._scratch = {memory.run: {}}  # of one run only: nothing of another is to be found here
+        made.scratch = self._scratch[memory.run]
+        return made
 
     def _read(self, method: str, kind: str, body: bytes | memoryview) -> Question:
         allowed = self.identity.policy.methods

@@ -66,6 +66,7 @@ class Session:
             sites.ledger.listeners.append(self.record.enter)
             sites.listeners.append(self.record.event)
             sites.keepers.append(self._keep)
+            sites.reporters.append(self.record.round)
         if self.watch is not None:
             sites.listeners.append(self.watch)
         began = time.perf_counter()

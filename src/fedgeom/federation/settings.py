@@ -23,7 +23,7 @@ from fedgeom.errors import InputError
 from fedgeom.registry import Registry, did_you_mean
 
 Terms = Mapping[str, Any]
-"""The settings of a run as plain values: numbers, text, None, lists of text, tables of these."""
+"""The settings of a run as plain values: numbers, text, None, tables of these, lists of all."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +224,10 @@ def wanted(kind: Any) -> str:
     return words.get(kind, str(getattr(kind, "__name__", kind)))
 
 
+def _plain(value: Any) -> Any:
+    return value.plain() if isinstance(value, Choice) else value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The base of what a method's two halves both know: its settings, and what follows from them alone."""
@@ -236,7 +240,8 @@ class Settings:
         found = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            found[field.name] = value.plain() if isinstance(value, Choice) else value
+            several = isinstance(value, tuple)
+            found[field.name] = tuple(_plain(one) for one in value) if several else _plain(value)
         return found
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -272,6 +277,11 @@ class Settings:
     def rows_per_step(self) -> int | None:
         """How many rows a gradient step looks at (the policy's ``min_batch``); None: all of a site's, or no steps."""
         return None
+
+    @property
+    def most_features(self) -> int:
+        """How many features' products are added up at most (the policy's ``max_features``); 0: of none."""
+        return 0
 
     @classmethod
     def from_terms(cls, terms: Terms) -> Self:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
@@ -124,6 +125,8 @@ class Site(ABC, Generic[Mem]):
         self.memory = memory
         self.method_type = method
         """The method that the site serves, as it is installed here; its settings come from the run's terms."""
+        self.scratch: dict[Any, Any] = {}
+        """What the site may work out again at any time, from its data and memory; a runner keeps it while it lives."""
         for part in self.all_parts:
             setattr(self, part.name, part(self))
 
@@ -146,6 +149,11 @@ class Site(ABC, Generic[Mem]):
     def data(self) -> SiteData:
         """The rows that the method works on: all of the site's, unless some are kept aside for testing."""
         return self.whole
+
+    @property
+    def aside(self) -> SiteData:
+        """The rows that are kept aside for testing: here none."""
+        return self.whole.take(np.zeros(len(self.whole), bool))
 
     @property
     def policy(self) -> Policy:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.known import Known
@@ -15,13 +16,16 @@ from fedgeom.federation.site import Site
 
 MOST_ROWS = 5000
 """How many of a site's rows are looked at; of more, so many that lie evenly in the table."""
+ENOUGH = 50
+"""So many rows kept aside are the measure of what fits, where a model knows densities; with fewer it varies much."""
 
 
 def own_model_file(site: Site[Any]) -> bytes:
     """Return a site's own model file; nothing where the method leaves none.
 
     It can say which later rows fit no class (`Model.unknown`): by how well the site's rows fit a model that did not
-    learn from them, where the site can tell, otherwise by what its labelled rows look like. It stays at the site.
+    learn from them, where the site can tell or has kept enough aside, otherwise by what its labelled rows look like. It
+    stays at the site.
     """
     data = site.model_file()
     if not data:
@@ -32,7 +36,15 @@ def own_model_file(site: Site[Any]) -> bytes:
     except InputError:  # a site of another package may keep what it likes
         return data
     scores = site.known_scores()
+    if scores is None:
+        scores = _scores_aside(model, site.aside)
     return (describing(model, site.data) if scores is None else model.knowing(Known.scored(scores))).to_bytes()
+
+
+def _scores_aside(model: Model, aside: SiteData) -> Floats | None:
+    """Return how well labelled rows that were kept aside fit, where the model knows densities and they are enough."""
+    rows = aside.take(aside.has_label)
+    return model.density_scores(rows.X) if len(rows) >= ENOUGH else None
 
 
 def describing(model: Model, data: SiteData) -> Model:
@@ -40,6 +52,7 @@ def describing(model: Model, data: SiteData) -> Model:
     labelled = np.flatnonzero(data.has_label)
     chosen = labelled[np.linspace(0, len(labelled) - 1, min(len(labelled), MOST_ROWS)).astype(int)]
     try:
-        return model.knowing(Known.described(data.X[chosen], model.predict(data.X[chosen])))
+        X = data.take(chosen).X
+        return model.knowing(Known.described(X, model.predict(X)))
     except (FedgeomError, ValueError, ArithmeticError):  # the model is worth more than what it could say of others
         return model

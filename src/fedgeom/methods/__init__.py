@@ -28,5 +28,6 @@ from fedgeom.methods.iterative.algorithms.scaffold import Scaffold as Scaffold
 from fedgeom.methods.iterative.algorithms.spherefed import SphereFed as SphereFed
 from fedgeom.methods.moments.method import Moments as Moments
 from fedgeom.methods.ptopofl.method import PTopoFL as PTopoFL
+from fedgeom.methods.ridge.method import Ridge as Ridge
 from fedgeom.methods.shrunk.method import Shrunk as Shrunk
 from fedgeom.methods.xclp.method import XCLP as XCLP

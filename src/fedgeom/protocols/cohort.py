@@ -21,7 +21,8 @@ from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.joining.messages import class_floors
 from fedgeom.protocols.row_sums import Hidden, row_sums
-from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
+from fedgeom.protocols.secure_sum.collecting import Collected, collect, collect_again
+from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
@@ -47,6 +48,12 @@ def join(sites: Sites, method: Method) -> Cohort:
     if method.holdout is not None:
         sites.last_step = partial(evaluate, cohort)
     return cohort
+
+
+def _result(round: int, total: Total) -> SumResult:
+    """Divide a checked sum into numbers and tag."""
+    numbers, tag = np.split(total.vector, [-WORDS])
+    return SumResult(round=round, sites=total.sites, total=Array.of(numbers), tag=Array.of(tag))
 
 
 class Cohort:
@@ -98,12 +105,36 @@ class Cohort:
         """Return the sum over all sites still there in a form that the sites can check (`SumQuestion.checked`)."""
         total = self._sum(question, RING.modulus, length + WORDS, self.left)
         self.left = total.sites
-        return SumResult(
-            round=self._next - 1,
-            sites=total.sites,
-            total=Array.of(total.vector[:length]),
-            tag=Array.of(total.vector[length:]),
-        )
+        return _result(self._next - 1, total)
+
+    def sum_parts(self, questions: Sequence[SumQuestion], *, lengths: Sequence[int]) -> list[SumResult]:
+        """Return several checked sums over the very same sites: parts of one vector that no message could hold.
+
+        All masked vectors are collected before anything is unmasked. A site that is lost on the way is in none.
+        """
+        collected: list[Collected] = []
+        for question, length in zip(questions, lengths, strict=True):
+            found = collect(
+                self.joined,
+                self.next_round(question.kind),
+                question,
+                modulus=RING.modulus,
+                length=length + WORDS,
+                participants=self.left,
+                min_sites=self.min_sites,
+            )
+            self.left = tuple(sorted(found.masked))
+            collected.append(found)
+        while len({tuple(sorted(found.masked)) for found in collected}) > 1:
+            for at, found in enumerate(collected):
+                if set(found.masked) != set(self.left):
+                    collected[at] = collect_again(self.joined, found, self.left, min_sites=self.min_sites)
+                    self.left = tuple(sorted(collected[at].masked))
+        results = []
+        for found in collected:
+            total = unmask(self.joined, found, min_sites=self.min_sites)
+            results.append(_result(found.asked.ticket.round, total))
+        return results
 
     def sum_counts(self, question: SumQuestion, *, length: int) -> npt.NDArray[np.int64]:
         """Return the sum of the whole numbers that all sites still there contribute."""

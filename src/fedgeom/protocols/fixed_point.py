@@ -45,6 +45,35 @@ def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:
     return numbers
 
 
+WIDE_BITS = 40
+"""Binary digits after the point of wide numbers."""
+_UPPER = 2.0**8
+
+
+def to_wide(values: npt.ArrayLike, *, sites: int) -> Words:
+    """Write real numbers as two words each, so that sums of small and of large ones are exact to 2⁻⁴⁰.
+
+    The first half counts whole multiples of 256, the second half is what is left, in fixed point. For sums of columns
+    in whatever unit: they hold numbers up to 2⁶² divided by ``sites``. No word ever wraps around: sums can be checked.
+
+    values (n,), real numbers; returns (2·n,), u8.
+    """
+    numbers = np.asarray(values, np.float64).ravel()
+    upper = np.floor(numbers / _UPPER)
+    high = to_fixed(upper, fraction_bits=8, sites=sites)  # refuses what is too large or no number
+    low = to_fixed(numbers - _UPPER * upper, fraction_bits=WIDE_BITS, sites=sites)
+    return np.concatenate([high, low])
+
+
+def from_wide(vector: Words) -> npt.NDArray[np.float64]:
+    """Read a sum of wide numbers back.
+
+    vector (2·n,), u8; returns (n,), f8.
+    """
+    high, low = np.split(vector, 2)
+    return _UPPER * from_fixed(high, fraction_bits=8) + from_fixed(low, fraction_bits=WIDE_BITS)
+
+
 def fixed_sum(
     vectors: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, fraction_bits: int
 ) -> npt.NDArray[np.float64]:

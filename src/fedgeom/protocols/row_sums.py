@@ -26,7 +26,7 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part
 from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.secure_sum.coordinator import make_out, with_mail
+from fedgeom.protocols.secure_sum.collecting import make_out, with_mail
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion, Ticket
 from fedgeom.protocols.secure_sum.site import Sums
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint
+from fedgeom.data.findings import Collector, FaultsError
+from fedgeom.data.inspection import inspect_table
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, part_rows
@@ -104,12 +106,19 @@ class SummingSite(Site[Mem]):
         return (*cls.planned_sums(settings), *tested)
 
     def examine(self, settings: Any, seed: int = 0) -> None:
-        """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found."""
-        self.check(settings)
-        if settings.holdout is not None:
-            train, _ = part_rows(self.whole, settings, seed, self.policy)
-            blank = self.memory_type(run=self.run, method=self.memory.method)
-            type(self)(train, self.identity, self.run, blank, self.method_type).check(settings)  # type: ignore[arg-type]
+        """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found.
+
+        What is raised, and stays at the site, has all that is wrong, and all that looks odd beside.
+        """
+        faults = Collector(self.name)
+        with faults.take():
+            self.check(settings)
+            if settings.holdout is not None:
+                train, _ = part_rows(self.whole, settings, seed, self.policy)
+                blank = self.memory_type(run=self.run, method=self.memory.method)
+                type(self)(train, self.identity, self.run, blank, self.method_type).check(settings)  # type: ignore[arg-type]
+        if faults.found:
+            raise FaultsError([*faults.found, *inspect_table(self.whole)])
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that may be in a sum, where they follow from the terms, the seed and what was agreed on.

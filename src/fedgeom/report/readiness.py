@@ -93,8 +93,9 @@ def sites_table(sites: Sequence[SiteSummary]) -> Table:
 
 def _cells(name: str, rows: int, columns: str, classes: dict[str, int], unlabelled: int, gaps: int) -> list[str]:
     most = sorted(classes.items(), key=lambda one: (-one[1], one[0]))
-    shown = ", ".join(f"{_short(label)} {n:,}" for label, n in most[:MOST_CLASSES])
-    more = f" and {len(most) - MOST_CLASSES} more" if len(most) > MOST_CLASSES else ""
+    count = MOST_CLASSES if len(most) > MOST_CLASSES + 1 else len(most)  # "and 1 more" is as long as the one
+    shown = ", ".join(f"{_short(label)} {n:,}" for label, n in most[:count])
+    more = f" and {len(most) - count} more" if len(most) > count else ""
     return [name, f"{rows:,}", columns, f"{len(classes)}: {shown}{more}", _number(unlabelled), _number(gaps)]
 
 

@@ -128,6 +128,16 @@ def test_the_likeliest_branch_at_a_depth_sums_its_classes():
     assert found.nodes[found.at_depth([found.nodes.index("naive")], 1)[0]] == "T"
 
 
+def test_the_nearest_class_minds_whole_branches():
+    found = tree()
+    # B is the likeliest, but memory and naive share more: B is expected 4·0.6 away, naive 4·0.4 + 2·0.29.
+    assert [CLASSES[at] for at in found.nearest([[0.4, 0.0, 0.29, 0.31], [0.9, 0.0, 0.0, 0.1]])] == ["naive", "B"]
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(4, 0.5), size=200)
+    expected = rows @ np.array(APART)
+    np.testing.assert_array_equal(expected[np.arange(200), found.nearest(rows)], expected.min(axis=1))
+
+
 def test_tree_error_weighs_mistakes_by_their_distance():
     confusion = np.diag([10, 10, 10, 10])
     assert tree_error(confusion, APART) == (0.0, 0.0)

@@ -43,6 +43,12 @@ def test_a_branch_is_as_likely_as_its_classes_together(run):
     np.testing.assert_array_equal(run.model.predict_at_depth(X, 2), run.model.predict(X))
 
 
+def test_the_nearest_class_has_the_least_expected_distance(run):
+    X = clinics()[0].X
+    expected = run.model.predict_proba(X) @ np.array([[0, 2, 3], [2, 0, 3], [3, 3, 0]])
+    np.testing.assert_array_equal(run.model.predict_nearest(X), np.array(list("abc"))[expected.argmin(axis=1)])
+
+
 def test_the_tree_error_counts_edges(run):
     site = clinics()[0]
     said = run.model.predict(site.X)

@@ -94,6 +94,13 @@ def test_sites_that_show_sums_only_refuse_both_ways_but_not_the_mean(settings):
     assert run.model.names == ("a", "b", "c")
 
 
+def test_without_seal_nothing_is_promised_but_the_mean_runs(monkeypatch):
+    monkeypatch.setattr("fedgeom.methods.hyperfed.site.find_spec", lambda name: None)
+    with pytest.raises(FedgeomError, match=r"seal-python.*aggregation=\"mean\""):
+        fedgeom.run(quick(), clinics())
+    assert fedgeom.run(quick(aggregation="mean"), clinics()).model.names == ("a", "b", "c")
+
+
 def test_a_site_trains_once_a_round(monkeypatch):
     from fedgeom.methods.iterative.learners.logistic import Logistic
 

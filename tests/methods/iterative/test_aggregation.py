@@ -218,3 +218,15 @@ def test_the_mean_is_that_of_a_secure_sum(vectors, rows):
     total = sum(to_fixed(w * np.append(v, 1.0), **options) for v, w in zip(vectors, weights, strict=True))
     expected = from_fixed(total, fraction_bits=28)
     assert (Mean()(vectors, weights) == expected[:-1] / expected[-1]).all()
+
+
+@pytest.mark.parametrize("n_sites", [3, 20, 200])
+def test_fixed_point_costs_a_mean_of_networks_less_than_single_precision(n_sites):
+    """Against double-precision averaging: at most K·2⁻²⁹ divided by the weights, far below the rounding to f4."""
+    rng = np.random.default_rng(n_sites)
+    vectors = rng.normal(scale=0.05, size=(n_sites, 2000)).astype(np.float32).astype(np.float64)
+    weights = rng.integers(1, 3000, n_sites).astype(float)
+    exact = weights @ vectors / weights.sum()
+    away = np.abs(Mean()(vectors, weights) - exact).max()
+    assert away <= n_sites * 2.0**-29 / weights.sum() + 1e-15
+    assert away < 0.01 * np.spacing(np.abs(exact).max().astype(np.float32))

@@ -11,6 +11,8 @@ from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.run_warnings import LEAVES
+from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import (
     Begin,
     Ready,
@@ -124,7 +126,7 @@ def test_a_scale_that_would_make_training_overflow(caplog):
     asking, engine, honest = joined()
     engine.runners["s0"]._data = lambda: SiteData("s0", SITES[0].X * 1e10, SITES[0].y)
     said = refusal(asking, honest, Ready)
-    assert said == "the site's data do not fit this question; its own log says why"
+    assert said == LEAVES
     assert "the scale makes rows of this site larger than 1e+06" in caplog.text
     assert "has left this run" in refusal(asking, honest, Ready)
 
@@ -174,3 +176,13 @@ def test_within():
     assert not within(np.array([1.0, -2.0]), 2.0)
     assert not within(np.array([np.nan]), np.inf)
     assert not within(np.array([1, 2]), 5)
+
+
+def test_rows_are_scaled_once_a_run_and_not_once_a_round(monkeypatch):
+    scaled, calls = scaling.scaled, []
+    monkeypatch.setattr(scaling, "scaled", lambda *given: calls.append(1) or scaled(*given))
+    sites = unlike()
+    fedgeom.run(fedgeom.FedAvg(rounds=4, validation=0.2), sites, seed=0)
+    assert len(calls) == len(sites)
+    fedgeom.run(fedgeom.FedAvg(rounds=1), sites, seed=0)  # another run knows nothing of the first
+    assert len(calls) == 2 * len(sites)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedgeom.methods.iterative.scaling import column_sums, scale_from
+from fedgeom import FedAvg
+from fedgeom.methods.iterative.scaling import column_sums, fixed_scale, scale_from, scaled
+from tests.methods.iterative.making import unlike, whole
 
 tables = st.tuples(st.integers(1, 12), st.integers(1, 4)).flatmap(
     lambda shape: arrays(float, shape, elements=st.integers(-999, 999).map(lambda number: number / 7))
@@ -44,3 +48,33 @@ def test_no_rows():
     centre, spread = scale_from(np.zeros(5))
     assert centre.tolist() == [0, 0]
     assert spread.tolist() == [1, 1]
+
+
+def test_bytes_are_never_made_double():
+    rows, centre, spread = np.full((500, 800), 51, np.uint8), np.zeros(800), np.full(800, 255.0)
+    tracemalloc.start()
+    found = scaled(rows, centre, spread, np.float32)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.dtype == np.float32
+    assert found == pytest.approx(0.2, abs=1e-7)
+    assert peak < 1.2 * found.nbytes
+
+
+def test_double_rows_are_scaled_in_double_and_then_rounded():
+    rows, centre, spread = np.array([[1e8 + 1.0]]), np.array([1e8]), np.array([2.0])
+    assert scaled(rows, centre, spread, np.float64).tolist() == [[0.5]]
+    assert scaled(rows, centre, spread, np.float32).tolist() == [
+        [0.5]
+    ]  # 1e8 + 1 has no single-precision neighbour
+
+
+def test_pixels_are_brought_to_one():
+    assert [part.tolist() for part in fixed_scale("pixels", 2)] == [[0.0, 0.0], [255.0, 255.0]]
+    assert [part.tolist() for part in fixed_scale("none", 1)] == [[0.0], [1.0]]
+    assert fixed_scale("joint", 1) is None
+    sites = unlike()
+    pixels = [type(site)(site.name, 255 * site.X, site.y) for site in sites]
+    bare, scaled_down = FedAvg(scale="none", rounds=2).plain(sites), FedAvg(scale="pixels", rounds=2).plain(pixels)
+    assert whole(scaled_down.model) == pytest.approx(whole(bare.model), abs=1e-9)
+    assert scaled_down.model.predict(pixels[0].X).tolist() == bare.model.predict(sites[0].X).tolist()

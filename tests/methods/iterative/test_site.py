@@ -323,7 +323,7 @@ def test_finish_reveals_nothing_and_changes_no_training():
         (lambda u: msgspec.structs.replace(u, sent={}), "median"),
         (lambda u: msgspec.structs.replace(u, weight=0.0), "mean"),
         (lambda u: msgspec.structs.replace(u, weight=1e200), "mean"),
-        (lambda u: msgspec.structs.replace(u, aside_loss=float("nan")), "mean"),
+        (lambda u: msgspec.structs.replace(u, figures=(0.0,)), "mean"),
     ],
 )
 def test_a_bad_update_is_left_out(spoil, aggregation):

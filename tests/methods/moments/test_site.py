@@ -157,3 +157,13 @@ def test_where_a_class_is_too_small_without_a_fold_the_site_describes_its_rows(t
     run(Moments(space="euclidean"), rare, record=tmp_path / "run")
     own = load_model(tmp_path / "run" / "sites" / "s1.safetensors")
     assert own.known.cloud is not None
+
+
+def test_many_columns_are_described_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedgeom.methods.moments.site.MOST_COLUMNS", 29)
+    run(
+        Moments(space="euclidean"),
+        [SiteData(f"s{i}", *table) for i, table in enumerate(tables())],
+        record=tmp_path / "r",
+    )
+    assert load_model(tmp_path / "r" / "sites" / "s1.safetensors").known.cloud is not None

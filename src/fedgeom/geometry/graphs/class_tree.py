@@ -184,6 +184,14 @@ class ClassTree:
             at[here[goes_on]] = likelier[goes_on]
         return at, chances[np.arange(len(at)), at]
 
+    def nearest(self, probabilities: ArrayLike) -> Ints:
+        """Return for each row the class with the least expected tree distance to the true one, by number.
+
+        Where the likeliest class stands alone and several of another branch share more, it is one of those.
+        """
+        chances = np.asarray(probabilities, np.float64)
+        return np.asarray((chances @ self.distances()).argmin(axis=1))
+
     def at_depth(self, nodes: ArrayLike, depth: int) -> Ints:
         """Return each node's forebear at a depth, or the node itself where it lies less deep."""
         found = np.array(nodes, np.int64)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+from importlib.util import find_spec
 from typing import ClassVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, answers
 from fedgeom.methods.hyperfed.messages import CompareUpdates, FirstLetters, PairShares, PassOn
@@ -16,6 +18,8 @@ from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
 from fedgeom.methods.iterative.messages import Leaves
 from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.round_figures import Figures
+from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import TrainingMemory, TrainingSite
 from fedgeom.methods.iterative.tree import State, from_wire, to_wire
 from fedgeom.protocols import inner_products
@@ -39,8 +43,8 @@ class Trained(msgspec.Struct, kw_only=True):
     """A hash of the model that the site began with: the sum must be about the same."""
     partners: tuple[str, ...] = ()
     sent: dict[str, Array | float | int] = {}
-    loss: float = 0.0
-    rows: int = 0
+    figures: tuple[float, ...] = ()
+    """Those on rows set aside (`Figures`)."""
     secret: bytes = b""
     """The key of this round's ciphertexts."""
     letter: bytes = b""
@@ -67,6 +71,16 @@ class HyperFedSite(TrainingSite):
         settings: HyperFedSettings = self.settings
         return settings
 
+    def check(self, settings: TrainingRule) -> None:
+        """Refuse data that the method cannot use; what updates are compared with must be there before a promise is."""
+        super().check(settings)
+        assert isinstance(settings, HyperFedSettings)
+        if settings.compares and find_spec("seal") is None:
+            raise InputError(
+                "comparing updates in secret needs seal-python, which is not installed: pip install 'fedgeom[xclp]' "
+                '(or train with aggregation="mean", which compares nothing)'
+            )
+
     @answers(CompareUpdates)
     def compare(self, ask: CompareUpdates) -> FirstLetters:
         """Train, keep the update, and write to the partners with whom this site begins."""
@@ -81,15 +95,14 @@ class HyperFedSite(TrainingSite):
         asked = fingerprint(b"compare", encode(ask))
         if memory.trained.get(ask.round) != asked or memory.under_way.round != ask.round:
             rate = rule.rate_in(min(ask.round, rule.rounds - 1))
-            sent, _, loss, rows = super().train(asked, ask.round, ask.given, rate)
+            sent, _, figures = super().train(asked, ask.round, ask.given, rate)
             begun = inner_products.begin(inner_products.quantise(sent.flat()), rule.rounds)
             memory.under_way = Trained(
                 round=ask.round,
                 given=_hash(ask.given),
                 partners=ask.partners,
                 sent=to_wire(sent),
-                loss=loss,
-                rows=rows,
+                figures=astuple(figures),
                 secret=begun.secret,
                 letter=begun.letter,
             )
@@ -139,14 +152,14 @@ class HyperFedSite(TrainingSite):
         """Seal a letter; asked again, the site sends the very same bytes."""
         return seal_for(self.joining, partner, PURPOSE, number, text, repeatable=True)
 
-    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
+    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Return what is sent: where updates are compared, what was trained before they were."""
         if not self.hyper.compares:
             return super().train(asked, round, given, rate)
         kept = self.memory.under_way
         if kept.round != round or kept.given != _hash(given):
             raise ProtocolError("a sum was asked for before the updates were compared, or about another model")
-        return from_wire(kept.sent), 1.0, kept.loss, kept.rows
+        return from_wire(kept.sent), 1.0, Figures(*kept.figures)
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained."""

@@ -91,8 +91,9 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     ready.need(settings.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told = hash_agreed(begin)
-    if settings.scale == "none":
-        return Agreed(classes, columns, np.zeros(columns), np.ones(columns), told)
+    fixed = scaling.fixed_scale(settings.scale, columns)
+    if fixed is not None:
+        return Agreed(classes, columns, *fixed, told)
     centre, spread = (None, None) if sums is None else scaling.scale_from(sums.reals(SumColumns))
     return Agreed(classes, columns, centre, spread, told)
 
@@ -155,16 +156,16 @@ class Agreement(SummingPart[AgreementMemory]):
         """Take the classes, and work out the scale from the sum of all sites' columns."""
         self.site.check_size(len(ask.classes) * (1 + self.site.data.shape[1]))  # no smaller model tells them apart
         self.names.check_agreed(ask.classes)
-        X, joint, memory = self.site.table.X, self.settings.scale == "joint", self.memory
+        joint, memory = self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):
             raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
-        if not len(X):  # it depends on the labels, so the site leaves
+        if not len(self.site.table):  # it depends on the labels, so the site leaves
             raise InputError("all classes of this site are too rare; there is nothing to train on")
         centre, spread = self._own_scale() if ask.columns is None else self._joint_scale(ask.columns)
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
-            far = joint and not within((X - centre) / spread, FARTHEST)
+            far = joint and not within((self.site.table.X - centre) / spread, FARTHEST)
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = ask.classes, Array.of(centre), Array.of(spread)
@@ -190,10 +191,8 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError("the question is about other classes or another scale than this site was told")
 
     def _own_scale(self) -> tuple[Floats, Floats]:
-        X = self.site.table.X
-        if self.settings.scale == "none":
-            return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        return scaling.scale_from(scaling.column_sums(X))
+        fixed = scaling.fixed_scale(self.settings.scale, self.site.data.shape[1])
+        return fixed or scaling.scale_from(scaling.column_sums(self.site.table.X))
 
     @property
     def scale(self) -> tuple[Floats, Floats]:
@@ -203,14 +202,21 @@ class Agreement(SummingPart[AgreementMemory]):
             raise ProtocolError("the site was asked to train before it was told the classes")
         return memory.centre.numpy(), memory.spread.numpy()
 
-    def scaled(self) -> Floats:
-        """Return the site's rows on the agreed scale."""
-        centre, spread = self.scale
-        return np.asarray((self.site.table.X - centre) / spread)
+    def scaled(self, dtype: type[np.floating[Any]] = np.float64) -> Floats:
+        """Return the site's rows on the agreed scale; they are converted once."""
+        key, known = ("scaled", self.memory.told, np.dtype(dtype)), self.site.scratch
+        if key not in known:
+            known[key] = scaling.scaled(scaling.rows_of(self.site.table, dtype), *self.scale, dtype)
+        found: Floats = known[key]
+        return found
 
     def label_indices(self) -> npt.NDArray[np.int64]:
         """Return the index of each row's label among the agreed classes."""
-        return label_indices(self.site.table.y, self.memory.classes)
+        key, known = ("labels", self.memory.told), self.site.scratch
+        if key not in known:
+            known[key] = label_indices(self.site.table.y, self.memory.classes)
+        found: npt.NDArray[np.int64] = known[key]
+        return found
 
 
 def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:

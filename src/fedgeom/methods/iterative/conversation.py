@@ -15,6 +15,7 @@ from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
+from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
 from fedgeom.protocols.cohort import Cohort, join
@@ -45,8 +46,7 @@ class Outcome:
 
     mean: State
     sites: tuple[str, ...]
-    aside_loss: float
-    aside_rows: float
+    figures: Figures
     updates: dict[str, State] = field(default_factory=dict)
     """What each site sent, where the rule looks at that."""
 
@@ -55,7 +55,7 @@ class Conversation:
     """One run of one algorithm."""
 
     def __init__(self, rule: TrainingRule, sites: Sites):
-        self.rule, self.sites = rule, sites
+        self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation)
         self.strikes: dict[str, int] = {}
         self.members: tuple[str, ...] = ()
         """The sites that were ready to train."""
@@ -140,8 +140,9 @@ class Conversation:
         for name in asked:  # strict sites sum no further with a site that was missing in a sum before
             missed = STRIKES if strict else self.strikes.get(name, 0) + 1
             self.strikes[name] = 0 if name in answered else missed
-        rows = sum(outcome.aside_rows for outcome in outcomes)
-        loss = sum(outcome.aside_loss for outcome in outcomes) / rows if rows else math.nan
+        figures = Figures.total(outcome.figures for outcome in outcomes)
+        loss = figures.loss / figures.rows if figures.rows else math.nan
+        self.sites.report(figures.line(number))
         rng = np.random.default_rng([self.sites.seed % 2**63, number, 2])
         return self.combine(state, outcomes, Round(number, len(answered) / len(self.members), rng)), loss
 
@@ -172,10 +173,10 @@ class Conversation:
             faster=self.faster(group.members),
             group=group.whole,
         )
-        total = self.cohort.sum_group(question, length=self.sent.size + 3, participants=group.members)
-        weight, loss, rows = total.values[-3:]
-        mean = self.sent.like(total.values[:-3] / weight)
-        return Outcome(mean, total.sites, float(loss), round_count(rows))
+        size = self.sent.size
+        total = self.cohort.sum_group(question, length=size + 1 + self.figures, participants=group.members)
+        mean = self.sent.like(total.values[:size] / total.values[size])
+        return Outcome(mean, total.sites, Figures.read(total.values[size + 1 :]))
 
     def _need(self, trained: Sequence[str], group: Group) -> None:
         """Raise `TooFewSitesError` when too few of a group came through the round."""
@@ -215,7 +216,7 @@ class Conversation:
         except ProtocolError:
             sent = Tree()
         # One site that went astray, or lies, must not make the sum overflow for all.
-        fit = self.sent.fits(sent) and 0 < answer.weight < limit and math.isfinite(answer.aside_loss)
+        fit = self.sent.fits(sent) and 0 < answer.weight < limit and len(answer.figures) == self.figures
         if fit and (np.abs(sent.flat()) < limit / max(answer.weight, 1.0)).all():
             return sent, answer
         self.sites.leave_out(
@@ -234,8 +235,7 @@ class Conversation:
         return Outcome(
             mean,
             names,
-            sum(update.aside_loss for _, update in came.values()),
-            sum(update.aside_rows for _, update in came.values()),
+            Figures.total(Figures(*update.figures) for _, update in came.values()),
             {name: sent for name, (sent, _) in came.items()},
         )
 
@@ -260,8 +260,3 @@ class Conversation:
             spread=self.agreed.spread,
             joint=is_joint(self.rule, self.first),
         )
-
-
-def round_count(value: float) -> float:
-    """Return a count that went through a sum of real numbers."""
-    return float(np.rint(value))

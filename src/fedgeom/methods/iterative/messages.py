@@ -13,6 +13,7 @@ Leaves = Annotated[dict[Name, Array | float | int], msgspec.Meta(max_length=100_
 """A tree's leaves by their paths: arrays of the learner's dtype, or numbers."""
 Factor = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factors = dict[Name, Factor]
+Figure = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
@@ -20,12 +21,14 @@ class Update(Message, frozen=True, kw_only=True):
     """What a site sends after a round of training."""
 
     kind: ClassVar[str] = "train.update"
-    reveals: ClassVar[str] = "this site's trained parameters, how many rows it has, its loss on rows set aside"
+    reveals: ClassVar[str] = (
+        "this site's trained parameters, how many rows it has, its losses and right answers on rows set aside"
+    )
     sent: Leaves
     weight: Annotated[float, msgspec.Meta(ge=0)]
-    aside_loss: float = 0.0
-    """The loss of the model it received, summed over the rows that the site sets aside."""
-    aside_rows: Annotated[int, msgspec.Meta(ge=0)] = 0
+    figures: Annotated[tuple[Figure, ...], msgspec.Meta(max_length=5)] = ()
+    """Sums over the rows that the site sets aside (`Figures`): losses and right answers of the model it received and of
+    its own."""
 
 
 class TrainOpen(Question, frozen=True, kw_only=True):
@@ -34,8 +37,8 @@ class TrainOpen(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "train.open"
     answer: ClassVar[type[Message]] = Update
     answer_reveals: ClassVar[str] = (
-        "this site's trained parameters (the method looks at each site's), its number of rows, its loss on rows "
-        "set aside"
+        "this site's trained parameters (the method looks at each site's), its number of rows, its losses and "
+        "right answers on rows set aside"
     )
     round: RoundNumber
     given: Leaves
@@ -50,8 +53,8 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "train.masked"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others of the group: the weighted sum of trained parameters, the number of rows, the loss "
-        "on rows set aside"
+        "masked; with all others of the group: the weighted sum of trained parameters, the number of rows, the "
+        "losses and right answers on rows set aside"
     )
     round: RoundNumber
     given: Leaves

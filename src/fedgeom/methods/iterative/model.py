@@ -15,14 +15,15 @@ from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Parameters
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.scaling import scaled
 from fedgeom.methods.iterative.tree import Tree, grow
 
 SCALE = ("scale/centre", "scale/spread")
 
 
 def is_joint(rule: TrainingRule, first: Tree) -> bool:
-    """Say whether a rule averages all of a model; ``first`` is one before training."""
-    return bool(rule.sends) and set(rule.shared(first)) == set(first)
+    """Say whether a rule averages all of a model that predicting takes; ``first`` is one before training."""
+    return bool(rule.sends) and (rule.predicts_jointly or set(rule.shared(first)) == set(first))
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +63,10 @@ class TrainedModel(Model):
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return a probability for each row and class, in the order of ``names``."""
-        rows = np.asarray(X, np.float64)
+        rows = np.asarray(X)
+        small = rows.dtype.kind in "uf" and rows.dtype.itemsize < 8
+        rows = rows.reshape(len(rows), -1) if rows.ndim > 2 else rows  # images as they are
+        rows = rows if small else rows.astype(np.float64, copy=False)
         if rows.ndim != 2 or rows.shape[1] != self.columns or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.columns} columns")
         if not self.joint:
@@ -74,8 +78,8 @@ class TrainedModel(Model):
             raise InputError(
                 "the sites scaled by their own columns; use model.for_site(run.local[site]) for a site's rows"
             )
-        features = self.features((rows - self.centre) / self.spread)
         learner = built_learner(self.learner, dict(self.options))
+        features = self.features(scaled(rows, self.centre, self.spread, learner.dtype))
         learner.bind(features.shape[1], len(self.names))
         return learner.predict_proba(self.parameters, features)
 

@@ -53,6 +53,10 @@ class NetworkSettings:
         assert isinstance(self.loss, Loss)
         return self.loss
 
+    def step_options(self) -> dict[str, Any]:
+        """Return what says how steps are taken."""
+        return {name: getattr(self, name) for name in ("optimizer", "clip", "sampling", "augmentation")}
+
     def network_options(self) -> dict[str, Any]:
         """Return what a network is built with, as it travels and stands in a model file."""
         network, head = self.network, self.head

@@ -31,14 +31,15 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         )
     ordered = sorted(sites, key=lambda site: site.name)
     names = rule.classes or tuple(sorted({str(name) for site in sites for name in site.classes.tolist()}))
-    columns, learner = ordered[0].X.shape[1], rule.build_learner()
+    columns, learner = ordered[0].shape[1], rule.build_learner()
     first = Tree(learner.start(columns, len(names), np.random.default_rng([seed % 2**63, 0])))
     scale = scales(rule, ordered)
 
     def task(at: int, number: int) -> Task:
         site, (centre, spread) = ordered[at], scale[at]
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
-        rows, y = (site.X - centre) / spread, label_indices(site.y, names)
+        rows, y = scaling.rows_of(site, learner.dtype), label_indices(site.y, names)
+        rows = scaling.scaled(rows, centre, spread, learner.dtype)
         return Task(
             learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
         )
@@ -83,9 +84,10 @@ def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Flo
 
     For each site two of (columns,), f8.
     """
-    columns = sites[0].X.shape[1]
-    if settings.scale == "none":
-        return [(np.zeros(columns), np.ones(columns))] * len(sites)
+    columns = sites[0].shape[1]
+    fixed = scaling.fixed_scale(settings.scale, columns)
+    if fixed is not None:
+        return [fixed] * len(sites)
     sums = [scaling.column_sums(site.X) for site in sites]
     if settings.scale == "site":
         return [scaling.scale_from(one) for one in sums]
@@ -98,7 +100,9 @@ def pooled(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Trai
     What makes the rule federated or personal has no meaning there; its learner, effort and scale have.
     """
     labels = np.concatenate([site.y.astype(str) for site in sites])
-    everyone = SiteData("everyone", np.vstack([site.X for site in sites]), labels)
+    everyone = SiteData(
+        "everyone", np.vstack([scaling.rows_of(site, rule.build_learner().dtype) for site in sites]), labels
+    )
     settings = {field.name: getattr(rule, field.name) for field in fields(TrainingRule)}
     settings |= {"share": 1.0, "validation": 0.0, "patience": None, "aggregation": "mean", "personal": "none"}
     settings["scale"] = "joint" if rule.scale == "site" else rule.scale

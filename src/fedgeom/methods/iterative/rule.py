@@ -64,6 +64,8 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
     """The branches of the coordinator's state that sites are given."""
     sends_changes: ClassVar[bool] = False
     """Whether the branch "model" that is sent is a change of the model."""
+    predicts_jointly: ClassVar[bool] = False
+    """Whether the joint model predicts although sites keep a part to themselves, which is nothing at first."""
     compares_updates: ClassVar[bool] = False
     """Whether sites can compare their changes in pairs, which ``aggregation="consistent"`` weighs them by."""
     needs_steps: ClassVar[bool] = False
@@ -170,6 +172,11 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
         found: Tree = chosen.model(task, self.whole(task, given["model"], own))
         return found
 
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the model that a site has after its training in a round, for the figures on rows set aside."""
+        trained = given["model"] + sent["model"] if self.sends_changes else sent["model"]
+        return self.whole(task, trained, own)
+
     def shared(self, model: Tree) -> Tree:
         """Return the part of a whole model that is sent; the rest stays at the site."""
         return model
@@ -273,10 +280,7 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
             rate=self.rate if rate is None else rate,
             solver=self.solver,
             least=least,
-            optimizer=self.optimizer,  # type: ignore[arg-type]
-            clip=self.clip,
-            sampling=self.sampling,
-            augmentation=self.augmentation,  # type: ignore[arg-type]
+            **self.step_options(),
         )
 
     def rate_in(self, round: int) -> float:

@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.sites import SiteData
 
 FRACTION_BITS = 20
 """Fewer than elsewhere: squares of raw columns are large."""
+
+
+def fixed_scale(name: str, columns: int) -> tuple[Floats, Floats] | None:
+    """Return what is taken off columns and what they are divided by, where no rows decide that; None where they do.
+
+    Returns two of (columns,), f8.
+    """
+    factors = {"none": 1.0, "pixels": 255.0}
+    return (np.zeros(columns), np.full(columns, factors[name])) if name in factors else None
+
+
+def rows_of(site: SiteData, dtype: type[np.floating[Any]]) -> npt.NDArray[Any]:
+    """Return a site's rows, (rows, columns): as they came for learners of single precision, otherwise as double.
+
+    A sparse table is made dense.
+    """
+    single = np.dtype(dtype).itemsize < 8 and isinstance(site.table, np.ndarray)
+    return site.table if single else site.X
+
+
+def scaled(rows: npt.NDArray[Any], centre: Floats, spread: Floats, dtype: type[np.floating[Any]]) -> Floats:
+    """Return rows on the agreed scale, in the learner's precision.
+
+    Rows that came as small numbers (bytes of images, single precision) for a learner of single precision are never made
+    double. rows (n, columns), centre and spread (columns,); returns (n, columns).
+    """
+    small = np.dtype(dtype).itemsize < 8 and rows.dtype.itemsize < 8
+    kind: type[np.floating[Any]] = np.float32 if small else np.float64
+    found = rows.astype(kind)
+    found -= centre.astype(kind)
+    found /= spread.astype(kind)
+    return np.asarray(found, dtype)
 
 
 def column_sums(X: Floats) -> Floats:

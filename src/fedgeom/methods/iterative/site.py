@@ -19,7 +19,8 @@ from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
 from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
-from fedgeom.methods.iterative.model import TrainedModel
+from fedgeom.methods.iterative.model import TrainedModel, is_joint
+from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
@@ -117,16 +118,17 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return what a rule works with in this round; ``rows`` marks those to use."""
         rule, at, classes = self.rule, slice(None) if rows is None else rows, self.memory.agreement.classes
-        X, y = self.features(self.agreement.scaled()[at]), self.agreement.label_indices()[at]
         learner = rule.build_learner()
+        X = self.features(self.agreement.scaled(learner.dtype)[at])
+        y = self.agreement.label_indices()[at]
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
         return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
 
-    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, float, int]:
-        """Return what is sent, the site's weight, and the loss of the given model on the rows set aside.
+    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
+        """Return what is sent, the site's weight, and the figures on the rows set aside.
 
         ``asked`` stands for the question. A coordinator that died may put it again; then training starts again from
         what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
@@ -142,13 +144,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
         state = self._given(given, task)
-        loss = 0.0
-        if aside.any():
-            watched = self.task(round, rate, aside)
-            loss = watched.rows * watched.nll(rule.whole(watched, state["model"], own))
+        joint = rule.whole(task, state["model"], own)  # before training changes what the site has of its own
         sent = rule.train(task, state, own)
+        figures = Figures()
+        if aside.any():
+            figures = Figures.of(self.task(round, rate, aside), joint, rule.own_model(task, state, sent, own))
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
-        return sent, float(task.rows) if rule.weights == "rows" else 1.0, loss, int(aside.sum())
+        return sent, float(task.rows) if rule.weights == "rows" else 1.0, figures
 
     def _given(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
@@ -170,17 +172,23 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if self.rule.masked:
             raise ProtocolError("this run was agreed on with secure sums; a site's own update is not shown")
         asked = fingerprint(b"open", encode(ask))
-        sent, weight, loss, rows = self.train(asked, ask.round, ask.given, self._rate(ask))
-        return Update(sent=to_wire(sent), weight=weight, aside_loss=loss, aside_rows=rows)
+        sent, weight, figures = self.train(asked, ask.round, ask.given, self._rate(ask))
+        return Update(
+            sent=to_wire(sent),
+            weight=weight,
+            figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
+        )
 
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
         """Train and add the result to the secure sum."""
         if self.name not in ask.factors:
             raise ProtocolError(f"the question says no weight for {self.name!r}")
-        sent, weight, loss, rows = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
+        sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         weight *= ask.factors[self.name]
-        return self.contribute(ask, np.concatenate([weight * sent.flat(), [weight, loss, float(rows)]]))
+        return self.contribute(
+            ask, np.concatenate([weight * sent.flat(), [weight], figures.values(how_many(self.rule.validation))])
+        )
 
     def _rate(self, ask: TrainOpen | TrainMasked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
@@ -196,7 +204,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
         state = self._given(ask.given, task)
-        joint = Array.of(Tree(state["model"]).flat())
+        joint = Array.of((task.first | state["model"]).flat())
         personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
         if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
@@ -223,7 +231,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def tells_joint(self, task: Task) -> bool:
         """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
-        return bool(self.rule.sends) and self.rule.shared(task.first).size == task.first.size
+        return is_joint(self.rule, task.first)
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""
@@ -233,7 +241,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""
-        rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.X.shape[1]
+        rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.shape[1]
         first = rule.build_learner().start(columns + rule.extra_columns, len(classes), np.random.default_rng(0))
         return TrainedModel(
             method=self.method_type.name,  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ MOST_ROUNDS = 500
 class TableSettings:
     """Classes and scale, and who may take part."""
 
-    scale: Literal["joint", "site", "none"] = "joint"
-    """How columns are scaled: by all sites' rows (one secure sum), by each site's own, or not."""
+    scale: Literal["joint", "site", "none", "pixels"] = "joint"
+    """How columns are scaled: by all sites' rows (one secure sum), by each site's own, not, or from 0…255 to 0…1."""
     classes: ClassNames = None
     """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
     min_rows: Annotated[int, Between(0)] = 1

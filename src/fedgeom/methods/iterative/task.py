@@ -73,6 +73,10 @@ class Task:
         """Return the mean negative log-likelihood of the rows, which should be others than those trained on."""
         return self.learner.nll(w, self.X, self.y)
 
+    def predicted(self, w: Tree) -> Ints:
+        """Return the likeliest class of each of the rows, (rows,)."""
+        return np.asarray(self.learner.predict_proba(w, self.X).argmax(axis=1))
+
     def probabilities(self, w: Tree, X: Floats) -> Floats:
         """Return the class probabilities of rows (scaled like ours)."""
         return self.learner.predict_proba(w, X)

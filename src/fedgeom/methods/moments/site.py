@@ -12,7 +12,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.checks import check_ball, check_known_labels, check_table
 from fedgeom.data.findings import Collector
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.known import Known
+from fedgeom.federation.known import MOST_COLUMNS, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
@@ -90,13 +90,16 @@ class MomentsSite(SummingSite[MomentsMemory]):
     def _scores_held_out(self, total: Floats) -> Floats | None:
         """Return how well each row fits the model of all other rows but its fold: the sum without the fold's moments.
 
-        None where that cannot be told, since a class is too small without the fold, or there are no densities.
+        None where that cannot be told, since a class is too small without the fold, or there are no densities, and
+        where so many columns would make it costly.
         """
         settings, classes = self.settings, self.names.agreed
+        if not settings.squares or self.data.shape[1] > MOST_COLUMNS:
+            return None
         table = self.table
         fold = np.random.default_rng(0).permutation(len(table)) % FOLDS
         scores = np.empty(len(table))
-        for number in range(FOLDS if settings.squares else 0):
+        for number in range(FOLDS):
             part = table.take(fold == number)
             own = class_moments(part.X, part.y, classes, c=settings.c)
             try:
@@ -104,7 +107,7 @@ class MomentsSite(SummingSite[MomentsMemory]):
             except (InputError, np.linalg.LinAlgError):
                 return None
             scores[fold == number] = found
-        return scores if settings.squares and len(scores) and np.isfinite(scores).all() else None
+        return scores if len(scores) and np.isfinite(scores).all() else None
 
     def known_scores(self) -> Floats | None:
         """Return how well the site's rows fit a model that did not learn from them."""

@@ -19,8 +19,10 @@ SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_l
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Scalar = bool | int | float | Text | None
 Several = Annotated[tuple[Scalar, ...], msgspec.Meta(max_length=10_000)]
-Term = Scalar | Several | dict[Name, Scalar | Several]
-"""A setting: a number, a text, nothing, several of these (class names, an image's shape), or a choice with settings."""
+Table = dict[Name, Scalar | Several]
+"""A choice with settings of its own."""
+Term = Scalar | Table | Annotated[tuple[Scalar | Table, ...], msgspec.Meta(max_length=10_000)]
+"""A setting: a number, a text, nothing, a choice, or several of these (class names, a shape, feature maps)."""
 Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
 
 Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]

@@ -13,8 +13,6 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
-from fedgeom.data.findings import Collector, FaultsError
-from fedgeom.data.inspection import inspect_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
@@ -69,7 +67,7 @@ class Joining(Part[JoiningMemory]):
         terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
-        self._look_at_data(settings, ask.seed)  # last: until here nothing depends on them
+        self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
@@ -81,14 +79,6 @@ class Joining(Part[JoiningMemory]):
         keys = self._own_keys()
         memory.own_keys = fingerprint(encode(keys))
         return keys
-
-    def _look_at_data(self, settings: Settings, seed: int) -> None:
-        """Leave where the table does not fit; the site's own log then has all that is wrong, and all that looks odd."""
-        faults = Collector(self.site.name)
-        with faults.take():
-            self.site.examine(settings, seed)
-        if faults.found:
-            raise FaultsError([*faults.found, *inspect_table(self.site.whole)])
 
     def _read(self, terms: Mapping[str, Any]) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""

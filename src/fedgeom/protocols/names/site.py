@@ -157,9 +157,8 @@ class LabelNames(SummingPart[NamesMemory]):
         memory, counts = self.memory, ask.result.counts()
         slots = len(counts) // 2
         given = self.joining.memory.terms.get("classes")
-        names, places = self._places(
-            hash_names([*map(str, given)]) if isinstance(given, tuple) else memory.opened, slots
-        )
+        lists = hash_names(tuple(map(str, given))) if isinstance(given, tuple) else memory.opened
+        names, places = self._places(lists, slots)
         floors = self.joining.class_floors
         enough = (counts[places] >= floors[0]) & (counts[slots + places] >= floors[1])
         memory.agreed = tuple(name for name, kept in zip(names, enough.tolist(), strict=True) if kept)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
-
-import msgspec
-import numpy as np
 
 from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import exchange_public, verify
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.rings import Ring
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.conversation import Answers
-from fedgeom.federation.messages import Array, Question
+from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import seal_of
+from fedgeom.protocols.secure_sum.collecting import Collected, collect
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -28,37 +23,11 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
-    hash_content,
-    hash_question,
     masking_statement,
     own_key,
     pair_key,
     uneven,
 )
-
-Q = TypeVar("Q", bound=SumQuestion)
-
-
-def make_out(
-    question: Q, joined: Joined, round: int, modulus: int, participants: tuple[str, ...], content: bytes = b""
-) -> Q:
-    """Return the question with a ticket for one round over these sites, still without anybody's mail.
-
-    ``content`` is `hash_content` where that is known.
-    """
-    ticket = Ticket(round=round, modulus=str(modulus), members=joined.names, participants=participants)
-    blank = msgspec.structs.replace(question, ticket=ticket)
-    stamped = msgspec.structs.replace(ticket, question_hash=hash_question(blank, content))
-    return msgspec.structs.replace(blank, ticket=stamped)
-
-
-def with_mail(question: Q, letters: Mapping[str, bytes]) -> Q:
-    """Return the question with one site's mail in its ticket; without any, the very same, which is encoded once."""
-    if not letters:
-        return question
-    return msgspec.structs.replace(
-        question, ticket=msgspec.structs.replace(question.ticket, letters=dict(letters))
-    )
 
 
 @dataclass(frozen=True)
@@ -85,20 +54,23 @@ def secure_sum(
     The question's ticket is made out here. Fewer than ``min_sites`` survivors, or than the recovery of some mask
     needs, abort the run: what the coordinator has by then is uniformly random.
     """
-    sites, ring = joined.sites, Ring(modulus)
-    summed = tuple(sorted(participants))
-    content, factors = hash_content(question), uneven(question.weights)
-    asked = make_out(question, joined, round, modulus, summed, content)
-    ticket = asked.ticket
-    questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
-    total, masked = _add_up(joined, questions, ring, length)
-    masked.need(min_sites, "with their masked vectors")
-    while _keep_to_policies(joined, masked):
-        masked.need(min_sites, "with their masked vectors")
-        # Vectors that no longer count are in the total. The others send theirs again: same question, same masks.
-        total, masked = _add_up(joined, dict.fromkeys(masked, asked), ring, length)
-        masked.need(min_sites, "with their masked vectors")
-    alive = tuple(sorted(masked))
+    found = collect(
+        joined,
+        round,
+        question,
+        modulus=modulus,
+        length=length,
+        participants=participants,
+        min_sites=min_sites,
+    )
+    return unmask(joined, found, min_sites=min_sites)
+
+
+def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
+    """Have the living of a sum confirmed and unmask the sum of their vectors, and only that."""
+    sites, ticket, masked = joined.sites, found.asked.ticket, found.masked
+    factors = uneven(found.asked.weights)
+    summed, round, alive = ticket.participants, ticket.round, tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
     for name in summed:  # once sites have confirmed who is there, those who are lost cannot come back
@@ -110,7 +82,7 @@ def secure_sum(
         requests[name] = Witness(
             round=round,
             question_hash=ticket.question_hash,
-            content=content,
+            content=found.content,
             members=ticket.members,
             participants=summed,
             factors=factors,
@@ -120,12 +92,12 @@ def secure_sum(
     signed = sites.ask(requests, expect=Confirmation)
     joined.delivered(signed)
     signed.need(min_sites, "with a signature")
-    signed_for = masking_statement(sites.run, round, ticket.question_hash, content, summed, factors)
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, found.content, summed, factors)
     _check_silent(joined, {name: masked[name] for name in alive if name not in signed}, signed_for)
     shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
     plus, minus = _keys_to_remove(joined, ticket, alive, dropped, dict(shares))
-    return Total(add_masks(total, ring, plus=plus, minus=minus, in_place=True), alive)
+    return Total(add_masks(found.total, ticket.ring, plus=plus, minus=minus, in_place=True), alive)
 
 
 def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
@@ -163,56 +135,6 @@ def _unmasking(
             )
         found[name] = made[around]
     return found
-
-
-def _add_up(
-    joined: Joined, questions: Mapping[str, SumQuestion], ring: Ring, length: int
-) -> tuple[Words, Answers[MaskedVector]]:
-    """Ask for masked vectors and add them up as they come; sites whose vectors cannot be added are left out in words.
-
-    None is kept: the coordinator needs room for two vectors, not for one of each site.
-    """
-    total = np.zeros(length, np.uint64)
-    problems: dict[str, str] = {}
-
-    def add(name: str, answer: MaskedVector) -> MaskedVector:
-        values = answer.vector.view()
-        if values.shape != (length,) or values.dtype != np.uint64 or _too_large(values, ring):
-            problems[name] = (
-                f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
-            )
-        else:
-            ring.add_to(total, values)
-        return msgspec.structs.replace(answer, vector=Array.of(np.empty(0, np.uint64)))
-
-    masked = joined.sites.ask(questions, expect=MaskedVector, take=add)
-    joined.delivered(masked)
-    _leave_out(joined, masked, problems)
-    return total, masked
-
-
-def _too_large(values: Words, ring: Ring) -> bool:
-    return ring.bits < 64 and bool(len(values)) and int(values.max()) >= ring.modulus
-
-
-def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> bool:
-    """Leave out sites whose policy asks for more sites than are left: the others would refuse to sum with them.
-
-    Return whether there were any.
-    """
-    wanted, came = {name: joined.keys[name].min_cohort for name in masked}, len(masked)
-    while few := [name for name in masked if wanted[name] > len(masked)]:
-        left = len(masked)
-        problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
-        _leave_out(joined, masked, problems)
-    return len(masked) < came
-
-
-def _leave_out(joined: Joined, masked: Answers[MaskedVector], problems: Mapping[str, str]) -> None:
-    for name, problem in problems.items():
-        masked.missing[name] = problem
-        del masked.came[name]
-        joined.sites.leave_out(name, problem)
 
 
 def _check_silent(joined: Joined, silent: Mapping[str, MaskedVector], signed_for: bytes) -> None:

@@ -23,6 +23,17 @@ def test_the_personal_head_stays_at_the_site():
         assert not np.array_equal(heads[0], heads[1])
 
 
+def test_the_joint_model_predicts_by_the_generic_head():
+    sites = digits()
+    run = fedgeom.run(FedRoD(**DIGITS), sites, seed=0)
+    generic = run.model.parameters
+    learner = FedRoD(**DIGITS).build_learner()
+    learner.bind(64, 3)
+    Z = learner.features(generic, sites[0].X)
+    scores = Z @ generic["head.generic.weight"].T + generic["head.generic.bias"]
+    assert np.array_equal(run.model.predict(sites[0].X), scores.argmax(axis=1).astype(str))
+
+
 def test_without_the_personal_part_it_is_fedavg_with_the_balanced_loss():
     """The personal head's loss reaches nothing else: body and generic head are those of balanced FedAvg."""
     sites = digits()

@@ -69,3 +69,18 @@ def test_the_same_options_give_the_same_learner():
     options = FedAvg(**IMAGES).learner_options()
     assert network_learner(options) is network_learner(dict(options))
     assert network_learner(options | {"shape": None}) is not network_learner(options)
+
+
+def test_bytes_of_images_are_never_made_double_and_images_are_predicted_as_they_are():
+    rng = np.random.default_rng(0)
+    images, y = rng.integers(0, 256, (90, 64)).astype(np.uint8), np.arange(90) % 3
+    sites = [fedgeom.SiteData(f"s{at}", images[at::3], y[at::3]) for at in range(3)]
+    rule = FedAvg(**(IMAGES | {"scale": "pixels"}))
+    run = fedgeom.run(rule, sites, seed=0)
+    assert not any("X" in vars(site) for site in sites)  # where a site's rows as double would be kept
+    assert np.array_equal(whole(run.model), whole(rule.plain(sites).model))
+    as_double = [fedgeom.SiteData(site.name, site.X, site.y) for site in sites]
+    assert np.allclose(whole(run.model), whole(rule.plain(as_double).model), atol=1e-4)
+    found = run.model.predict_proba(images.reshape(90, 1, 8, 8))
+    assert np.array_equal(found, run.model.predict_proba(images))
+    assert np.allclose(found, run.model.predict_proba(images.astype(float)), atol=1e-6)

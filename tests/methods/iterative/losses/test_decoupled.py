@@ -26,7 +26,7 @@ def made():
 def test_a_balanced_loss_for_the_generic_head_and_a_plain_one_for_both():
     batch = batch_of([[1.0, 0.5]], [1], counts=(6.0, 2.0), network=Given(head=made()))
     balanced = nll(np.array([1 + np.log(6), 0.5 + np.log(2)]), 1)
-    assert float(Decoupled()(batch)) == pytest.approx(balanced + nll(np.array([3.0, 1.5]), 1), rel=1e-6)
+    assert Decoupled()(batch).item() == pytest.approx(balanced + nll(np.array([3.0, 1.5]), 1), rel=1e-6)
 
 
 def test_the_second_loss_moves_the_personal_head_alone():

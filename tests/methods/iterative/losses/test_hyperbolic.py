@@ -143,6 +143,21 @@ def test_losses_on_a_tree_by_hand():
     assert value(TreeTargets(softness=t), batch(TREE)) == pytest.approx(wanted, rel=1e-4)
 
 
+OWN_TREE = {"tree": TREE.tree, "classes": TREE.classes}
+
+
+@pytest.mark.parametrize("loss", [TreeSoftmax, TreeTargets])
+def test_a_tree_of_the_losss_own_serves_any_head(loss):
+    assert value(loss(**OWN_TREE), batch(TREE)) == pytest.approx(value(loss(), batch(TREE)), rel=1e-6)
+    torch.manual_seed(0)
+    assert math.isfinite(value(loss(**OWN_TREE), batch(Linear())))
+    assert Loss.read(loss(**OWN_TREE).plain(), "loss") == loss(**OWN_TREE)
+    with pytest.raises(InputError, match="3 classes; the sites agreed on 4"):
+        loss(tree=TREE.tree, classes=("a", "b", "c"))(batch(Linear()))
+    with pytest.raises(InputError, match="classes in order"):
+        loss(tree=TREE.tree)
+
+
 ALL = (
     Triplet(),
     Triplet(negatives="all"),

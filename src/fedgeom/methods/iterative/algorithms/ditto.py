@@ -32,3 +32,7 @@ class Ditto(Algorithm):
         """Return the personal model, trained once more around the last joint model."""
         w = given["model"]
         return task.fit(own.get("personal", w), Objective(strength=self.lam, centre=w))
+
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the personal model."""
+        return Tree(own["personal"])

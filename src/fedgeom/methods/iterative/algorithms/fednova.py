@@ -52,3 +52,9 @@ class FedNova(Algorithm):
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Go as far as the sites went in the mean, along the mean direction."""
         return Tree(model=state["model"] + mean["steps"] * mean["model"])
+
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the site's model: all of its steps along its direction."""
+        described = task.learner.statistics
+        steps = sent["model"].map(lambda leaf: sent["steps"] * leaf) | sent["model"].select(described)
+        return Tree(given["model"] + steps)

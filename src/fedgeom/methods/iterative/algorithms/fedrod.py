@@ -23,6 +23,7 @@ class FedRoD(Algorithm):
     """
 
     name: ClassVar[str] = "fedrod"
+    predicts_jointly: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
     """A network, which gets two heads."""

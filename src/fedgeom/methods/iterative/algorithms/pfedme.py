@@ -75,3 +75,7 @@ class PFedMe(Algorithm):
             batch=None,
             rate=self.inner_rate,
         )
+
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the personal model."""
+        return Tree(own["personal"])

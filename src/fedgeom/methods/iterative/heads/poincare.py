@@ -60,14 +60,7 @@ class Poincare(Head):
 
     def class_tree(self) -> ClassTree | None:
         """Return the tree of the classes, None where there is none."""
-        if not self.tree:
-            return None
-        pairs = [line.split(UNDER) for line in self.tree]
-        if any(len(pair) != 2 for pair in pairs) or not self.classes:
-            raise InputError(
-                f'tree={self.tree!r} given; wanted lines "child{UNDER}parent", and the classes in order'
-            )
-        return ClassTree.read(dict(pairs), self.classes)
+        return tree_of(self.tree, self.classes) if self.tree else None
 
     def points(self, features: int, classes: int) -> Floats:
         """Return the prototypes, (classes, features), f8."""
@@ -85,6 +78,14 @@ class Poincare(Head):
     def trained_arrays(self, features: int) -> tuple[str, ...]:
         """Return the name of the trained prototypes; a head with a tree is built for its classes only."""
         return ("tangents",) if self.prototypes == "trained" else ()
+
+
+def tree_of(lines: tuple[str, ...], classes: tuple[str, ...]) -> ClassTree:
+    """Return the tree of some classes, from lines "child < parent"."""
+    pairs = [line.split(UNDER) for line in lines]
+    if any(len(pair) != 2 for pair in pairs) or not classes:
+        raise InputError(f'tree={lines!r} given; wanted lines "child{UNDER}parent", and the classes in order')
+    return ClassTree.read(dict(pairs), classes)
 
 
 def tree_lines(tree: Mapping[str, Any] | tuple[str, ...] | list[str]) -> tuple[str, ...]:

@@ -6,12 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import DEVICE_VARIABLE
 
 if TYPE_CHECKING:
     import torch
 
-VARIABLE = "FEDGEOM_DEVICE"
-"""The environment variable that names the device; a deployed site's is ``device`` in its site.toml."""
 DEVICES = ("cpu", "cuda", "mps")
 
 
@@ -19,10 +18,10 @@ def site_device() -> torch.device:
     """Return the device that this process computes on; refuse one that is not there."""
     import torch  # optional
 
-    name = os.environ.get(VARIABLE, "cpu")
+    name = os.environ.get(DEVICE_VARIABLE, "cpu")
     if name not in DEVICES:
-        raise InputError(f"{VARIABLE}={name} given; wanted one of {', '.join(DEVICES)}")
+        raise InputError(f"{DEVICE_VARIABLE}={name} given; wanted one of {', '.join(DEVICES)}")
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there[name]:
-        raise InputError(f"{VARIABLE}={name} given, but torch finds no such device here; use cpu")
+        raise InputError(f"{DEVICE_VARIABLE}={name} given, but torch finds no such device here; use cpu")
     return torch.device(name)

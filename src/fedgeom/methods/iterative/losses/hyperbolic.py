@@ -1,4 +1,4 @@
-"""Losses on distances to prototypes (HyperFed); all but the geodesic softmax want the head "poincare".
+"""Losses on distances to prototypes (HyperFed); the triplets and the geodesic want the head "poincare".
 
 With the distances d_c of a row's point to the prototypes, y its class and y' another:
 
@@ -12,13 +12,14 @@ With the distances d_c of a row's point to the prototypes, y its class and y' an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between
+from fedgeom.methods.iterative.heads.poincare import tree_of
 from fedgeom.methods.iterative.losses.base import Batch, Loss
 
 if TYPE_CHECKING:
@@ -116,14 +117,53 @@ class GeodesicSoftmax(Loss):
 
 
 @dataclass(frozen=True)
-class TreeSoftmax(Loss):
+class OnTree(Loss):
+    """The base of losses along a class tree, for any head; the tree is the loss's own, or else the head's."""
+
+    tree: tuple[str, ...] = field(default=(), kw_only=True)
+    """The class tree as lines "child < parent"; none: that of the head "poincare"."""
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
+    """The classes in their order, for a tree of the loss's own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tree:
+            tree_of(self.tree, self.classes)  # refuses what is no tree of these classes
+
+    def branches(self, batch: Batch) -> torch.Tensor:
+        """Return which branches hold which classes, (branches, classes), f4."""
+        if not self.tree:
+            found: torch.Tensor = with_tree(batch).branches
+            return found
+        tree = tree_of(self.tree, self.classes)
+        return self._tensor(tree.above[tree.classes].T[1:], batch)
+
+    def apart(self, batch: Batch) -> torch.Tensor:
+        """Return the tree distances, (classes, classes), f4."""
+        if not self.tree:
+            found: torch.Tensor = with_tree(batch).apart
+            return found
+        return self._tensor(tree_of(self.tree, self.classes).distances(), batch)
+
+    def _tensor(self, values: Any, batch: Batch) -> torch.Tensor:
+        import torch  # optional
+
+        if values.shape[1] != batch.scores.shape[1]:
+            raise InputError(
+                f"the class tree has {values.shape[1]} classes; the sites agreed on {batch.scores.shape[1]}"
+            )
+        return torch.from_numpy(np.ascontiguousarray(values)).to(batch.scores)
+
+
+@dataclass(frozen=True)
+class TreeSoftmax(OnTree):
     """The mean over all branches of the class tree that hold a row's class of -ln P(branch)."""
 
     name: ClassVar[str] = "tree-softmax"
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return the mean over the rows."""
-        branches = with_tree(batch).branches
+        branches = self.branches(batch)
         chances = batch.scores.softmax(dim=1) @ branches.T
         holds = branches.T[batch.labels]
         losses = -(holds * chances.clamp_min(1e-12).log()).sum(dim=1) / holds.sum(dim=1).clamp_min(1.0)
@@ -131,17 +171,17 @@ class TreeSoftmax(Loss):
 
 
 @dataclass(frozen=True)
-class TreeTargets(Loss):
+class TreeTargets(OnTree):
     """The cross-entropy against soft targets: classes near the own in the tree get a part."""
 
     name: ClassVar[str] = "tree-targets"
 
-    softness: Annotated[float, POSITIVE] = 0.5
+    softness: Annotated[float, POSITIVE] = 1.0
     """t: targets fall like exp(-tree distance / t)."""
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return the mean over the rows."""
-        targets = (-with_tree(batch).apart / self.softness).softmax(dim=1)[batch.labels]
+        targets = (-self.apart(batch) / self.softness).softmax(dim=1)[batch.labels]
         return batch.mean(-(targets * batch.scores.log_softmax(dim=1)).sum(dim=1))
 
 
@@ -168,5 +208,8 @@ def with_tree(batch: Batch) -> Any:
     """Return the head, which must have a class tree."""
     head = poincare_head(batch)
     if not len(head.branches):
-        raise InputError("this loss looks at a class tree; give one: HyperFed(class_tree={child: parent, …})")
+        raise InputError(
+            "this loss looks at a class tree; give it one, TreeTargets(tree=(…), classes=(…)), or the method: "
+            "HyperFed(class_tree={child: parent, …})"
+        )
     return head

@@ -1,0 +1,87 @@
+"""Ratios for Ridge, each taken in one run: a whole secure run ÷ the bare features and their Gram matrix.
+
+    python benchmarks/ridge.py                          # everything; writes results/ridge.json
+    python benchmarks/ridge.py --quick                  # small sizes; writes nothing
+    python benchmarks/ridge.py --json                   # the last line is one JSON object
+    python benchmarks/ridge.py --only ridge_1000        # one of them; others in the results stay as they are
+
+Times are CPU seconds of this process: five sites, 20,000 rows of 20 columns, Fourier features in double precision.
+"given" is with λ given, "gcv" with λ chosen by generalised cross-validation, which solves the equations some eight
+times. MB are what one site sends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom.methods.ridge.features import Fourier, Ground
+
+RESULTS = Path(__file__).parent / "results" / "ridge.json"
+SITES = 5
+
+
+def measure(features: int, rows: int) -> dict[str, float]:
+    """Return the ratios, and what a site sends."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, rows)
+    X = rng.normal(size=(rows, 20)) + rng.normal(size=(5, 20))[y]
+    sites = fedgeom.split(X, np.array(list("abcde"))[y], n_sites=SITES)
+    ground = Ground(20, 0, (), X.mean(axis=0), X.std(axis=0), np.ones(20))
+    fedgeom.run(fedgeom.Ridge(features=Fourier(count=4)), sites)  # imports are part of neither
+
+    def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+        began = time.process_time()
+        done = work()
+        return time.process_time() - began, done
+
+    def bare() -> None:
+        for at in range(0, rows, 2048):
+            some = Fourier(count=features).transform(X[at : at + 2048], ground)
+            some.T @ some
+
+    alone, _ = timed(bare)
+    found = {"bare seconds": round(alone, 2)}
+    for name, alpha in (("given", 1.0), ("gcv", "gcv")):
+        method = fedgeom.Ridge(features=Fourier(count=features), alpha=alpha)
+        seconds, run = timed(lambda method=method: fedgeom.run(method, sites))
+        found[f"{name} over bare"] = round(seconds / alone, 2)
+        found["MB"] = round(sum(entry.bytes for entry in run.ledger) / SITES / 1e6, 1)
+    return found
+
+
+PARTS: dict[str, Callable[[bool], Any]] = {
+    f"ridge_{features}": lambda quick, features=features: measure(features // 10 if quick else features, 20_000)
+    for features in (1000, 4000, 8000)
+}
+
+
+def main() -> None:
+    """Measure, print, and keep the full results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=sorted(PARTS))
+    options = parser.parse_args()
+    result = {}
+    for name, part in PARTS.items():
+        if options.only in (None, name):
+            result[name] = part(options.quick)
+            if not options.json:
+                print(f"{name}\n{json.dumps(result[name], indent=2)}")
+    if not options.quick:
+        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({**kept, **result}) + "\n", encoding="utf-8")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Fashion-MNIST dealt to ten sites in seven ways: one secure run of Ridge gives the same figure for each.
+
+    python papers/oneshot/niid.py                  # all columns, some CPU minutes each; writes results/niid.{json,md}
+    python papers/oneshot/niid.py --only one iid   # some columns; those in the results stay as they are
+    python papers/oneshot/niid.py --images 6000 --filters 60     # a smaller one; writes results/niid-6000.{json,md}
+    python papers/oneshot/niid.py --quick --json   # 2,000 images and 20 filters, a minute or two; writes nothing
+
+A column that is in the results is left out unless --again is given, so that an interrupted script goes on where it was.
+Every figure comes from a run with the full protocol: keys, masks, checked sums. λ is chosen from the sums; no test
+image is looked at before the last line. Beside it stand published figures of methods that train in rounds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom.methods.ridge.images import Conv
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from papers.common import Ints, Labels, Results, load_data, parser, percent, print_json, table
+
+RESULTS = Results(Path(__file__).parent / "results")
+SITES = 10
+ALL = 60_000
+COLUMNS = {
+    "one": "1 class per site",
+    "two": "2 classes per site",
+    "three": "3 classes per site",
+    "dirichlet-0.05": "Dirichlet 0.05",
+    "dirichlet-0.1": "Dirichlet 0.1",
+    "dirichlet-0.5": "Dirichlet 0.5",
+    "iid": "all alike",
+}
+PUBLISHED = {
+    "FedAvg (niid-bench of Flower)": {"one": 10.0, "two": 81.0, "three": 83.2, "dirichlet-0.5": 88.4},
+    "SCAFFOLD (niid-bench of Flower)": {"one": 10.0, "two": 10.0, "three": 84.2, "dirichlet-0.5": 88.4},
+    "FedProx (niid-bench of Flower)": {"one": 38.0, "two": 78.8, "three": 82.5, "dirichlet-0.5": 88.6},
+    "FedNova (niid-bench of Flower)": {"one": 11.1, "two": 70.5, "three": 83.2, "dirichlet-0.5": 88.1},
+    "HyperFed": {"dirichlet-0.1": 89.38, "dirichlet-0.5": 91.16},
+}
+"""Figures that others have published, in percent, for methods that train in rounds."""
+
+
+def owners(y: Labels, column: str, seed: int) -> Ints:
+    """Return the site of each row, (rows,)."""
+    rng, owner = np.random.default_rng(seed), np.empty(len(y), np.int64)
+    if column == "iid":
+        owner[rng.permutation(len(y))] = np.arange(len(y)) % SITES
+        return owner
+    several = {"one": 1, "two": 2, "three": 3}.get(column)
+    alpha = 0.0 if several else float(column.split("-")[1])
+    while True:
+        for label in np.unique(y):
+            rows = rng.permutation(np.flatnonzero(y == label))
+            if several:
+                owner[rows] = (int(label) + np.arange(len(rows)) % several) % SITES
+            else:
+                cuts = np.floor(np.cumsum(rng.dirichlet(np.full(SITES, alpha))) * len(rows)).astype(int)
+                owner[rows] = np.searchsorted(cuts[:-1], np.arange(len(rows)), side="right")
+        if np.bincount(owner, minlength=SITES).min() >= 10:  # nobody takes part with no rows
+            return owner
+
+
+def column(name: str, rows: int, filters: int, seed: int = 0) -> dict[str, Any]:
+    """Run Ridge on one partition and return its figures."""
+    z = load_data("fashion_mnist.npz")
+    X, y = z["X_train"][:rows].reshape(rows, -1), z["y_train"][:rows].astype(int)
+    owner = owners(y, name, seed)
+    sites = [fedgeom.SiteData(f"site-{at:02d}", X[owner == at], y[owner == at]) for at in range(SITES)]
+    method = fedgeom.Ridge(features=Conv(filters=filters), shape=(28, 28, 1))
+    began, clock = time.process_time(), time.time()
+    run = fedgeom.run(method, sites, seed=seed)
+    seconds = time.process_time() - began
+    found = run.model.predict(z["X_test"].reshape(10_000, -1))
+    return {
+        "accuracy": round(percent(found, z["y_test"]), 2),
+        "images": rows,
+        "features": run.metrics["features"],
+        "alpha": run.metrics["alpha"],
+        "questions": len({entry.step for entry in run.ledger}),
+        "MB sent by a site": round(sum(e.bytes for e in run.ledger) / SITES / 1e6, 1),
+        "CPU seconds": round(seconds),
+        "seconds": round(time.time() - clock),
+    }
+
+
+def page(figures: dict[str, Any]) -> str:
+    """Write the table of all columns."""
+    names = [name for name in COLUMNS if name in figures]
+    ours = [f"**{figures[name]['accuracy']:.2f}**" for name in names]
+    others = [[title, *(f"{row[n]:.2f}" if n in row else "–" for n in names)] for title, row in PUBLISHED.items()]
+    facts = [
+        [f"Ridge: {what}", *(str(figures[name][what]) for name in names)]
+        for what in ("images", "features", "alpha", "questions", "MB sent by a site", "CPU seconds")
+    ]
+    lines = [
+        "# Fashion-MNIST, ten sites, test accuracy in percent",
+        "",
+        "Made by `python papers/oneshot/niid.py`. Ridge is one run of the secure protocol; the others are published",
+        "figures of methods that train in rounds.",
+        "",
+        *table(["", *(COLUMNS[name] for name in names)], [["Ridge, learnt convolutions", *ours], *others, *facts]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Compute the columns and print them."""
+    options = parser(__doc__, COLUMNS)
+    options.add_argument("--again", action="store_true", help="compute columns anew that are in the results")
+    options.add_argument("--images", type=int, default=ALL, help="learn from so many images")
+    options.add_argument("--filters", type=int, default=Conv().filters, help="with so many filters")
+    given = options.parse_args()
+    rows, filters = (2000, 20) if given.quick else (given.images, given.filters)
+    file = "niid" if rows == ALL else f"niid-{rows}"
+    done = {} if given.quick else RESULTS.read(file)
+    for name in given.only:
+        if name in done and not given.again:
+            continue
+        done[name] = column(name, rows, filters)
+        print(f"{COLUMNS[name]:20} {done[name]}", flush=True)
+        if not given.quick:
+            done = RESULTS.keep(file, {name: done[name]}, COLUMNS, page)
+    print_json(given, done)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Ridge: exact ridge classification on features from one secure sum."""

@@ -1,0 +1,83 @@
+"""Whether a solution is that of the sums: a site looks at one part after the other and keeps only a small remainder.
+
+(G + λ·diag(0, S²)) W = B is linear in the parts, so that what is left of it is added up part by part; neither G nor its
+factor is ever in memory here. What a coordinator can still choose is λ, from the grid of the terms.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from fedgeom.arrays import Floats
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.methods.ridge.core import GRID
+from fedgeom.methods.ridge.gram import Rows, trapezoid
+
+TOLERANCE = 1e-6
+"""How far an equation may be off, beside the largest right-hand side that its feature could have."""
+
+
+class SolutionMemory(msgspec.Struct, kw_only=True):
+    """The solution that came, and what is left of the equations so far."""
+
+    weights: Array | None = None
+    """(features + 1, classes), f8"""
+    alpha: float = 0.0
+    freedom: float = 0.0
+    checked: int = 0
+    """How many parts were looked at."""
+    remainder: Array | None = None
+    """(features + 1, classes), f8"""
+    diagonal: Array | None = None
+    """(features + 1,), f8: of the Gram matrix."""
+    good: bool = False
+    """Whether all parts were looked at and the solution fits."""
+
+    def take(
+        self, weights: Floats, alpha: float, freedom: float, given: float | str, shape: tuple[int, int]
+    ) -> None:
+        """Take a solution, if it has the shape of one and a λ that the terms allow (``given``)."""
+        if weights.dtype != np.float64 or weights.shape != shape or not np.isfinite(weights).all():
+            raise ProtocolError("the solution that came is not one of these features and classes")
+        if alpha not in GRID if isinstance(given, str) else alpha != given:
+            raise ProtocolError("the solution that came has another alpha than the terms allow")
+        if not 0 <= freedom <= shape[0] + 1e-6 * shape[0]:
+            raise ProtocolError("the solution that came has more degrees of freedom than features")
+        self.weights, self.alpha, self.freedom = Array.of(weights), alpha, freedom
+        self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
+        self.checked, self.good = 0, False
+
+    def look_at(self, vector: Floats, rows: Rows) -> None:
+        """Take what a part of the sum says of the equations."""
+        if self.weights is None or self.remainder is None or self.diagonal is None:
+            raise ProtocolError("a part of the sum came before the solution")
+        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
+        first, last = rows
+        upper, ties = trapezoid(vector, rows, len(W) - 1, W.shape[1])
+        own = np.arange(last - first)
+        left[first:last] += upper @ W[first:] - 2 * ties
+        diagonal[first:last] += upper[own, own]
+        if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
+            left += upper[0][:, None]
+        upper[own, own] = 0.0
+        left[first:] += upper.T @ W[first:last]
+        self.remainder, self.diagonal = Array.of(left), Array.of(diagonal)
+        self.checked += 1
+
+    def conclude(self) -> None:
+        """Refuse the solution unless it solves the equations that all parts make."""
+        assert self.weights is not None
+        assert self.remainder is not None
+        assert self.diagonal is not None
+        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
+        rows = max(float(diagonal[0]), 1e-300)
+        held = self.alpha * np.maximum(diagonal, 0.0) / rows
+        held[0] = 0.0
+        left += held[:, None] * W
+        bound = TOLERANCE * np.sqrt(rows * np.maximum(diagonal, 0.0)) + TOLERANCE
+        if not (np.abs(left) <= bound[:, None]).all():
+            raise ProtocolError("the solution that came is not that of the sums which the sites added up")
+        self.remainder = self.diagonal = None
+        self.good = True

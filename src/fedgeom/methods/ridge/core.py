@@ -1,0 +1,213 @@
+"""From sums to a ridge classifier: what the coordinator and the plain twin compute, and what sites check.
+
+With features scaled to unit mean square, targets ±1 and an intercept that is not held back,
+
+    (Gᶜ + λ S²) w = bᶜ,  S² = diag(ΦᵀΦ)/n,
+
+where Gᶜ and bᶜ are centred. That is scikit-learn's ``RidgeClassifier(alpha=λ)`` on Φ/S. Weights here are those of Φ
+itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.errors import InputError
+from fedgeom.methods.ridge.gram import Rows, trapezoid
+
+GRID: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 13))
+"""The λ among which one is chosen, 10⁻⁴ to 10⁶."""
+_COARSE = 4
+LEAST_LEFT = 0.05
+"""What share of the rows must be left as degrees of freedom of the residuals."""
+TEMPERATURES = tuple(10.0 ** (step / 12) for step in range(-30, 13))
+"""The temperatures among which one is chosen, some 0.003 to 10."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The ridge of all sites' rows."""
+
+    weights: Floats
+    """(features + 1, classes), f8: the intercepts, and the weights of the features as they are."""
+    alpha: float
+    freedom: float
+    """How many parameters the fit really has: the trace of the matrix that takes targets to fitted values."""
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The centred and scaled equations of some rows."""
+
+    gram: Floats
+    """(features, features), f8: the lower triangle counts."""
+    ties: Floats
+    """(features, classes), f8"""
+    rows: float
+    sums: Floats
+    """(features,), f8: of the features."""
+    targets: Floats
+    """(classes,), f8: sums of the targets."""
+    scale: Floats
+    """(features,), f8: the root of each feature's mean square."""
+
+    @classmethod
+    def of(
+        cls,
+        vectors: Sequence[Floats],
+        parts: Sequence[Rows],
+        features: int,
+        classes: int,
+        scale: Floats | None = None,
+    ) -> System:
+        """Put the parts of a sum together; several times the same part is added up (folds).
+
+        ``scale`` is given where it is that of other rows too.
+        """
+        gram, ties = np.zeros((features + 1, features + 1)), np.zeros((features + 1, classes))
+        for vector, (first, last) in zip(vectors, parts, strict=True):
+            upper, some = trapezoid(vector, (first, last), features, classes)
+            gram[first:last, first:] += upper
+            ties[first:last] += some
+        rows, sums = max(float(gram[0, 0]), 1e-300), gram[0, 1:].copy()
+        targets = 2 * ties[0] - rows
+        signed = 2 * ties[1:] - sums[:, None]
+        inner = gram[1:, 1:].T.copy(order="F")  # LAPACK's order; the lower triangle has the numbers
+        del gram
+        root = np.sqrt(np.maximum(np.diag(inner), 0.0) / rows)
+        scale = np.where(root > 0, root, 1.0) if scale is None else scale
+        inner -= np.outer(sums, sums / rows)
+        inner /= scale[:, None]
+        inner /= scale
+        return cls(inner, (signed - np.outer(sums, targets / rows)) / scale[:, None], rows, sums, targets, scale)
+
+    def fit(self, alpha: float) -> tuple[Floats, float]:
+        """Return the weights of scaled features, (features, classes), and the trace of (G + λ)⁻¹; raise LinAlgError."""
+        from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri  # slow to import
+
+        held = self.gram.copy(order="F")
+        held[np.diag_indices(len(held))] += alpha
+        factor, failed = dpotrf(held, lower=1, clean=1, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError(f"no Cholesky factor with alpha={alpha:g}")
+        found, _ = dpotrs(factor, self.ties, lower=1)
+        inverse, failed = dtrtri(factor, lower=1, overwrite_c=1)
+        if failed:
+            raise np.linalg.LinAlgError(f"no inverse with alpha={alpha:g}")
+        return found, float(np.einsum("ij,ij->", inverse, inverse))
+
+    def residual(self, found: Floats) -> float:
+        """Return the sum of squared residuals of weights of scaled features, over all classes, after centring."""
+        from scipy.linalg.blas import dsymm  # slow to import
+
+        whole = float(self.rows * self.ties.shape[1]) - float((self.targets**2).sum()) / self.rows
+        product = dsymm(1.0, self.gram, np.asfortranarray(found), lower=1)
+        return whole + float((found * (product - 2 * self.ties)).sum())
+
+    def solution(self, alpha: float) -> Solution:
+        """Return the ridge with this λ."""
+        try:
+            found, trace = self.fit(alpha)
+        except np.linalg.LinAlgError as error:
+            raise InputError(
+                f"alpha={alpha:g} given; the features are too much alike for it: take a larger one"
+            ) from error
+        weights = found / self.scale[:, None]
+        intercept = (self.targets - self.sums @ weights) / self.rows
+        return Solution(
+            np.ascontiguousarray(np.vstack([intercept, weights])), alpha, 1.0 + len(found) - alpha * trace
+        )
+
+    def gcv(self, alpha: float) -> float:
+        """Return the generalised cross-validation score, n·RSS/(n - freedom)².
+
+        It is infinite where a fit has nearly as much freedom as there are rows: there both go to zero, and rounding
+        would decide.
+        """
+        try:
+            found, trace = self.fit(alpha)
+        except np.linalg.LinAlgError:
+            return math.inf
+        left = self.rows - (1.0 + len(found) - alpha * trace)
+        return float(self.rows * self.residual(found) / left**2) if left > LEAST_LEFT * self.rows else math.inf
+
+
+def choose(score: Callable[[float], float]) -> float:
+    """Return the λ of the grid with the lowest score: every fourth is tried, then neighbours while they are better.
+
+    Scores are compared to four digits, and of equal ones the largest λ is taken: rounding then decides nothing.
+    """
+    known: dict[int, tuple[float, int]] = {}
+
+    def at(place: int) -> tuple[float, int]:
+        if place not in known:
+            known[place] = (float(f"{score(GRID[place]):.3e}"), -place)
+        return known[place]
+
+    best = min(range(0, len(GRID), _COARSE), key=at)
+    while (better := min(range(max(best - 1, 0), min(best + 2, len(GRID))), key=at)) != best:
+        best = better
+    if math.isinf(at(best)[0]):
+        raise InputError(
+            "no alpha fits these sums: there are fewer rows than the features need; give alpha as a number"
+        )
+    return GRID[best]
+
+
+def held_out(systems: Sequence[System], alpha: float) -> float:
+    """Return the squared error on each fold of the ridge of the others, added up; two folds: systems (2,)."""
+    total = 0.0
+    for learnt, other in ((systems[0], systems[1]), (systems[1], systems[0])):
+        try:
+            found, _ = learnt.fit(alpha)
+        except np.linalg.LinAlgError:
+            return math.inf
+        intercept = (learnt.targets - learnt.sums @ (found / learnt.scale[:, None])) / learnt.rows
+        there = (other.targets - other.sums @ (found / other.scale[:, None])) / other.rows
+        total += other.residual(found) + other.rows * float(((intercept - there) ** 2).sum())
+    return total
+
+
+def solve(
+    vectors: Sequence[Floats], parts: Sequence[Rows], features: int, classes: int, alpha: float | str
+) -> Solution:
+    """Return the ridge of all rows; λ as the settings say."""
+    whole = System.of(vectors, parts, features, classes)
+    if alpha == "gcv":
+        return whole.solution(choose(whole.gcv))
+    if alpha == "folds":
+        half = len(parts) // 2
+        folds = [
+            System.of(vectors[some], parts[some], features, classes, whole.scale)
+            for some in (slice(half), slice(half, None))
+        ]
+        return whole.solution(choose(lambda one: held_out(folds, one)))
+    return whole.solution(float(alpha))
+
+
+def class_weights(counts: Floats) -> Floats:
+    """Return what a row of each class counts so that all classes count the same: (classes,); 0 where none has any."""
+    present = counts > 0
+    return np.where(present, counts.sum() / (max(int(present.sum()), 1) * np.where(present, counts, 1.0)), 0.0)
+
+
+def surprise(scores: Floats, codes: Ints, freedom: float, rows: float) -> Floats:
+    """Return the summed negative log-probabilities of the rows' classes at each temperature, (temperatures,).
+
+    scores (n, classes) are those of the fit, codes (n,). A row that was learnt from is nearer to its target than a new
+    one would be. Left out, its score would be (s - h·y)/(1 - h), where h is its leverage; the mean leverage, freedom ÷
+    rows, stands for it, as in generalised cross-validation.
+    """
+    share = min(freedom / max(rows, 1.0), 0.9)
+    targets = np.full(scores.shape, -1.0)
+    targets[np.arange(len(scores)), codes] = 1.0
+    fresh = (scores - share * targets) / (1 - share)
+    fresh = fresh - fresh.max(axis=1, keepdims=True)
+    own = fresh[np.arange(len(fresh)), codes]
+    found = [np.log(np.exp(fresh / t).sum(axis=1)).sum() - own.sum() / t for t in TEMPERATURES]
+    return np.array(found)

@@ -1,0 +1,110 @@
+"""The one large sum: all products of features with each other and with the classes, row by row of an upper triangle.
+
+With A = [1, Φ, Y], the constant, D features and C classes one-hot, row j ≤ D of the sum is Σ w·A_j·A_k over all k ≥ j.
+A range of rows is a part; parts are as long as a message may be.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Ints
+
+Rows = tuple[int, int]
+"""The first row of a part, and the one after its last."""
+
+_BLOCK = 2048
+_PANEL = 512
+
+
+def starts(features: int, classes: int) -> Ints:
+    """Return where each row begins in the whole vector, and at the end how long it is: (features + 2,)."""
+    lengths = features + 1 - np.arange(features + 1) + classes
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def cuts(features: int, classes: int, part: int) -> list[Rows]:
+    """Divide the rows into parts of at most ``part`` numbers each.
+
+    >>> cuts(3, 2, 11)
+    [(0, 2), (2, 4)]
+    """
+    at, found, first = starts(features, classes), [], 0
+    while first <= features:
+        last = int(np.searchsorted(at, at[first] + part, side="right")) - 1
+        last = max(last, first + 1)
+        found.append((first, last))
+        first = last
+    return found
+
+
+def fraction_bits(rows: float, mean_square: float, sites: int, heaviest: float = 1.0) -> int:
+    """Return how many binary digits after the point the sum can have.
+
+    By Cauchy and Schwarz no entry exceeds ``rows · mean_square · heaviest``; a factor of four is kept for rounding.
+    """
+    bound = max(rows * max(mean_square, 1.0) * heaviest * max(sites, 1), 1.0)
+    return min(60 - math.ceil(math.log2(bound)), 44)
+
+
+def packed_gram(
+    features: Callable[[slice], npt.NDArray[Any]],
+    codes: Ints,
+    classes: int,
+    width: int,
+    weights: Floats | None = None,
+) -> Floats:
+    """Return this site's sums, all rows one after the other, f8.
+
+    ``features(rows)`` gives the features of a range of rows, codes (n,) their classes, weights (classes,) what each row
+    of a class counts. Products are summed over 2,048 rows at most in the features' own precision, and these sums in
+    double: in single precision a sum is then off by 10⁻⁶ of what it could be at most (Cauchy and Schwarz).
+    """
+    at = starts(width, classes)
+    total = np.zeros(int(at[-1]))
+    for block in _blocks(len(codes)):
+        found = features(block)
+        A = np.zeros((len(found), 1 + width + classes), found.dtype)
+        A[:, 0], A[:, 1 : 1 + width] = 1, found
+        A[np.arange(len(found)), 1 + width + codes[block]] = 1
+        left = A if weights is None else A * weights[codes[block]].astype(found.dtype)[:, None]
+        for first in range(0, width + 1, _PANEL):
+            last = min(first + _PANEL, width + 1)
+            panel = left[:, first:last].T @ A[:, first:]
+            for row in range(first, last):
+                total[at[row] : at[row + 1]] += panel[row - first, row - first :]
+    return total
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
+
+
+def trapezoid(vector: Floats, rows: Rows, features: int, classes: int) -> tuple[Floats, Floats]:
+    """Return a part as a matrix over columns from its first row on, zeros below the diagonal, and its ties to classes.
+
+    Returns (rows, features + 1 - first) and (rows, classes), f8.
+    """
+    first, last = rows
+    at = starts(features, classes)
+    at = at[first : last + 1] - at[first]
+    gram, ties = np.zeros((last - first, features + 1 - first)), np.empty((last - first, classes))
+    for row in range(last - first):
+        line = vector[at[row] : at[row + 1]]
+        gram[row, row:], ties[row] = line[: len(line) - classes], line[len(line) - classes :]
+    return gram, ties
+
+
+def fold_numbers(X: npt.NDArray[Any], folds: int) -> Ints:
+    """Deal rows to folds by a checksum of what is in them: the same wherever a row is, and for rows that are alike.
+
+    X (n, columns) of any dtype; returns (n,).
+    """
+    found = (zlib.crc32(np.ascontiguousarray(row, np.float64).tobytes()) for row in X)
+    return np.fromiter(found, np.int64, len(X)) % folds

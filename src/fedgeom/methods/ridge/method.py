@@ -1,0 +1,124 @@
+"""Exact ridge classification on features, from a handful of secure sums: the same for every partition of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedgeom.data.checks import check_columns, check_two_classes
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import Array
+from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.model import Model
+from fedgeom.federation.site import Site
+from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve
+from fedgeom.methods.ridge.features import check_widths
+from fedgeom.methods.ridge.gram import starts
+from fedgeom.methods.ridge.learning import Fit, Plan
+from fedgeom.methods.ridge.messages import (
+    CheckPart,
+    CountPatches,
+    SolutionTaken,
+    SumClusters,
+    SumColumns,
+    SumGram,
+    SumPatches,
+    SumSurprise,
+    TakeSolution,
+)
+from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.plain import pooled_ridge
+from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.site import RidgeSite
+from fedgeom.methods.ridge.sums import gram_bits, gram_parts
+from fedgeom.protocols.cohort import Cohort, join
+from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.handing_out import hand_out
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge(RidgeSettings, Method):
+    """Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
+
+    How rows are spread over the sites makes no difference. Needs the same label names everywhere. Tables: "linear",
+    "fourier" or "binned" features; images: ``Ridge(features="conv", shape=(28, 28, 1))`` on rows of their cells.
+    """
+
+    name: ClassVar[str] = "ridge"
+    site: ClassVar[type[Site[Any]]] = RidgeSite
+    model_type: ClassVar[type[Model]] = RidgeModel
+
+    def check_together(self, sites: Sequence[SiteData]) -> None:
+        """Refuse sites whose tables do not fit together, before anything is sent."""
+        check_columns({site.name: site.shape[1] for site in sites})
+        present = check_two_classes(sites)
+        check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
+        absent = sorted(set(self.classes or ()) - present)
+        if absent:
+            raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+
+    def conduct(self, sites: Sites) -> RidgeModel:
+        """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""
+        cohort = join(sites, self)
+        classes = agree_on_names(cohort, self.classes)
+        plan = Plan(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
+        fit, last = self._learn(cohort, plan, classes)
+        parts, at = gram_parts(self, plan.width, plan.classes), starts(plan.width, plan.classes)
+        lengths = [int(at[last_row] - at[first]) for first, last_row in parts]
+        asked = [SumGram(last=last, classes=classes, part=part) for part in range(len(parts))]
+        results = cohort.sum_parts(asked, lengths=lengths)
+        bits = gram_bits(self, fit, len(cohort.names))
+        vectors = [from_fixed(one.total.numpy(), fraction_bits=bits) for one in results]
+        found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
+        del vectors
+        self._show(cohort, found, results)
+        result = cohort.sum_checked(SumSurprise(), length=len(TEMPERATURES))
+        temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
+        sites.metrics |= {
+            "sites": len(cohort.left),
+            "classes": len(classes),
+            "rows": int(fit.rows()),
+            "features": plan.width,
+            "numbers": sum(lengths),
+            "alpha": found.alpha,
+            "freedom": round(found.freedom, 1),
+        }
+        model = RidgeModel.made(classes, self.maps, fit.finished(plan), found.weights, found.alpha, temperature)
+        return hand_out(cohort, model, result)
+
+    def _learn(self, cohort: Cohort, plan: Plan, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
+        """Have the sites add up what the features are made from; return it, and the last sum."""
+        fit = Fit()
+
+        def take(question: SumQuestion) -> SumResult:
+            found = cohort.sum_checked(question, length=fit.length(plan))
+            fit.take(found.total.numpy(), plan)
+            return found
+
+        last = take(SumColumns(classes=classes))
+        if self.conv is not None:
+            last = take(SumPatches(last=last))
+            for _ in range(self.conv.rounds):
+                last = take(CountPatches(last=last))
+                last = take(SumClusters(last=last))
+        return fit, last
+
+    def _show(self, cohort: Cohort, found: Solution, results: Sequence[SumResult]) -> None:
+        """Give the sites the solution, and then the sums, part by part, with which they check it."""
+        given = TakeSolution(weights=Array.of(found.weights), alpha=found.alpha, freedom=max(found.freedom, 0.0))
+        questions = [given, *(CheckPart(number=at, result=one) for at, one in enumerate(results))]
+        for question in questions:
+            told = cohort.sites.ask(question, of=cohort.left, expect=SolutionTaken)
+            told.need(cohort.min_sites, "that they have looked at the solution")
+            cohort.lost_since(told)
+
+    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+        """Compute the same on pooled data."""
+        return Plain(pooled_ridge(self, sites, seed))

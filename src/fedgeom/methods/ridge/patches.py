@@ -1,0 +1,156 @@
+"""Patches of images and what filters say of them: whitening, spherical k-means and pooled responses.
+
+Images are rows of any dtype whose cells run through height, width and channels. All is computed in single precision, a
+few images at a time, and never on a copy of the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats
+
+Singles = npt.NDArray[np.float32]
+
+CONTRAST = 0.04
+"""A patch's variance is raised by the square of this share of the images' contrast, so that flat patches stay flat."""
+WHITENING = 0.1
+"""What is added to the eigenvalues of normalised patches before whitening."""
+LATTICE = 6
+"""Filters are learnt from 6 × 6 patches of each image, in the same places of all images: how rows are dealt to sites
+then makes no difference."""
+
+
+def grid(shape: Sequence[int], patch: int, padding: int) -> tuple[int, int]:
+    """Return in how many places, down and across, a patch fits."""
+    return shape[0] + 2 * padding - patch + 1, shape[1] + 2 * padding - patch + 1
+
+
+def normalised_patches(
+    X: npt.NDArray[Any], shape: Sequence[int], patch: int, padding: int, contrast: float, *, lattice: bool = False
+) -> Singles:
+    """Return every patch of some images with mean 0 and about unit variance: (images, places, patch cells), f4.
+
+    With ``lattice``, only patches in a few places. Contrast is measured beside ``contrast``, that of all images.
+    """
+    windows = _windows(X, shape, patch, padding)
+    down, across = windows.shape[1:3]
+    if lattice:
+        windows = windows[:, _places(down)][:, :, _places(across)]
+        down, across = windows.shape[1:3]
+    cells = windows.reshape(len(windows), down * across, -1)  # a copy: windows overlap
+    cells -= cells.mean(axis=2, keepdims=True)
+    power = np.einsum("ijk,ijk->ij", cells, cells) / np.float32(cells.shape[2])
+    cells /= np.sqrt(power + np.float32((CONTRAST * contrast) ** 2 + 1e-30))[:, :, None]
+    return cells
+
+
+def _windows(X: npt.NDArray[Any], shape: Sequence[int], patch: int, padding: int) -> Singles:
+    """Return a view of all patches, (images, down, across, channels, patch, patch), f4."""
+    height, width, channels = shape
+    around = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    images = np.pad(np.asarray(X, np.float32).reshape(len(X), height, width, channels), around)
+    return np.lib.stride_tricks.sliding_window_view(images, (patch, patch), axis=(1, 2))
+
+
+def _places(count: int) -> npt.NDArray[np.int64]:
+    return np.unique(np.rint(np.linspace(0, count - 1, min(LATTICE, count))).astype(np.int64))
+
+
+def patch_moments(patches: Singles) -> Floats:
+    """Return how many patches there are, their sum and the upper triangle of their squares: one vector, f8."""
+    rows = patches.reshape(-1, patches.shape[-1])
+    squares = (rows.T @ rows).astype(np.float64)
+    sums = rows.sum(axis=0, dtype=np.float64)
+    return np.concatenate([[len(rows)], sums, squares[np.triu_indices(len(sums))]])
+
+
+def whitening(total: Floats, cells: int) -> tuple[Floats, Floats]:
+    """Return the patches' mean, (cells,), and the symmetric matrix that whitens them, from their joint moments."""
+    count, mean = max(total[0], 1.0), total[1 : cells + 1] / max(total[0], 1.0)
+    squares = np.zeros((cells, cells))
+    squares[np.triu_indices(cells)] = total[cells + 1 :] / count
+    squares = squares + np.triu(squares, 1).T - np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(squares)
+    return mean, np.asarray((vectors / np.sqrt(np.maximum(values, 0.0) + WHITENING)) @ vectors.T)
+
+
+def assign(
+    patches: Singles, mean: Floats, whitener: Floats, centres: Floats
+) -> tuple[npt.NDArray[np.int64], Singles]:
+    """Return the nearest centre of each patch by angle, (patches,), and the whitened patches of length one, f4."""
+    rows = patches.reshape(-1, patches.shape[-1]) - mean.astype(np.float32)
+    rows = rows @ whitener.astype(np.float32)
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    rows /= np.where(length > 0, length, np.float32(1))
+    return (rows @ centres.astype(np.float32).T).argmax(axis=1), rows
+
+
+def count_images(cells: npt.NDArray[np.int64], images: int, centres: int) -> npt.NDArray[np.int64]:
+    """Return how many images have a patch nearest to each centre, (centres,); cells (images·places,)."""
+    held = np.zeros((images, centres), bool)
+    held[np.repeat(np.arange(images), len(cells) // max(images, 1)), cells] = True
+    return np.asarray(held.sum(axis=0), np.int64)
+
+
+def sum_cells(cells: npt.NDArray[np.int64], units: Singles, kept: npt.NDArray[np.int64], centres: int) -> Floats:
+    """Return the sums of the unit patches nearest to the centres that are kept, (kept, patch cells), f8."""
+    import scipy.sparse as sp  # slow to import
+
+    member = sp.csr_array((np.ones(len(cells)), (cells, np.arange(len(cells)))), shape=(centres, len(cells)))
+    return np.asarray(member @ units, np.float64)[kept]
+
+
+def pooled_responses(
+    patches: Singles, filters: Singles, offsets: Singles, threshold: float, pools: Singles
+) -> Singles:
+    """Return roots of the mean two-sided responses of filters in each pool: (images, pools·2·filters), f4.
+
+    A response r = patchᵀfilter - offset becomes max(r - threshold, 0) and max(-r - threshold, 0). The root evens out
+    how often a pattern occurs in a pool; it is worth half a point on Fashion-MNIST.
+
+    patches (images, places, cells), filters (cells, filters), pools (pools, places), whose rows sum to one.
+    """
+    found = patches @ filters
+    found -= offsets
+    down = np.float32(threshold)
+    above = pools @ np.maximum(found - down, np.float32(0))
+    np.negative(found, out=found)
+    found -= down
+    below = pools @ np.maximum(found, np.float32(0), out=found)
+    found = np.concatenate([above, below], axis=2).reshape(len(patches), -1)
+    np.sqrt(found, out=found)
+    return found
+
+
+def pool_matrix(down: int, across: int, pools: int) -> Singles:
+    """Return the (pools², places) matrix that takes means over pools × pools parts of a grid, f4."""
+    rows, columns = _parts(down, pools), _parts(across, pools)
+    return np.kron(rows, columns).astype(np.float32)
+
+
+def _parts(count: int, parts: int) -> Floats:
+    """Return the (parts, count) matrix of means over consecutive, nearly equal parts."""
+    edges = np.linspace(0, count, parts + 1).round().astype(int)
+    found = np.zeros((parts, count))
+    for at, (first, last) in enumerate(pairwise(edges.tolist())):
+        found[at, first : max(last, first + 1)] = 1.0 / max(last - first, 1)
+    return found
+
+
+def brightness(X: npt.NDArray[Any], shape: Sequence[int], parts: int, usual: float) -> Singles:
+    """Return the mean of each channel, less ``usual``, in parts × parts regions: (images, parts²·channels), f4."""
+    height, width, channels = shape
+    images = np.asarray(X, np.float32).reshape(len(X), height * width, channels) - np.float32(usual)
+    return np.asarray(pool_matrix(height, width, parts) @ images).reshape(len(X), -1)
+
+
+def blocks(rows: int, size: int) -> Iterator[slice]:
+    """Yield slices that go through all rows, ``size`` at a time."""
+    for first in range(0, rows, size):
+        yield slice(first, min(first + size, rows))

@@ -1,0 +1,73 @@
+"""The plain twin of Ridge: the same sums over tables in one place, without messages, masks or fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fedgeom.arrays import Floats
+from fedgeom.data.sites import SiteData
+from fedgeom.methods.ridge.core import TEMPERATURES, class_weights, solve, surprise
+from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
+from fedgeom.methods.ridge.learning import (
+    PATCH_BITS,
+    Fit,
+    Plan,
+    cluster_sums,
+    column_moments,
+    features_of,
+    patch_sums,
+)
+from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.sums import gram_parts, rows_of, tried_rows
+from fedgeom.protocols.fixed_point import to_fixed, to_wide
+
+
+def pooled_ridge(settings: RidgeSettings, sites: Sequence[SiteData], seed: int) -> RidgeModel:
+    """Return the ridge classifier of all sites' rows: every quantity that crosses from one to another is a sum."""
+    names = settings.classes or tuple(sorted({str(one) for site in sites for one in site.classes.tolist()}))
+    place = {name: at for at, name in enumerate(names)}
+    codes = {s.name: np.array([place[str(label)] for label in s.y.tolist()], np.int64) for s in sites}
+
+    def total(term: Callable[[SiteData], Floats]) -> Floats:
+        return np.asarray(np.sum([term(site) for site in sites], axis=0), np.float64)
+
+    plan, fit = Plan(settings, seed, (1, 1), sites[0].shape[1], len(names)), Fit()
+    fit.take(to_wide(total(lambda s: column_moments(rows_of(s), codes[s.name], len(names))), sites=1), plan)
+    if settings.conv is not None:
+        fit.take(
+            to_fixed(total(lambda s: patch_sums(rows_of(s), fit, plan)), fraction_bits=PATCH_BITS, sites=1), plan
+        )
+        for _ in range(settings.conv.rounds):
+            found = total(lambda s: np.column_stack(cluster_sums(rows_of(s), fit, plan)))
+            images, sums = found[:, 0].astype(np.int64), found[:, 1:]
+            fit.take(np.concatenate([images, images > 0]).astype(np.int64).view(np.uint64), plan)
+            assert fit.kept is not None
+            fit.take(to_fixed(sums[fit.kept.numpy()], fraction_bits=PATCH_BITS, sites=1), plan)
+    ground = fit.finished(plan)
+    weights = class_weights(fit.class_counts()) if settings.balanced else None
+
+    def gram(site: SiteData, fold: int) -> Floats:
+        own = (
+            fold_numbers(rows_of(site), settings.folds) == fold if settings.folds > 1 else np.ones(len(site), bool)
+        )
+        features = features_of(rows_of(site)[own], plan, ground)
+        return packed_gram(features, codes[site.name][own], plan.classes, plan.width, weights)
+
+    parts, at = gram_parts(settings, plan.width, plan.classes), starts(plan.width, plan.classes)
+    vectors = []
+    for fold in range(settings.folds):
+        whole = total(lambda s: gram(s, fold))  # noqa: B023  # it is called in the same turn of the loop
+        vectors += [whole[at[first] : at[last]] for first, last in parts[: len(parts) // settings.folds]]
+    solved = solve(vectors, parts, plan.width, plan.classes, settings.alpha)
+    model = RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, 1.0)
+
+    def losses(site: SiteData) -> Floats:
+        tried = tried_rows(rows_of(site), fit.rows())
+        scores = model.decision_function(rows_of(site)[tried])
+        return surprise(scores, codes[site.name][tried], solved.freedom, fit.rows())
+
+    best = TEMPERATURES[int(np.argmin(total(losses)))]
+    return RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, best)

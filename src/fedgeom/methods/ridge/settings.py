@@ -1,0 +1,105 @@
+"""The settings of Ridge, which both halves know, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.ridge.features import FeatureMap, Linear, total_width
+from fedgeom.methods.ridge.gram import cuts
+from fedgeom.methods.ridge.images import Conv
+
+MOST_CLASSES = 1000
+"""As many sums are planned as this many classes need, where the terms do not name the classes."""
+FOLDS = 2
+LINEAR = Linear()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RidgeSettings(Settings):
+    """Which features, how strongly they are held back, and how sums are divided."""
+
+    features: tuple[FeatureMap, ...] | FeatureMap = LINEAR
+    """"linear", "fourier", "conv" (learnt filters), "random-conv", "binned", a table with such a name and settings, or
+    a list of these, side by side."""
+    shape: tuple[Annotated[int, Between(1, 4096)], ...] = ()
+    """Height, width and channels of images whose cells are the columns; for convolutions."""
+    alpha: Annotated[float, POSITIVE] | Literal["gcv", "folds"] = "gcv"
+    """λ, on features scaled to unit mean square: a number; "gcv": chosen by generalised cross-validation from the same
+    sums; "folds": by sums over two folds."""
+    balanced: bool = False
+    """Whether each class counts the same in all, however many rows it has."""
+    classes: ClassNames = None
+    """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
+    max_features: Annotated[int, Between(1, 32_768)] = 8192
+    """The most features: their sums have D·(D+1)/2 numbers."""
+    part: Annotated[int, Between(100, 32 * 2**20)] = 8_000_000
+    """The most numbers, of 8 bytes, in one secure sum; larger ones are divided."""
+    min_sites: Annotated[int, Between(1)] = 2
+    """The fewest sites that make a result."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.maps:
+            raise InputError("features=() given; wanted at least one feature map")
+        if self.shape and len(self.shape) != 3:
+            raise InputError(f"shape={self.shape} given; wanted height, width and channels, such as (28, 28, 1)")
+        images = [one.name for one in self.maps if one.images]
+        if images and not self.shape:
+            raise InputError(
+                f"features={images[0]!r} looks at images, but no shape was given; wanted height, width and channels, "
+                "such as shape=(28, 28, 1)"
+            )
+        if sum(isinstance(one, Conv) for one in self.maps) > 1:
+            raise InputError("two feature maps 'conv' given; wanted one at most: take more filters instead")
+        if len({(one.name, str(one.plain())) for one in self.maps}) < len(self.maps):
+            raise InputError("the same feature map was given twice; the seed would make the same features")
+        row = self.most_features + self.most_classes + 1
+        if self.part < row:
+            raise InputError(
+                f"part={self.part:,} given; wanted {row:,} at least, a row of the sums of {self.most_features:,} "
+                "features (max_features, where their number is not said): take larger parts or fewer features"
+            )
+        found = total_width(self.maps, None, self.shape)
+        if found is not None and found > self.max_features:
+            raise InputError(
+                f"{found:,} features given; wanted max_features = {self.max_features:,} at most: take fewer, or raise "
+                "max_features"
+            )
+
+    @property
+    def maps(self) -> tuple[FeatureMap, ...]:
+        """The feature maps, one or several."""
+        return self.features if isinstance(self.features, tuple) else (self.features,)
+
+    @property
+    def conv(self) -> Conv | None:
+        """The map whose filters are learnt, where there is one."""
+        return next((one for one in self.maps if isinstance(one, Conv)), None)
+
+    @property
+    def rounds(self) -> int:
+        """How many steps of an iteration there are: those of learning filters (the policy's ``max_rounds``)."""
+        return self.conv.rounds if self.conv else 1
+
+    @property
+    def folds(self) -> int:
+        """Into how many folds rows are dealt; 1: none."""
+        return FOLDS if self.alpha == "folds" else 1
+
+    @property
+    def most_features(self) -> int:
+        """How many features there are, or may be where that depends on the columns (the policy's ``max_features``)."""
+        return total_width(self.maps, None, self.shape) or self.max_features
+
+    @property
+    def most_classes(self) -> int:
+        """How many classes there are, or may be where the terms do not name them."""
+        return len(self.classes) if self.classes else MOST_CLASSES
+
+    @property
+    def planned_parts(self) -> int:
+        """How many sums are planned for the Gram matrix: as many as the most features and classes need."""
+        return self.folds * len(cuts(self.most_features, self.most_classes, self.part))

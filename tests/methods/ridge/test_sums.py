@@ -1,0 +1,61 @@
+"""Which sums there are: they follow from the terms, fit into messages, and have digits enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom import Ridge
+from fedgeom.errors import InputError
+from fedgeom.federation.messages import Array
+from fedgeom.methods.ridge.features import Fourier
+from fedgeom.methods.ridge.learning import Fit
+from fedgeom.methods.ridge.messages import CountPatches, SumClusters, SumColumns, SumGram, SumPatches, SumSurprise
+from fedgeom.methods.ridge.site import RidgeSite
+from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, tried_rows
+from fedgeom.protocols.names.messages import CountNames
+from tests.methods.ridge.making import SHAPE, SMALL_CONV
+
+
+def test_the_sums_follow_from_the_terms() -> None:
+    assert tuple(RidgeSite.planned_sums(Ridge(features=Fourier(count=9)))) == (
+        CountNames,
+        SumColumns,
+        SumGram,
+        SumSurprise,
+    )
+    learnt = RidgeSite.planned_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
+    steps = (CountPatches, SumClusters) * 2
+    assert tuple(learnt) == (CountNames, SumColumns, SumPatches, *steps, SumGram, SumSurprise)
+    divided = Ridge(features=Fourier(count=30), classes=("a", "b"), part=100, alpha="folds")
+    assert (
+        len(gram_parts(divided, 30, 2))
+        == divided.planned_parts
+        == tuple(RidgeSite.planned_sums(divided)).count(SumGram)
+    )
+
+
+def test_temperatures_are_tried_on_some_thousand_rows_whoever_has_them() -> None:
+    X = np.random.default_rng(0).normal(size=(4000, 3))
+    assert tried_rows(X, 4000).all()
+    some = tried_rows(X, 40_000)
+    assert 350 < some.sum() < 650
+    np.testing.assert_array_equal(some[::-1], tried_rows(X[::-1], 40_000))
+
+
+def test_weights_of_rare_classes_cost_digits() -> None:
+    fit = Fit(counts=Array.of(np.array([999.0, 1.0])))
+    usual, heavy = gram_bits(Ridge(), fit, 4), gram_bits(Ridge(balanced=True), fit, 4)
+    assert usual == 44  # the most there are
+    assert heavy == 60 - 21  # 1,000 rows, 4 sites, and a row that counts 500
+
+
+def test_a_part_is_as_large_as_a_message_may_be() -> None:
+    method = Ridge(features=Fourier(count=200), classes=("a", "b"))
+    check_part(method, 200, 2, 300_000)
+    with pytest.raises(InputError, match="say part = 4308 or less"):
+        check_part(method, 200, 2, 100_000)
+
+
+def test_planned_sums_are_those_that_the_site_announces() -> None:
+    assert planned_sums(Ridge()) == tuple(RidgeSite.planned_sums(Ridge()))
