@@ -30,7 +30,7 @@ from fedgeom.protocols.names.messages import CountNames
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
 
-NAMES = "names"
+NAMES = "vocabulary"
 """The topic of what sites' label names will do to a method that goes by them."""
 
 HARMLESS = ("size", "policy", "classes", "labels")

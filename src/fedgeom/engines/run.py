@@ -63,8 +63,7 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, with however many of them; keys and masks are new each time. ``chosen``
-    says in the record why it is this method, where something chose it.
+    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
