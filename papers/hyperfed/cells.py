@@ -6,11 +6,11 @@ python papers/hyperfed/cells.py --quick --json      # 1 seed, 3 rounds, lung; wr
 
 A quarter of every site's cells is held out, by the seed, which is also that of the run: rows are paired over seeds.
 All rows have the same body (an MLP with 64 and 64 units; prototypes have an embedding of 20), the same 20 rounds of 3
-epochs, batch 32, rate 0.03, momentum 0.9 and weight decay 5e-4; none was tuned, but the
-softness of the tree's targets and the choice of rows came from a screening on lung cells with overlapping seeds. Counts are scaled to
-10,000 a cell and logarithmised, and the 200 genes that vary most over all cells are kept: a choice that looks at all
-sites, the same for all rows. Classes of fewer than ten cells are left out. The tree error is the mean number of edges
-between the true and the predicted class. What is computed are the plain twins, which equal the runs bit for bit.
+epochs, batch 32, rate 0.03, momentum 0.9 and weight decay 5e-4; none was tuned, but the softness of the tree's targets
+and the choice of rows came from a screening on lung cells with overlapping seeds. Counts are scaled to 10,000 a cell
+and logarithmised, and the 200 genes that vary most over all cells are kept: a choice that looks at all sites, the same
+for all rows. Classes of fewer than ten cells are left out. The tree error is the mean number of edges between the true
+and the predicted class. What is computed are the plain twins, which equal the runs bit for bit.
 """
 
 from __future__ import annotations
