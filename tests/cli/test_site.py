@@ -39,7 +39,7 @@ def test_preview(here, made):
 
 
 def test_checking_a_table_by_itself_and_against_a_job(here, made):
-    (here / "study.toml").write_text("[parameters]\nepsilon = 0.05\n")
+    (here / "study.toml").write_text('method = "hulls"\n[parameters]\nepsilon = 0.05\n')
     assert "ready: the table" in call("site", "check", "--folder", "anna")
     assert "ready: the table, for study.toml" in call("site", "check", "study.toml", "--folder", "anna")
     table = dict(np.load(here / "anna.npz"))

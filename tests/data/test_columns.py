@@ -43,7 +43,7 @@ def test_what_is_missing_or_unknown_is_named() -> None:
         order_of(["a"], ["a", "b"], "f.csv")
     with pytest.raises(InputError, match=r"missing: 'mean radius'.*Is it 'mean_radius' for 'mean radius'\?"):
         order_of(["mean_radius"], ["mean radius"], "f.csv")
-    with pytest.raises(InputError, match=r"does not know these columns: 'id'; leave them out \(it has 'a'\)"):
+    with pytest.raises(InputError, match=r"does not know these columns: 'id'; leave them out .*It has 'a'"):
         order_of(["id", "a"], ["a"], "f.csv")
 
 

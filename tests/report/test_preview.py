@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from fedgeom.data.readiness import Report
 from fedgeom.deploy.preview import Preview
 from fedgeom.report.preview import draw
 
@@ -19,7 +20,7 @@ class Shown:
 
 
 def found(*shown):
-    return Preview("anna", "hulls", "own", 2, [], list(shown), [])
+    return Preview("anna", "hulls", "own", 2, [], list(shown), [], Report.of("hulls", [], []))
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ class Holdout(Choice):
     """How many rows each site keeps aside: given as a number, an object, or a table with share and grouped."""
 
     kind: ClassVar[str] = "holdout"
+    wanted: ClassVar[str] = "a share up to 0.5, Holdout(…)"
 
     share: Annotated[float, Between(0, 0.5, open_low=True)] = 0.25
     """The share of each class's rows."""

@@ -84,6 +84,8 @@ class Choice:
     kind: ClassVar[str]
     plural: ClassVar[str] = ""
     """The kind's plural where it is not made with an s."""
+    wanted: ClassVar[str] = ""
+    """What is wanted of a kind that has no names to choose from."""
     name: ClassVar[str]
     registry: ClassVar[Registry]
 
@@ -219,7 +221,7 @@ def wanted(kind: Any) -> str:
     if origin is tuple:
         return f"a list of {wanted(inside[0]).removeprefix('a ').removeprefix('an ')}s"
     if _is_choice(kind):
-        return f"one of {kind.registry}"
+        return kind.wanted or f"one of {kind.registry}"
     words = {float: "a number", int: "a whole number", bool: "True or False", str: "a text", type(None): "None"}
     return words.get(kind, str(getattr(kind, "__name__", kind)))
 

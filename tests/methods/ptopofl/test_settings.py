@@ -70,7 +70,7 @@ def test_the_papers_own_settings() -> None:
 
 
 def test_terms_that_would_need_thousands_of_sums_are_refused_before_anything_is_built() -> None:
-    with pytest.raises(InputError, match="500 rounds of 100 groups given; wanted at most 2046 secure sums"):
+    with pytest.raises(InputError, match="500 rounds of 100 groups given; wanted at most 2045 secure sums"):
         PTopoFL(rounds=500, clusters=100)
     with pytest.raises(InputError, match="clusters=1000000000 given"):
         PTopoFL(clusters=10**9)

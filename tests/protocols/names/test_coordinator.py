@@ -103,8 +103,11 @@ def test_too_few_classes_are_said() -> None:
     data = [
         SiteData(site.name, site.X, np.where(site.y == "left", site.y, site.name)) for site in example_sites(4)
     ]
-    with pytest.raises(InputError, match="1 labels are left: policies ask for at least 3 sites and 10 rows"):
+    with pytest.raises(InputError, match="4 of 5 classes are left out of every sum"):
         fedgeom.run(Moments(), data, policy=STRICT)
+    engine = EmbeddedEngine(Moments(), data, policy=STRICT)  # a coordinator that cannot look at the tables first
+    with pytest.raises(InputError, match="1 labels are left: policies ask for at least 3 sites and 10 rows"):
+        Moments().conduct(Sites(engine, run=RUN, method="moments"))
 
 
 def false_counts(ask: Any) -> Any:

@@ -5,6 +5,7 @@ Both halves are here: `agree` is the coordinator's, `Agreement` the site's.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from fedgeom.data.checks import check_columns, check_known_labels, check_table, 
 from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array, Message, Names, Question
+from fedgeom.federation.messages import Array, Message, Names, Question, bytes_of
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import scaling
@@ -203,20 +204,17 @@ class Agreement(SummingPart[AgreementMemory]):
         return memory.centre.numpy(), memory.spread.numpy()
 
     def scaled(self, dtype: type[np.floating[Any]] = np.float64) -> Floats:
-        """Return the site's rows on the agreed scale; they are converted once."""
-        key, known = ("scaled", self.memory.told, np.dtype(dtype)), self.site.scratch
+        """Return the site's rows on the agreed scale; they are converted once, and again when they have changed."""
+        rows, known = scaling.rows_of(self.site.table, dtype), self.site.scratch
+        key = "scaled", self.memory.told, np.dtype(dtype), zlib.crc32(bytes_of(rows))
         if key not in known:
-            known[key] = scaling.scaled(scaling.rows_of(self.site.table, dtype), *self.scale, dtype)
+            known[key] = scaling.scaled(rows, *self.scale, dtype)
         found: Floats = known[key]
         return found
 
     def label_indices(self) -> npt.NDArray[np.int64]:
         """Return the index of each row's label among the agreed classes."""
-        key, known = ("labels", self.memory.told), self.site.scratch
-        if key not in known:
-            known[key] = label_indices(self.site.table.y, self.memory.classes)
-        found: npt.NDArray[np.int64] = known[key]
-        return found
+        return label_indices(self.site.table.y, self.memory.classes)
 
 
 def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:
