@@ -89,9 +89,7 @@ def run(
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
         _check_unfinished(record, config)
-    options: dict[str, Any] = {"policy": policy, "interfere": interfere}
-    if n_jobs != 1:
-        options["n_jobs"] = n_jobs
+    options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
