@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from papers.common import Figure, difference, figure, plus_minus, table, with_interval
 from papers.hyperfed import published, rows
 
 Line = Mapping[str, Any]
-USUAL = {"fashion-mnist": "mlp", "cifar-10": "lenet"}
+USUAL = {"fashion-mnist": "mlp", "cifar-10": "lenet16"}
 """The network that a data set's figures come from where none is named."""
 ORDER = (*rows.MAKERS, rows.RIDGE)
 COLUMNS = ("global", "personal")
@@ -128,6 +129,47 @@ def missing(lines: Iterable[Line], wanted: Mapping[str, Iterable[Any]]) -> list[
             shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
             texts.append(f"- {part}: {len(cells)} cells are missing ({shown}).")
     return texts or ["- Nothing: all cells are there."]
+
+
+def compact(lines: list[Line], data: str, setting: str) -> list[str]:
+    """Return one table for all α of a data set, the paper's figures in brackets."""
+    found = {name: cells for name, cells in summary(lines, setting).items() if name.split()[0] == data}
+    found = {name: cells for name, cells in found.items() if len(name.split()) == 2}
+    body = []
+    for row in ORDER:
+        cells: list[object] = [row]
+        for column in COLUMNS:
+            for name in found:
+                entry = found[name].get(row, {}).get(column)
+                theirs = published.value(column, row, data, float(name.split()[1]))
+                beside = "" if theirs is None else f" ({theirs:.1f})"
+                cells.append("–" if entry is None else plus_minus(entry, 1) + beside)
+        if set(cells[1:]) - {"–"}:
+            body.append(cells)
+    return table(["row", *(f"{short}, α = {n.split()[1]}" for short in ("G-FL", "P-FL") for n in found)], body)
+
+
+def put(path: Path, name: str, lines: Iterable[str]) -> None:
+    """Put lines into a page between the marks of a name, in place of what is there."""
+    text = path.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}, written by the script -->", f"<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    path.write_text("\n".join([before + begin, "", *lines, "", end + after]), encoding="utf-8")
+
+
+def readme(lines: list[Line], wanted: Mapping[str, Iterable[Any]]) -> list[str]:
+    """Return the tables and sentences for the README."""
+    text = []
+    for data, setting in (("fashion-mnist", "tuned"), ("fashion-mnist", "paper"), ("cifar-10", "paper")):
+        found = summary(lines, setting)
+        if any(name.split()[0] == data for name in found):
+            how = "tuned rates" if setting == "tuned" else "the paper's settings"
+            text += [f"**{data}, {how}** (in brackets what the paper has)", "", *compact(lines, data, setting), ""]
+            text += [
+                f"α = {name.split(' ', 1)[1]}: {verdict(found[name])}\n" for name in found if name.startswith(data)
+            ]
+    return [*text, "Still to be computed:", "", *missing(lines, wanted)]
 
 
 def page(lines: list[Line], wanted: Mapping[str, Iterable[Any]], how: str) -> str:

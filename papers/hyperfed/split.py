@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import lzma
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import fedgeom
-from papers.common import Ints, load_data
+from papers.common import Ints
+from papers.images import Bytes, cifar10, fashion_mnist
 
-Bytes = NDArray[np.uint8]
 IMAGES, SITES, FEWEST = 6000, 20, 20
-SIDES = {"fashion-mnist": (1, 28), "cifar-10": (3, 32)}
-"""Channels and pixels along a side."""
 
 
 class Split(NamedTuple):
@@ -34,22 +30,11 @@ class Split(NamedTuple):
 @cache
 def images(name: str, coarse: bool) -> tuple[Bytes, Ints, Bytes, Ints]:
     """Return training and test images, (rows, channels, height, width), with their classes; coarse: 2 × 2 pooled."""
-    if name == "fashion-mnist":
-        with load_data("fashion_mnist.npz") as file:
-            X, y, X_test, y_test = (file[key] for key in ("X_train", "y_train", "X_test", "y_test"))
-        X, X_test = X[:, None], X_test[:, None]
-    else:
-        (X, y), (X_test, y_test) = (unpacked(load_data(f"cifar10_{part}.npz")) for part in ("train", "test"))
+    load = fashion_mnist if name == "fashion-mnist" else cifar10
+    (X, y), (X_test, y_test) = ((np.moveaxis(one, -1, 1), of) for one, of in (load("train"), load("test")))
     if coarse:
         X, X_test = pooled(X), pooled(X_test)
-    return X, y.astype(np.int64), X_test, y_test.astype(np.int64)
-
-
-def unpacked(file: Any) -> tuple[Bytes, Ints]:
-    """Return images of CIFAR-10, (rows, 3, 32, 32), and their classes, from planes of differences."""
-    planes = np.frombuffer(lzma.decompress(file["xz"].tobytes()), np.uint8).reshape(file["shape"])
-    green, red, blue = planes.cumsum(-1, dtype=np.uint8).cumsum(-2, dtype=np.uint8)
-    return np.stack([red + green, green, blue + green], axis=1), file["y"].astype(np.int64)
+    return X, y, X_test, y_test
 
 
 def pooled(X: Bytes) -> Bytes:

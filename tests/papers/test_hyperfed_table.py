@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import lzma
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+import fedgeom
 
 pytest.importorskip("torch")
 split = importlib.import_module("papers.hyperfed.split")
@@ -49,19 +50,9 @@ def cell(**changes: Any) -> Any:
     return table.Cell("fashion-mnist", 0.1, "mlp", "FedAvg", 0, "tuned")._replace(**changes)
 
 
-def test_pixels_are_pooled_and_cifar_is_unpacked() -> None:
-    X = np.array([0, 1, 2, 4, 255, 255, 255, 255], np.uint8).reshape(1, 1, 2, 4)
-    assert split.pooled(np.tile(X, (1, 1, 2, 1))[:, :, :4]).shape == (1, 1, 2, 2)
-    assert split.pooled(np.array([[[[1, 2], [3, 4]]]], np.uint8)).tolist() == [[[[3]]]]  # 2.5, rounded up
-    rng = np.random.default_rng(0)
-    wanted = rng.integers(0, 256, (2, 3, 4, 4)).astype(np.uint8)  # images, RGB, height, width
-    red, green, blue = wanted[:, 0], wanted[:, 1], wanted[:, 2]
-    planes = np.stack([green, red - green, blue - green])
-    residuals = np.diff(np.diff(planes, axis=-2, prepend=np.uint8(0)), axis=-1, prepend=np.uint8(0))
-    packed = np.frombuffer(lzma.compress(residuals.astype(np.uint8).tobytes()), np.uint8)
-    X, y = split.unpacked({"xz": packed, "shape": residuals.shape, "y": np.array([1, 2])})
-    np.testing.assert_array_equal(X, wanted)
-    assert y.tolist() == [1, 2]
+def test_every_four_pixels_become_one() -> None:
+    X = np.array([[1, 2, 0, 0], [3, 4, 0, 255]], np.uint8)
+    assert split.pooled(np.vstack([X, X])[None, None]).tolist() == [[[[3, 64], [3, 64]]]]  # halves are rounded up
 
 
 @pytest.mark.usefixtures("images")
@@ -101,7 +92,7 @@ def test_a_rate_is_the_best_of_its_trials_and_waits_for_them() -> None:
     cells = table.Cells(None)
     assert cells.rate(cell(setting="paper")) == 0.3
     assert cells.rate(cell(setting="rate 1")) == 1.0
-    for rate, validation in zip(rows.GRID, (50.0, 70.0, 60.0, 0.0), strict=True):
+    for rate, validation in zip(rows.GRID, (50.0, 70.0, 60.0), strict=True):
         assert cells.rate(cell(seed=2)) is None
         trial = table.trial(cell(seed=2), rate)
         assert trial.seed == table.TUNING_SEED not in table.SEEDS
@@ -138,13 +129,28 @@ def test_trials_do_not_look_at_test_images_and_training_gone_astray_is_kept() ->
     found = table.compute(trial, 0.1, rounds=1, images=800)
     assert "global" not in found
     assert found["curve"] == []
-    astray = table.found(table.Cells(None), cell(setting="rate 1e6", kind="mlp"))
+    astray = table.found(table.Cells(None), cell(setting="rate 1e6"), rounds=2, images=800)
     assert astray["validation"] == 0.0
     assert "error" in astray
 
 
+def test_a_tuned_run_that_went_astray_is_done_again_with_a_lower_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(given: Any, rate: float) -> dict[str, Any]:
+        if rate > 0.05:
+            raise fedgeom.InputError("nan")
+        return {"rate": rate, "global": 70.0}
+
+    monkeypatch.setattr(table, "compute", compute)
+    cells = table.Cells(None)
+    for rate, validation in zip(rows.GRID, (50.0, 60.0, 70.0), strict=True):
+        cells.add(table.trial(cell(), rate).key, {"validation": validation})
+    found = table.found(cells, cell())
+    assert (found["rate"], found["tuned rate"], found["global"]) == (0.03, 0.3, 70.0)
+    assert table.found(cells, cell(setting="paper"))["error"] == "nan"
+
+
 @pytest.mark.usefixtures("images")
-def test_ridge_and_the_secure_protocol_are_on_the_same_sites() -> None:
+def test_the_secure_protocol_gives_the_same_model() -> None:
     checked = table.check("FedAvg", 1)
     assert checked["largest difference"] == 0.0
 
@@ -186,7 +192,7 @@ def test_a_row_that_went_astray_is_said_and_has_no_figure() -> None:
 
 def test_the_papers_settings_stand_in_where_nothing_was_tuned() -> None:
     known = cells_of({"FedAvg": [70.0]}) + [
-        line | {"set": "cifar-10", "kind": "lenet"} for line in cells_of({"FedAvg": [40.0]}, "paper")
+        line | {"set": "cifar-10", "kind": "lenet16"} for line in cells_of({"FedAvg": [40.0]}, "paper")
     ]
     found = report.main_table(known)
     assert list(found) == ["fashion-mnist 0.1", "cifar-10 0.1"]
@@ -195,12 +201,20 @@ def test_the_papers_settings_stand_in_where_nothing_was_tuned() -> None:
 
 def test_tables_and_curves_are_written(tmp_path: Path) -> None:
     cells = table.Cells(None)
-    for line in cells_of({"FedAvg": [70.0, 71.0], rows.MOMENTUM: [80.0, 81.0]}):
+    for line in cells_of({"FedAvg": [70.0, 72.0], rows.MOMENTUM: [80.0, 81.0]}):
         cells.lines[line["cell"]] = line
-    table.write(cells, table.Results(tmp_path))
-    assert json.loads((tmp_path / "table.json").read_text())["fashion-mnist 0.1"]["FedAvg"]["global"]["n"] == 2
-    assert (tmp_path / "curves.png").stat().st_size > 5000
-    assert "# HyperFed's Tables" in (tmp_path / "table.md").read_text()
+    readme, folder = tmp_path / "README.md", tmp_path / "results"
+    readme.write_text("before\n\n<!-- tables, written by the script -->\nold\n<!-- end of tables -->\n\nafter\n")
+    table.write(cells, table.Results(folder))
+    table.write(cells, table.Results(folder))
+    assert json.loads((folder / "table.json").read_text())["fashion-mnist 0.1"]["FedAvg"]["global"]["n"] == 2
+    assert (folder / "curves.png").stat().st_size > 5000
+    assert "# HyperFed's Tables" in (folder / "table.md").read_text()
+    text = readme.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert text.count("| FedAvg | 71.0 ± 12.7 (78.5) | 76.0 ± 12.7 |") == 1
 
 
 @pytest.mark.usefixtures("images")
