@@ -79,6 +79,7 @@ def curves(lines: Iterable[Mapping[str, Any]], path: Path | None) -> None:
                 mean = np.mean([one[: min(map(len, found))] for one in found], axis=0)
                 ax.plot(np.arange(1, len(mean) + 1), mean, color=color, lw=1.4, label=row)
         ax.set_title(f"α = {alpha:g}")
+        ax.set_ylim(bottom=40)
         ax.set_xlabel("round")
         ax.grid(alpha=0.25, lw=0.6)
         ax.spines[["top", "right"]].set_visible(False)

@@ -85,10 +85,12 @@ def verdict(found: Mapping[str, Mapping[str, Figure]]) -> str:
         return "Not enough cells yet."
     value = {row: found[row]["global"]["mean"] for row in ranked}
     rivals = [row for row in RIVALS if row in value]
-    ahead = {row: all(value[row] > value[rival] for rival in rivals) for row in OURS if row in value}
     text = f"Ahead is {ranked[0]} ({value[ranked[0]]:.2f}), then {ranked[1]} ({value[ranked[1]]:.2f})."
-    for row, leads in ahead.items():
-        text += f" {row} ({value[row]:.2f}) is {'' if leads else '**not** '}ahead of {', '.join(rivals)}."
+    for row in (row for row in OURS if row in value):
+        lost = [rival for rival in rivals if value[rival] >= value[row]]
+        text += f" {row} ({value[row]:.2f}) is " + (
+            f"**not** ahead of {', '.join(lost)}." if lost else f"ahead of {', '.join(rivals)}."
+        )
     if rows.RIDGE in found:
         text += f" Ridge, one secure sum and no rounds, has {found[rows.RIDGE]['global']['mean']:.2f}."
     return text

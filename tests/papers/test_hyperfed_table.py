@@ -172,7 +172,7 @@ def test_figures_stand_beside_the_papers_and_the_report_says_who_is_ahead() -> N
     assert found["fashion-mnist 0.1"]["HyperFed"]["personal"]["paper"] == 98.13
     text = report.verdict(found["fashion-mnist 0.1"])
     assert "Ahead is SphereFed (75.00)" in text
-    assert "HyperFed (61.00) is **not** ahead" in text
+    assert "HyperFed (61.00) is **not** ahead of FedAvg, SphereFed." in text
     known += cells_of({rows.MOMENTUM: [80.0, 82.0]})
     assert f"{rows.MOMENTUM} (81.00) is ahead of FedAvg, SphereFed." in report.verdict(
         report.main_table(known)["fashion-mnist 0.1"]
