@@ -16,6 +16,7 @@ from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.ptopofl.conversation import merge_small
@@ -48,6 +49,7 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
     first = consensus = Tree(start)
     models = dict.fromkeys(range(cluster.max() + 1), first)
+    form = Summed.of(method, Tree(model=first), learner.statistics)
 
     def task(at: int, number: int) -> Task:
         effort = method.effort(method.rate if number == LAST else method.rate_in(number))
@@ -55,10 +57,20 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         return Task(learner, tables[at], labels[at], effort, rng, len(names), first)
 
     for number in range(method.rounds):
-        local = [task(at, number).fit(models[int(cluster[at])]).flat() for at in range(len(ordered))]
+        local = [Tree(model=task(at, number).fit(models[int(cluster[at])])) for at in range(len(ordered))]
         inside = {j: cluster == j for j in models}
         theta = {
-            j: first.like(method.combine_rule(np.array(local)[inside[j]], weight[inside[j]])) for j in models
+            j: first.like(
+                combined(
+                    method,
+                    form,
+                    [one for one, here in zip(local, inside[j].tolist(), strict=True) if here],
+                    weight[inside[j]],
+                    Tree(model=models[j]),
+                    float(sizes.sum()) if method.counts_rows else 0.0,
+                ).flat
+            )
+            for j in models
         }  # Step 2, Eq. 6
         share = np.array([np.mean(inside[j]) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
