@@ -125,6 +125,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
+    fedgeom.FedAvg(rounds=1, steps=2, scale="none"),
     fedgeom.Shrunk(rounds=2, folds=2),
     *(
         [fedgeom.HyperFed(rounds=1, steps=2, network=None, head="linear", loss="cross-entropy")]

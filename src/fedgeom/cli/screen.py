@@ -36,6 +36,7 @@ WORDS = {
     "names.count": "masked numbers of sites and rows of each label name",
     "names.keep": "the label names that enough sites and rows have",
     "train.columns": "masked sums of the columns",
+    "train.rows": "masked numbers of rows",
     "train.begin": "tell the sites classes and scale",
     "train.masked": "train; masked models",
     "train.open": "train; each site's model",
