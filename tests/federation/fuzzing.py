@@ -104,6 +104,8 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
+    fedgeom.Ellipses(),
+    fedgeom.Ellipses(n_classes=2, depth="mixed"),
     fedgeom.Moments(holdout=0.25),
     fedgeom.Ridge(
         features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],
