@@ -7,8 +7,8 @@
 Each site has words of its own, drawn anew with each split: "fine", everybody has the finest ones; "coarse sites", two
 of the sites have the coarsest ones for everything; "mixed", each site draws for each branch of the tree how deep its
 words go, so that no site need have all of the finest. A joint class of which a site has enough rows is *placed* right
-if the site's model answers with the site's word for it; a word is right if all its classes are, and no others. Beside it
-stands flat matching (``depth="same"``), which takes every word for one class. All runs go through the whole protocol;
+if the site's model answers with the site's word for it; a word is right if all its classes are, no others. Beside
+it stands flat matching (``depth="same"``), which takes every word for one class. All runs are secure ones;
 nobody tells a word. Splits 0 to 9 were used to choose a threshold; those reported begin with 100.
 """
 
