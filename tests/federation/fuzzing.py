@@ -114,6 +114,8 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
+    fedgeom.Ellipses(),
+    fedgeom.Ellipses(n_classes=2, depth="mixed"),
     fedgeom.Moments(holdout=0.25),
     fedgeom.Ridge(
         personal=True,
