@@ -7,7 +7,7 @@
 
 Running          check, run, Run, Ledger, Policy, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed, Ridge
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed, Ridge, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
@@ -36,6 +36,7 @@ _HOMES = {
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
+    "Pipeline": "fedgeom.preparation.pipeline",
     "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
     "Policy": "fedgeom.federation.policy",
     "Run": "fedgeom.federation.results",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from fedgeom.methods import *  # noqa: F403
     from fedgeom.methods.catalogue import load_model as load_model
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+    from fedgeom.preparation.pipeline import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
 
 

@@ -98,7 +98,7 @@ def run(
         carrier, number = _engine(made, method, data, options, store)
     log = None if record is None else RunRecord(record, config, resume=going_on)
     transcript = None if store is None else store.transcript
-    names = next((site.columns for site in data if site.columns), ())
+    names = () if method.preparing else next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
     return _hold(session, carrier, data, store, policy or Policy(), _odd(report))
 
@@ -132,9 +132,12 @@ def _hold(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        warnings = [*conversation.warnings, *odd, *session.method.look_back(data, local)]
+        raw = bool(session.method.preparing)  # a method looks back on rows as it saw them
+        seen_back = [] if raw else session.method.look_back(data, local)
+        warnings = [*conversation.warnings, *odd, *seen_back]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]
-        tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
+        seen = [_prepared(model, train, aside) for train, aside in parts]
+        tested = evaluate_run(session.method, model.bare(), conversation.evaluation, seen, local, session.seed)
         if log is not None:
             log.sites(results)
             log.warnings(warnings)
@@ -159,6 +162,12 @@ def _hold(
         test=[aside for _, aside in parts],
         evaluation=tested,
     )
+
+
+def _prepared(model: Any, train: SiteData, aside: SiteData) -> tuple[SiteData, SiteData]:
+    """Return the rows that were learnt from and tested on as the model saw them, for rivals that see them, too."""
+    made = model.preparation
+    return (train, aside) if made is None else (made.transform(train), made.transform(aside))
 
 
 def _engine(

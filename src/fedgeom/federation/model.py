@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fedgeom.data.columns import check_distinct, in_order
 from fedgeom.errors import InputError
 from fedgeom.federation.known import PREFIX, Known
+from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.federation.unknown_rows import JudgesRows
 from fedgeom.storage import write_file
 
@@ -45,6 +46,8 @@ class Model(JudgesRows, ABC):
     """The name of the method that yields it."""
     column_names: tuple[str, ...] = ()
     """The names of the columns, where they are known (`with_columns`); empty otherwise."""
+    preparation: Preparation | None = None
+    """What takes raw rows to those that the model learnt from; None: it takes rows as they are."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -53,6 +56,18 @@ class Model(JudgesRows, ABC):
                 setattr(cls, name, _by_name(vars(cls)[name]))
         if "for_site" in vars(cls):
             cls.for_site = _keeping_names(vars(cls)["for_site"])  # type: ignore[method-assign]
+
+    def with_preparation(self, preparation: Preparation | None) -> Self:
+        """Return the model with what takes raw rows to those that it learnt from; without any, as it is."""
+        if preparation is None:
+            return self
+        return self.with_columns(preparation.raw.names)._having("preparation", preparation)
+
+    def bare(self) -> Self:
+        """Return the model without its preparation: it takes rows that are prepared already."""
+        if self.preparation is None:
+            return self
+        return self._having("preparation", None)._having("column_names", ())
 
     def with_columns(self, names: Sequence[str]) -> Self:
         """Return the model with names for its columns; without any, as it is."""
@@ -96,6 +111,8 @@ class Model(JudgesRows, ABC):
     @property
     def n_features_in_(self) -> int:
         """How many columns the model takes, as scikit-learn calls it."""
+        if self.preparation is not None:
+            return self.preparation.raw.width
         if self.width is None:
             raise AttributeError(f"{type(self).__name__} does not say how many columns it takes")
         return self.width
@@ -153,7 +170,8 @@ class Model(JudgesRows, ABC):
         """Return the model file's bytes; the same model always gives the same."""
         arrays, facts = self.tensors()
         known = {} if self.known is None else self.known.arrays()
-        return to_bytes(self.method, arrays | known, facts | _names_fact(self.column_names))
+        prepared, fact = ({}, {}) if self.preparation is None else self.preparation.stored()
+        return to_bytes(self.method, arrays | known | prepared, facts | fact | _names_fact(self.column_names))
 
     @classmethod
     def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
@@ -161,8 +179,11 @@ class Model(JudgesRows, ABC):
         names = facts.get(COLUMN_NAMES) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("the names of the file's columns are no texts")
-        own = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
-        made = cls.from_tensors(own, {k: v for k, v in facts.items() if k != COLUMN_NAMES}).with_columns(names)
+        own = {name: array for name, array in arrays.items() if not name.startswith((PREFIX, f"{FACT}/"))}
+        plain = {k: v for k, v in facts.items() if k not in (COLUMN_NAMES, FACT)}
+        made = cls.from_tensors(own, plain).with_columns(names)
+        if FACT in facts:
+            made = made.with_preparation(Preparation.read(arrays, facts[FACT]))
         known = Known.read(arrays)
         return made if known is None else made.knowing(known)
 
@@ -189,6 +210,8 @@ class Model(JudgesRows, ABC):
 def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(takes_rows)
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
+        if self.preparation is not None:  # the bare model takes what its own methods pass on
+            return takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
         return takes_rows(self, in_order(X, self.column_names), *more, **options)
 
     return ordered
@@ -197,7 +220,7 @@ def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
 def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(for_site)
     def kept(self: Model, local: Mapping[str, Any]) -> Any:
-        return for_site(self, local).with_columns(self.column_names)
+        return for_site(self, local).with_columns(self.column_names).with_preparation(self.preparation)
 
     return kept
 

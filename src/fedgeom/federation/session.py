@@ -71,7 +71,7 @@ class Session:
             sites.listeners.append(self.watch)
         began = time.perf_counter()
         try:
-            model = self.method.conduct(sites).with_columns(self.columns)
+            model = self.method.conduct(sites).with_columns(self.columns).with_preparation(sites.preparation)
             if sites.last_step is not None:
                 if self.record is not None:
                     self.record.model(model.to_bytes())  # whatever becomes of the test

@@ -20,6 +20,7 @@ class JudgesRows:
 
     method: str
     column_names: tuple[str, ...] = ()
+    preparation: Any = None
     known: Known | None = None
     """How well rows of known classes fit, where the model was shown some (`with_known`)."""
 
@@ -39,7 +40,8 @@ class JudgesRows:
         return made
 
     def _ordered(self, X: npt.ArrayLike) -> Floats:
-        rows = np.asarray(in_order(X, self.column_names), np.float64)
+        prepared = self.preparation
+        rows = np.asarray(in_order(X, self.column_names) if prepared is None else prepared.rows(X), np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows and columns")
         return rows

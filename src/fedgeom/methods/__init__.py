@@ -4,6 +4,7 @@ Importing this module registers them all (`fedgeom.federation.method.METHODS`); 
 scikit-learn, they import where they use it.
 """
 
+import fedgeom.preparation  # noqa: F401  # registers the steps, which are settings of every method
 from fedgeom.methods.hulls.method import Hulls as Hulls
 from fedgeom.methods.hyperfed.method import HyperFed as HyperFed
 from fedgeom.methods.iterative.algorithms.ditto import Ditto as Ditto
