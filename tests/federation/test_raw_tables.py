@@ -41,7 +41,9 @@ def test_numbers_can_stand_for_words():
 
 def test_without_names_columns_are_counted():
     with pytest.raises(InputError, match="4 columns without names given; wanted 3"):
-        Picker(site([[1, 2, 3, 4]], ()), WANTED)
+        Picker(site([[1, 2, 3, 4]], ()), Columns(width=3))
+    with pytest.raises(InputError, match="so it wants names"):
+        Picker(site([[1, 2, 3]], ()), WANTED)
 
 
 def test_tables_and_arrays_are_read():

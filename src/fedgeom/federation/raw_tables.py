@@ -29,6 +29,11 @@ class Picker:
         own, wanted, where = self.site.columns, self.wanted.names, f"site {self.site.name!r}"
         self.order: npt.NDArray[np.intp] | None = None
         self.codes: dict[int, npt.NDArray[np.float64]] = {}
+        if not own and self.wanted.categories:
+            raise InputError(
+                f"{where}: columns without names given; this model learnt from columns of text, so it wants names: "
+                "give a frame, a SiteData or a file"
+            )
         if not own or not wanted:
             if self.site.shape[1] != self.wanted.width:
                 raise InputError(
