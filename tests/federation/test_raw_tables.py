@@ -33,6 +33,12 @@ def test_a_missing_column_is_an_error_unless_it_is_filled_in():
     np.testing.assert_array_equal(Picker(own, WANTED, fill=True).pick(own.table), [[1, 5, np.nan]])
 
 
+def test_text_where_numbers_were_learnt_from_is_refused():
+    own = site([[0, 0, 1]], ("w", "x", "y"), w=("u",), x=("old",))
+    with pytest.raises(InputError, match="hold text, but numbers were learnt from: 'x'"):
+        Picker(own, WANTED)
+
+
 def test_numbers_can_stand_for_words():
     wanted = Columns(width=1, names=("code",), categories={0: ("1", "2")})
     own = site([[2], [1], [9]], ("code",))

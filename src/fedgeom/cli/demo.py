@@ -50,18 +50,13 @@ def demo(
     """
     from dataclasses import replace
 
-    import numpy as np
-
     from fedgeom.cli.outcome import as_seen, kept, new_folder, show
-    from fedgeom.cli.predict import site_model
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.roughening import LABEL
     from fedgeom.data.sets import load_set
     from fedgeom.data.vocabularies import in_own_words
     from fedgeom.engines.run import run
     from fedgeom.evaluation.figures import FILE
     from fedgeom.evaluation.rivals import beside_pooled, pooled_tally
-    from fedgeom.methods.catalogue import load_model
     from fedgeom.methods.hulls.method import Hulls
     from fedgeom.storage import write_json
 
@@ -82,15 +77,7 @@ def demo(
     with kept(folder, screen):
         sites = list(data.train)
         if raw:
-            sites, method = roughened(sites, folder / TABLES, seed), replace(method, prepare="table")
-            shown = sites[0].columns[:3]
-            gaps = sum(int(np.isnan(site.X).sum()) for site in sites)
-            screen.print(
-                f"Raw files in {folder / TABLES}: {gaps:,} gaps, columns of words, and in each another order of "
-                f"columns; {sites[0].name} begins with {', '.join(shown)}.\n",
-                markup=False,
-                soft_wrap=True,
-            )
+            sites, method = roughened(sites, folder / TABLES, seed, screen), replace(method, prepare="table")
         with Questions(screen) as watch:
             finished = run(method, sites, seed=seed, holdout=SHARE, record=folder, watch=watch)
         screen.print()
@@ -101,16 +88,27 @@ def demo(
             write_json(folder / FILE, beside_pooled(finished.evaluation, pooled, seed), private=True)
         show(finished, screen, truth=truth)
         if raw:
-            file = folder / TABLES / f"{sites[0].name}.csv"
-            again = f"fedgeom predict {folder} {file} --site {sites[0].name} --label {LABEL}"
-            right = np.mean(load_model(site_model(folder, sites[0].name)).predict(sites[0]) == sites[0].y)
-            screen.print(f"\nThe model takes raw files, and speaks {sites[0].name}'s words:", soft_wrap=True)
-            screen.print(f"  {again} --out predictions.csv", markup=False, soft_wrap=True)
-            screen.print(f"  ({right:.1%} of its {len(sites[0]):,} rows, learnt from or not, get their own name)")
+            tell_of_prediction(finished, screen)
 
 
-def roughened(sites: list[Any], folder: Path, seed: int) -> list[Any]:
-    """Write each site's table as a raw file, and read it back as its steward would."""
+def tell_of_prediction(finished: Any, screen: Any) -> None:
+    """Say how the first site predicts from its raw file, and how often it then gets its own names."""
+    import numpy as np
+
+    from fedgeom.cli.predict import site_model
+    from fedgeom.data.roughening import LABEL
+    from fedgeom.methods.catalogue import load_model
+
+    folder, site = finished.folder, finished.sites[0]
+    again = f"fedgeom predict {folder} {folder / TABLES / site.name}.csv --site {site.name} --label {LABEL}"
+    right = np.mean(load_model(site_model(folder, site.name)).predict(site) == site.y)
+    screen.print(f"\nThe model takes raw files, and speaks {site.name}'s words:", soft_wrap=True)
+    screen.print(f"  {again} --out predictions.csv", markup=False, soft_wrap=True)
+    screen.print(f"  ({right:.1%} of its {len(site):,} rows, learnt from or not, get their own name)")
+
+
+def roughened(sites: list[Any], folder: Path, seed: int, screen: Any) -> list[Any]:
+    """Write each site's table as a raw file, read it back as its steward would, and say what is in it."""
     import numpy as np
 
     from fedgeom.data.readers import read_site
@@ -123,4 +121,11 @@ def roughened(sites: list[Any], folder: Path, seed: int) -> list[Any]:
         file = folder / f"{site.name}.csv"
         write_text(file, as_raw_text(site, cuts, rng, extra=at == 0), private=True)
         found.append(read_site(file, label=LABEL, name=site.name, text=True))
+    gaps = sum(int(np.isnan(site.X).sum()) for site in found)
+    screen.print(
+        f"Raw files in {folder}: {gaps:,} gaps, columns of words, and in each another order of columns; "
+        f"{found[0].name} begins with {', '.join(found[0].columns[:3])}.\n",
+        markup=False,
+        soft_wrap=True,
+    )
     return found

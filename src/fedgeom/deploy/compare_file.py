@@ -51,7 +51,7 @@ def methods_to_compare(
     if not names:
         raise InputError('no methods are named; wanted --methods all, or names such as "moments,hulls,fedavg"')
     prepared = prepare_of(path, federation)
-    seen = _as_seen(prepared, sites)
+    seen = as_seen(prepared, sites)
     methods: dict[str, Method] = {}
     failed: dict[str, str] = {}
     known: set[str] = set()
@@ -64,23 +64,36 @@ def methods_to_compare(
         settings = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
         known |= set(settings)
         only_known(path, f"[compare.{name}]", federation.compare.get(name, {}), settings)
-        given = {key: value for key, value in federation.parameters.items() if key in settings}
-        fitting = given if name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
         try:
-            own = fitting | federation.compare.get(name, {})
-            methods[name] = cls.from_terms(_suggested(cls, federation, seen, own) | own | prepared)
+            own = federation.compare.get(name, {})
+            methods[name] = cls.from_terms(fitting_settings(cls, federation, seen, own) | prepared)
         except InputError as error:
             failed[name] = str(error)
     only_known(path, "[parameters]", federation.parameters, sorted(known))
     return Comparing(methods, failed)
 
 
-def _as_seen(prepared: Mapping[str, Any], sites: Sequence[SiteData]) -> Sequence[SiteData]:
+def as_seen(prepared: Mapping[str, Any], sites: Sequence[SiteData]) -> Sequence[SiteData]:
     """Return the tables as methods will see them."""
     if not prepared:
         return sites
     found = fit_plain(prepared["prepare"], sites)
     return [found.transform(site) for site in sites]
+
+
+def fitting_settings(
+    cls: type[Method], federation: FederationFile, sites: Sequence[SiteData], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return one method's settings: its own, what of ``[parameters]`` fits it, and what its tables ask for.
+
+    What it has of its own comes first, then the file's, then the tables'. A setting that the method named in the file
+    does not allow is an error there and passed over in the others.
+    """
+    settings = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
+    given = {key: value for key, value in federation.parameters.items() if key in settings}
+    fitting = given if cls.name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
+    said = fitting | dict(own)
+    return _suggested(cls, federation, sites, said) | said
 
 
 def _suggested(

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.columns import check_distinct, in_order
+from fedgeom.data.columns import check_distinct
+from fedgeom.data.kinds import Kind, read_kinds, write_kinds
 from fedgeom.errors import InputError
 from fedgeom.federation.known import PREFIX, Known
 from fedgeom.federation.preparation import FACT, Preparation
@@ -24,6 +25,8 @@ from fedgeom.storage import write_file
 FORMAT = "fedgeom-model/1"
 COLUMN_NAMES = "column_names"
 """The fact of a model file that names the columns, where they are known."""
+COLUMN_KINDS = "column_kinds"
+"""The fact that says of what kind their numbers are: a letter for each column."""
 TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc", "density_scores")
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
@@ -38,8 +41,9 @@ class Model(JudgesRows, ABC):
 
     Models that give probabilities have `predict_proba` too: (rows, classes), rows summing to 1. Whatever takes rows
     takes a frame or an AnnData as well: where the model knows its columns by name, another order is put right, and
-    missing or unknown columns are refused by name. The columns of an array are taken as they stand. What a model says
-    of a row depends on that row alone.
+    missing or unknown columns are refused by name, as are columns of text, and numbers of another kind than those that
+    it learnt from (`column_kinds`). The columns of an array are taken as they stand. What a model says of a row depends
+    on that row alone.
     """
 
     method: str
@@ -48,6 +52,8 @@ class Model(JudgesRows, ABC):
     """The names of the columns, where they are known (`with_columns`); empty otherwise."""
     preparation: Preparation | None = None
     """What takes raw rows to those that the model learnt from; None: it takes rows as they are."""
+    column_kinds: tuple[Kind, ...] = ()
+    """Of what kind the numbers of each column were: "flag" (0 or 1), "whole" or "number"; empty where nobody looked."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -61,20 +67,22 @@ class Model(JudgesRows, ABC):
         """Return the model with what takes raw rows to those that it learnt from; without any, as it is."""
         if preparation is None:
             return self
-        return self.with_columns(preparation.raw.names)._having("preparation", preparation)
+        return self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
 
     def bare(self) -> Self:
         """Return the model without its preparation: it takes rows that are prepared already."""
-        if self.preparation is None:
+        if self.preparation is None and not self.column_names:
             return self
-        return self._having("preparation", None)._having("column_names", ())
+        return self._having("preparation", None)._having("column_names", ())._having("column_kinds", ())
 
-    def with_columns(self, names: Sequence[str]) -> Self:
-        """Return the model with names for its columns; without any, as it is."""
+    def with_columns(self, names: Sequence[str], kinds: Sequence[Kind] = ()) -> Self:
+        """Return the model with names for its columns, and the kinds of their numbers; without names, as it is."""
         if not names:
             return self
         check_distinct(names, "the model")
-        return self._having("column_names", tuple(map(str, names)))
+        if kinds and len(kinds) != len(names):
+            raise InputError(f"{len(names)} names and {len(kinds)} kinds of columns given; wanted one for each")
+        return self._having("column_names", tuple(map(str, names)))._having("column_kinds", tuple(kinds))
 
     @abstractmethod
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -171,7 +179,8 @@ class Model(JudgesRows, ABC):
         arrays, facts = self.tensors()
         known = {} if self.known is None else self.known.arrays()
         prepared, fact = ({}, {}) if self.preparation is None else self.preparation.stored()
-        return to_bytes(self.method, arrays | known | prepared, facts | fact | _names_fact(self.column_names))
+        named = _columns_facts(self.column_names, self.column_kinds)
+        return to_bytes(self.method, arrays | known | prepared, facts | fact | named)
 
     @classmethod
     def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
@@ -179,9 +188,10 @@ class Model(JudgesRows, ABC):
         names = facts.get(COLUMN_NAMES) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("the names of the file's columns are no texts")
+        kinds = read_kinds(facts.get(COLUMN_KINDS, ""))
         own = {name: array for name, array in arrays.items() if not name.startswith((PREFIX, f"{FACT}/"))}
-        plain = {k: v for k, v in facts.items() if k not in (COLUMN_NAMES, FACT)}
-        made = cls.from_tensors(own, plain).with_columns(names)
+        rest = {name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS, FACT)}
+        made = cls.from_tensors(own, rest).with_columns(names, kinds)
         if FACT in facts:
             made = made.with_preparation(Preparation.read(arrays, facts[FACT]))
         known = Known.read(arrays)
@@ -212,7 +222,7 @@ def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
         if self.preparation is not None:  # the bare model takes what its own methods pass on
             return takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
-        return takes_rows(self, in_order(X, self.column_names), *more, **options)
+        return takes_rows(self, self.ordered(X), *more, **options)
 
     return ordered
 
@@ -220,21 +230,24 @@ def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
 def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(for_site)
     def kept(self: Model, local: Mapping[str, Any]) -> Any:
-        return for_site(self, local).with_columns(self.column_names).with_preparation(self.preparation)
+        made = for_site(self, local).with_columns(self.column_names, self.column_kinds)
+        return made.with_preparation(self.preparation)
 
     return kept
 
 
-def _names_fact(names: Sequence[str]) -> Facts:
-    return {COLUMN_NAMES: list(names)} if names else {}
+def _columns_facts(names: Sequence[str], kinds: Sequence[Kind]) -> Facts:
+    """Return what a model file says of columns: nothing where they have no names."""
+    said = {COLUMN_NAMES: list(names), COLUMN_KINDS: write_kinds(kinds)}
+    return {name: fact for name, fact in said.items() if names and fact}
 
 
-def name_columns(data: bytes, names: Sequence[str]) -> bytes:
-    """Return a model file with the names of its columns added; without a file or names, what was given."""
+def name_columns(data: bytes, names: Sequence[str], kinds: Sequence[Kind] = ()) -> bytes:
+    """Return a model file with the names and kinds of its columns added; without a file or names, what was given."""
     if not data or not names:
         return data
     method, arrays, facts = from_bytes(data)
-    return to_bytes(method, arrays, facts | _names_fact(names))
+    return to_bytes(method, arrays, facts | _columns_facts(names, kinds))
 
 
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:

@@ -49,6 +49,15 @@ class Picker:
                     "learnt from (where gaps are filled in, give them as empty ones)"
                 )
             self.order = np.array([places.get(name, -1) for name in wanted], np.intp)
+        texts = [
+            name
+            for at, name in enumerate(wanted)
+            if name in self.site.categories and at not in self.wanted.categories
+        ]
+        if texts:
+            raise InputError(
+                f"{where}: these columns hold text, but numbers were learnt from: {listed(texts)}; mend them"
+            )
         for at in self.wanted.categories:
             self.codes[at] = self._translation(at)
 
