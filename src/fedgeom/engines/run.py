@@ -55,6 +55,7 @@ def run(
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
     n_jobs: int = 1,
+    writers: Sequence[str] = (),
     chosen: str = "",
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
@@ -63,7 +64,8 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record.
+    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record,
+    and so are ``writers``: "tensorboard", "mlflow".
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -76,8 +78,10 @@ def run(
     method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
-    if record is None and (resumable or resume):
-        raise InputError("resumable and resume need record, the folder in which the run is kept")
+    if record is None and (resumable or resume or writers):
+        raise InputError(
+            "resumable and resume need record, the folder in which the run is kept, and so do writers"
+        )
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
     if n_jobs != 1 and made is not EmbeddedEngine:
         raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
@@ -96,7 +100,7 @@ def run(
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
-    log = None if record is None else RunRecord(record, config, resume=going_on)
+    log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
     transcript = None if store is None else store.transcript
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
