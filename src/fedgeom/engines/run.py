@@ -64,8 +64,8 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record,
-    and so are ``writers``: "tensorboard", "mlflow".
+    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record, as
+    are ``writers``: "tensorboard", "mlflow".
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -93,9 +93,7 @@ def run(
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
         _check_unfinished(record, config)
-    options: dict[str, Any] = {"policy": policy, "interfere": interfere}
-    if n_jobs != 1:
-        options["n_jobs"] = n_jobs
+    options = {"policy": policy, "interfere": interfere} | ({"n_jobs": n_jobs} if n_jobs != 1 else {})
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
