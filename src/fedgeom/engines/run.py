@@ -83,9 +83,7 @@ def run(
             "resumable and resume need record, the folder in which the run is kept, and so do writers"
         )
     made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
-    if n_jobs != 1 and made is not EmbeddedEngine:
-        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
-    check_jobs(n_jobs)
+    _check_workers(n_jobs, made)
     report, data = check_aligned(method, sites, policy, seed=seed)
     report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
     config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
@@ -103,6 +101,12 @@ def run(
     names = next((site.columns for site in data if site.columns), ())
     session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
     return _hold(session, carrier, data, store, policy or Policy(), _odd(report))
+
+
+def _check_workers(n_jobs: int, made: type[EmbeddedEngine]) -> None:
+    if n_jobs != 1 and made is not EmbeddedEngine:
+        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
+    check_jobs(n_jobs)
 
 
 def _odd(report: Report) -> list[RunWarning]:
