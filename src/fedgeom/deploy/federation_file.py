@@ -74,6 +74,9 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """`fedgeom compare` only: settings of single methods, by their names."""
     sweep: dict[str, Any] = {}
     """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.sweep_file`)."""
+    writers: list[str] = []
+    """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
+    terms: it is about what the coordinator knows anyway."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
