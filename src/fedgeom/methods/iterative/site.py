@@ -204,10 +204,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
         state = self._given(ask.given, task)
-        joint = Array.of((task.first | state["model"]).flat())
+        joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
-        if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
+        if self.settings.holdout is not None and self.rule.ends_personal:
             self.memory.joint = joint
         return Finished()
 
@@ -229,9 +229,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
         found = self.result()
         return self.joint_model().for_site(found).to_bytes() if found else b""
 
-    def tells_joint(self, task: Task) -> bool:
-        """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
-        return is_joint(self.rule, task.first)
+    def joint_of(self, given: Leaves, task: Task) -> Array | None:
+        """Return the joint model from what a site is given last, as one vector; None where that is no whole model."""
+        if not is_joint(self.rule, task.first):
+            return None
+        return Array.of((task.first | self._given(given, task)["model"]).flat())
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""

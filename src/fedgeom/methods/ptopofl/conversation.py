@@ -17,7 +17,7 @@ from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.settings import TopoSettings
-from fedgeom.methods.ptopofl.shapes import cluster_by_distance, judge_shapes
+from fedgeom.methods.ptopofl.shapes import CONSENSUS, cluster_by_distance, judge_shapes
 
 
 class TopoConversation(Conversation):
@@ -119,6 +119,8 @@ class TopoConversation(Conversation):
             if members:
                 factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
                 given = Tree(model=state.get(f"cluster {label}", state["model"]))
+                if number == self.rule.rounds and getattr(self.rule, "holdout", None) is not None:
+                    given |= {CONSENSUS: state["model"]}  # what the joint model is worth is counted at the sites
                 whole = tuple(sorted(n for n, cluster in self.cluster.items() if cluster == label))
                 found.append(Group(members, given, factors, whole if self.rule.groups > 1 else ()))
         return found

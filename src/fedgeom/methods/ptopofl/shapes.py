@@ -24,6 +24,8 @@ from fedgeom.methods.ptopofl.settings import TopoSettings
 
 NOTHING, NONE = Array.of(np.empty((0, 2))), Array.of(np.empty(0))
 """What is sent for diagrams and for descriptors that nobody asked for."""
+CONSENSUS = "consensus"
+"""The branch of what sites are given last that has the joint model, beside their cluster's."""
 
 
 def describe_rows(

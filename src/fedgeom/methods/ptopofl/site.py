@@ -13,14 +13,16 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.topology.persistence import rips_diagrams
+from fedgeom.methods.iterative.messages import Leaves
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
-from fedgeom.methods.ptopofl.shapes import NONE, NOTHING, describe_rows
+from fedgeom.methods.ptopofl.shapes import CONSENSUS, NONE, NOTHING, describe_rows
 from fedgeom.privacy.descriptors import BLOCK_ROWS, private_descriptor
 
 RIPS_BYTES = 64
@@ -116,9 +118,12 @@ class TopoSite(TrainingSite):
             "shape constants": memory.shape_constants.numpy(),
         }
 
-    def tells_joint(self, task: Task) -> bool:
-        """Sites are given their cluster's model."""
-        return False
+    def joint_of(self, given: Leaves, task: Task) -> Array | None:
+        """Return the consensus, which comes beside the cluster's model where rows are kept aside to test it."""
+        came = from_wire(given)
+        if CONSENSUS not in came:
+            return None
+        return super().joint_of(to_wire(Tree(model=came[CONSENSUS])), task)
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained."""
