@@ -172,13 +172,6 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
         found: Tree = chosen.model(task, self.whole(task, given["model"], own))
         return found
 
-    @property
-    def ends_personal(self) -> bool:
-        """Whether sites may end with other models than the joint one: the settings say so, whatever the data are."""
-        kind, chosen = type(self), getattr(self.personal, "name", self.personal)
-        usual = kind.personalise is TrainingRule.personalise and kind.whole is TrainingRule.whole
-        return not usual or chosen != "none" or self.groups > 1
-
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
         """Return the model that a site has after its training in a round, for the figures on rows set aside."""
         trained = given["model"] + sent["model"] if self.sends_changes else sent["model"]

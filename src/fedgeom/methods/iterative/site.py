@@ -64,6 +64,13 @@ def set_aside(rows: int, share: float, seed: int, site: str) -> npt.NDArray[np.b
     return aside
 
 
+def ends_personal(rule: TrainingRule) -> bool:
+    """Say whether sites may end with other models than the joint one: the settings say so, whatever the data are."""
+    kind, chosen = type(rule), getattr(rule.personal, "name", rule.personal)
+    usual = kind.personalise is TrainingRule.personalise and kind.whole is TrainingRule.whole
+    return not usual or chosen != "none" or rule.groups > 1
+
+
 class TrainingSite(SummingSite[TrainingMemory]):
     """Answers the questions of every algorithm."""
 
@@ -207,7 +214,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
-        if self.settings.holdout is not None and self.rule.ends_personal:
+        if self.settings.holdout is not None and ends_personal(self.rule):
             self.memory.joint = joint
         return Finished()
 
