@@ -15,12 +15,11 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
-from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.method import METHODS, Method, methods_that_match
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import read_value
 from fedgeom.federation.steps import Step, read_steps
 from fedgeom.methods.catalogue import method_class
-from fedgeom.methods.words import methods_that_match
 from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
