@@ -11,10 +11,10 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.model import Model
 from fedgeom.errors import InputError
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import encode
+from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.evaluation.counts import Counts
 from fedgeom.protocols.evaluation.messages import SumEvaluation
