@@ -11,10 +11,10 @@ disturbs all alike.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import itertools
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,10 @@ import fedgeom
 from fedgeom.methods.iterative import ConvNet, Linear
 from fedgeom.methods.iterative.networks.layers import Whole
 
-RESULTS = Path(__file__).parent / "results" / "training.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import keep, parser
+
 SITES, ROWS, SHAPE, CLASSES, BATCH, RATE = 20, 600, (1, 28, 28), 10, 64, 0.05
 NETWORK = ConvNet(channels=16)
 
@@ -82,10 +85,12 @@ class Bare:
         return time.process_time() - began
 
 
-def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tuple[float, float]:
-    """Return the CPU seconds of the cheapest round, and the bytes that a site sends for each parameter.
+def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tuple[float, float, int]:
+    """Return the CPU seconds of the cheapest round, the bytes that a site sends for each parameter, and for none.
 
-    A round is all that happens from its first question to the next round's; joining, once a run, is left out.
+    A round is all that happens from its first question to the next round's; joining, once a run, is left out. The
+    smallest masked vector of a run is that of the number of rows: a signature, a frame, and as many words as a model's
+    has beside its parameters.
     """
     kind = "train.masked" if secure else "train.open"
     starts: dict[int, float] = {}
@@ -98,8 +103,13 @@ def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tu
         network=NETWORK, shape=SHAPE, rounds=rounds, epochs=1, batch=BATCH, rate=RATE, secure=secure, scale="none"
     )
     run = fedgeom.run(rule, sites, watch=watch)
-    each = max(entry.bytes for entry in run.ledger) / run.model.parameters.size
-    return min(later - earlier for earlier, later in itertools.pairwise(starts.values())), each
+    masked = [entry.bytes for entry in run.ledger if entry.kind == "sum.masked"]
+    each = (max(masked) - min(masked)) / run.model.parameters.size if secure else 0.0
+    return (
+        min(later - earlier for earlier, later in itertools.pairwise(starts.values())),
+        each,
+        min(masked, default=0),
+    )
 
 
 def measure(repeat: int, rounds: int) -> dict[str, float]:
@@ -107,12 +117,12 @@ def measure(repeat: int, rounds: int) -> dict[str, float]:
     sites = images()
     bare, copies = Bare(sites), Bare(sites, copies=True)
     times: dict[str, list[float]] = {"bare": [], "copies": [], "open": [], "secure": []}
-    each = 0.0
+    each, envelope = 0.0, 0
     for _ in range(repeat):
         times["bare"].append(bare.round())
         times["copies"].append(copies.round())
         times["open"].append(federated(sites, rounds, secure=False)[0])
-        cost, each = federated(sites, rounds, secure=True)
+        cost, each, envelope = federated(sites, rounds, secure=True)
         times["secure"].append(cost)
         times["bare"].append(bare.round())
         times["copies"].append(copies.round())
@@ -122,6 +132,7 @@ def measure(repeat: int, rounds: int) -> dict[str, float]:
         "secure_over_open": least["secure"] / least["open"],
         "over_deepcopy": least["open"] / least["copies"],
         "bytes_per_parameter": each,
+        "bytes_beside": float(envelope),
         "bare_seconds": least["bare"],
         "parameters": float(sum(p.numel() for p in bare.module.parameters())),
     }
@@ -129,15 +140,11 @@ def measure(repeat: int, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and keep the full results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     torch.set_num_threads(1)
     result = {name: round(value, 3) for name, value in measure(*((1, 2) if options.quick else (3, 3))).items()}
     if not options.quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(result) + "\n", encoding="utf-8")
+        keep("training", result)
     if not options.json:
         print(json.dumps(result, indent=2))
     print(json.dumps(result))
