@@ -56,7 +56,7 @@ class SphereFed(Algorithm):
 
     @property
     def packing(self) -> Packing | None:
-        """How parameters are packed into words; products of features need all digits, so none are where they are sent."""
+        """How parameters are packed into words: not at all where products of features, which need all digits, are sent."""
         return None if self.calibration else super().packing
 
     def sent_like(self, model: Tree) -> State:
