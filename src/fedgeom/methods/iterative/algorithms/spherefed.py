@@ -56,7 +56,7 @@ class SphereFed(Algorithm):
 
     @property
     def packing(self) -> Packing | None:
-        """How parameters are packed into words: not at all where products of features are sent: they need all digits."""
+        """How parameters are packed into words: not at all with products of features, which need all digits."""
         return None if self.calibration else super().packing
 
     def sent_like(self, model: Tree) -> State:
