@@ -134,9 +134,12 @@ def _hold(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        warnings = [*conversation.warnings, *odd, *session.method.look_back(data, local)]
+        raw = bool(session.method.preparing)  # a method looks back on rows as it saw them
+        seen_back = [] if raw else session.method.look_back(data, local)
+        warnings = [*conversation.warnings, *odd, *seen_back]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]
-        tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
+        seen = [_prepared(model, train, aside) for train, aside in parts]
+        tested = evaluate_run(session.method, model.bare(), conversation.evaluation, seen, local, session.seed)
         if log is not None:
             log.sites(results)
             log.warnings(warnings)
@@ -163,6 +166,12 @@ def _hold(
         again=partial(_update, session.method),
         timing=getattr(carrier, "timing", None),
     )
+
+
+def _prepared(model: Any, train: SiteData, aside: SiteData) -> tuple[SiteData, SiteData]:
+    """Return the rows that were learnt from and tested on as the model saw them, for rivals that see them, too."""
+    made = model.preparation
+    return (train, aside) if made is None else (made.transform(train), made.transform(aside))
 
 
 def _engine_class(
