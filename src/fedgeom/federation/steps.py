@@ -159,6 +159,7 @@ OURS = {
     "pca": "fedgeom.preparation.pca:PCA",
     "scale": "fedgeom.preparation.scale:Scale",
     "select-variable": "fedgeom.preparation.select_variable:SelectVariable",
+    "to-disc": "fedgeom.preparation.to_disc:ToDisc",
 }
 """The steps that come with fedgeom, which are loaded when they are used."""
 for _name, _place in OURS.items():
