@@ -71,10 +71,10 @@ def small_sites(n: int = 3) -> list[SiteData]:
 
 def sites_for(method: Method) -> list[SiteData]:
     """Return three sites, or six for a method that sums half of the sites: each policy asks for three in a sum."""
-    if method.preparing:
-        return raw_sites(3 if len(method.preparing) > 1 else 40)
     if isinstance(method, RidgeUpdate):
         return change_of(small_sites(), [])
+    if method.preparing:
+        return raw_sites(3 if len(method.preparing) > 1 else 40)
     return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
 
 
@@ -135,6 +135,7 @@ SPOILT: tuple[Method, ...] = (
         features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],
         shape=(2, 1, 1),
     ),
+    updating(),
     fedgeom.Ridge(
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},
@@ -145,7 +146,6 @@ SPOILT: tuple[Method, ...] = (
         ]
     ),
     fedgeom.Moments(prepare=[{"name": "pca", "components": 1, "exact_columns": 1}], space="euclidean"),
-    updating(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),

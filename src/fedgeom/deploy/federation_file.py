@@ -15,12 +15,11 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
-from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.method import METHODS, Method, methods_that_match
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import read_value
 from fedgeom.federation.steps import Step, read_steps
 from fedgeom.methods.catalogue import method_class
-from fedgeom.methods.words import methods_that_match
 from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
@@ -74,6 +73,9 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """`fedgeom compare` only: settings of single methods, by their names."""
     sweep: dict[str, Any] = {}
     """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.sweep_file`)."""
+    writers: list[str] = []
+    """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
+    terms: it is about what the coordinator knows anyway."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0

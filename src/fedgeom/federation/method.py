@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.describing import Documentation
 from fedgeom.federation.holdout import Holdout
@@ -21,7 +23,7 @@ from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import Step, read_steps
-from fedgeom.registry import Registry
+from fedgeom.registry import Registry, did_you_mean
 
 if TYPE_CHECKING:
     HoldoutOrShare = Holdout | float | Mapping[str, Any] | None
@@ -81,6 +83,17 @@ class Method(Settings):
             cls.plain = _prepared_first(cls.__dict__["plain"])  # type: ignore[method-assign]
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
+
+    def __new__(cls, *values: Any, **settings: Any) -> Self:
+        """Refuse settings that the method does not have, in words."""
+        if settings:
+            known = inspect.signature(cls.__init__).parameters
+            strange = next((name for name in settings if name not in known), None)
+            if strange is not None and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+                raise InputError(
+                    _no_setting(cls, strange, settings[strange], [name for name in known if name != "self"])
+                )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prepare", read_steps(self.prepare))
@@ -156,3 +169,30 @@ def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
         return Plain(made.model.with_preparation(found), made.local)
 
     return whole
+
+
+def methods_that_match() -> list[str]:
+    """Return the names of the methods to which sites may come with label names of their own."""
+    found = []
+    for name in METHODS:
+        try:
+            method = METHODS.find(name)
+        except InputError:  # it comes from a package that cannot be imported
+            continue
+        if getattr(method, "matches_names", False):
+            found.append(name)
+    return found
+
+
+def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
+    """Say that a method has no such setting, and what to do; of names, which methods could match them."""
+    if name == "names" and value in ("own", "shared") and not cls.matches_names:
+        goes = f'names="{value}" given, but {cls.__name__} goes by shared names'
+        if value == "shared":
+            return f"{goes} always; leave it out"
+        return (
+            f"{goes}; the methods that match names are: {', '.join(methods_that_match())}. Take one of these, or bring "
+            "the sites' labels to the same names (SiteData.relabel) and leave it out"
+        )
+    hint = did_you_mean(name, known)
+    return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

@@ -179,6 +179,11 @@ class Model(JudgesRows, ABC):
         return True
 
     @property
+    def single(self) -> bool:
+        """Whether predictions are computed in single precision: as they are where the file has such arrays."""
+        return any(array.size and array.dtype == np.float32 for array in self.tensors()[0].values())
+
+    @property
     def in_disc(self) -> bool:
         """Whether rows become points of the Poincaré disc (``to_disc``), so that the model can be drawn there."""
         return False

@@ -14,6 +14,7 @@ from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.preparation import Preparation
@@ -48,7 +49,7 @@ def join(sites: Sites, method: Method) -> Cohort:
     joined = invite(sites, rounds=len(planned), terms=method.terms(), min_sites=min_sites)
     cohort = Cohort(joined, [question.kind for question in planned], min_sites)
     if method.holdout is not None:
-        sites.last_step = partial(evaluate, cohort)
+        sites.last_step = partial(evaluate, cohort, by_group(method))
     if method.preparing:
         cohort.preparation = sites.preparation = prepare(cohort, method.preparing)
     return cohort

@@ -41,9 +41,8 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
         rows, y = scaling.rows_of(site, learner.dtype), label_indices(site.y, names)
         rows = scaling.scaled(rows, centre, spread, learner.dtype)
-        return Task(
-            learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
-        )
+        rng = generator(seed, number, site.name)
+        return Task(learner, rows, y, effort, rng, len(names), first, rule.loss_of_rows, number)
 
     shared = rule.shared(first)
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]
