@@ -131,8 +131,8 @@ def page(results: dict[str, Any]) -> str:
     lines = ["# Clinical tables, gaps and categories as they are", ""]
     seeds = max(one["auc"]["own"]["n"] for one in results.values())
     lines += [
-        f"`python papers/oneshot/clinical.py --seeds {seeds}`: seeds 0 to {seeds - 1}, means with 95 % intervals of the "
-        "mean. Ridge weighs classes alike, its rivals (logistic regression) do not: compare them by AUC.",
+        f"`python papers/oneshot/clinical.py --seeds {seeds}`: seeds 0 to {seeds - 1}, means with 95 % intervals of "
+        "the mean. Ridge weighs classes alike, its rivals (logistic regression) do not: compare them by AUC.",
         "",
     ]
     lines += table(
