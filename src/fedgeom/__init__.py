@@ -5,9 +5,9 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, run, Run, Ledger, Policy, load_model
+Running          check, run, Run, Ledger, Policy, Network, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed, Ridge
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
@@ -36,6 +36,7 @@ _HOMES = {
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
+    "Network": "fedgeom.engines.network",
     "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
     "Policy": "fedgeom.federation.policy",
     "Run": "fedgeom.federation.results",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from fedgeom.data.splitting import split as split
     from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
+    from fedgeom.engines.network import Network as Network
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
@@ -85,8 +87,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, "fedgeom.methods"))
-    value = getattr(home, _ALIASES.get(name, name), None)
-    if value is None or (name not in _HOMES and not isinstance(value, type)):  # fedgeom.methods has modules, too
+    value = getattr(home, _ALIASES.get(name, name), None) if name in _HOMES or name in home.HOMES else None
+    if value is None:
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)")
     globals()[name] = value
     return value
@@ -94,5 +96,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     methods = importlib.import_module("fedgeom.methods")
-    classes = [name for name, value in vars(methods).items() if isinstance(value, type)]
-    return sorted(["__version__", *_HOMES, *classes])
+    return sorted(["__version__", *_HOMES, *methods.HOMES])

@@ -51,15 +51,22 @@ def cases() -> list[Any]:
             "hyperfed",
             lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
         ),
+        ("hyperfed network", lambda: fedgeom.HyperFed(**SMALL)),
         ("hyperfed tree", lambda: fedgeom.HyperFed(**SMALL, **TREE)),
         ("fedavg open", lambda: fedgeom.FedAvg(**QUICK, aggregation="median")),
     ]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**QUICK)) for name in ALGORITHMS]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**SMALL)) for name in DEEP]
-    needs = {"xclp": "seal", "hyperfed": "seal", "hyperfed tree": "torch", "ptopofl": "gudhi"}
+    needs = {
+        "xclp": "seal",
+        "hyperfed": "seal",
+        "hyperfed tree": "torch",
+        "hyperfed network": "torch seal",
+        "ptopofl": "gudhi",
+    }
     needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [
-        pytest.param(make, id=name, marks=[pytest.mark.needs(needs[name])] if name in needs else [])
+        pytest.param(make, id=name, marks=[pytest.mark.needs(one) for one in needs.get(name, "").split()])
         for name, make in found
     ]
 

@@ -23,18 +23,22 @@ from fedgeom.methods.ridge.learning import Fit, Plan
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
+    Settle,
     SolutionTaken,
     SumClusters,
     SumColumns,
+    SumEvidence,
     SumGram,
     SumPatches,
     SumSurprise,
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite
+from fedgeom.methods.ridge.statistics import Made, Statistics
 from fedgeom.methods.ridge.sums import gram_bits, gram_parts
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
@@ -77,10 +81,10 @@ class Ridge(RidgeSettings, Method):
         bits = gram_bits(self, fit, len(cohort.names))
         vectors = [from_fixed(one.total.numpy(), fraction_bits=bits) for one in results]
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
-        del vectors
         self._show(cohort, found, results)
         result = cohort.sum_checked(SumSurprise(), length=len(TEMPERATURES))
         temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
+        evidence = cohort.sum_checked(SumEvidence(), length=len(STRENGTHS) + 1) if self.personal else None
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": len(classes),
@@ -90,8 +94,23 @@ class Ridge(RidgeSettings, Method):
             "alpha": found.alpha,
             "freedom": round(found.freedom, 1),
         }
+        if self.updatable:
+            made = Made(fit=fit, seed=sites.seed, temperature=temperature)
+            sites.artifacts |= Statistics(made, tuple(vectors)).artifacts()
         model = RidgeModel.made(classes, self.maps, fit.finished(plan), found.weights, found.alpha, temperature)
-        return hand_out(cohort, model, result)
+        return self._settle(cohort, hand_out(cohort, model, result), evidence)
+
+    def _settle(self, cohort: Cohort, model: RidgeModel, evidence: SumResult | None) -> RidgeModel:
+        """Give the sites everybody's evidence on personal models, where there is any; return the joint model."""
+        if evidence is not None:
+            told = cohort.sites.ask(Settle(evidence=evidence), of=cohort.left, expect=SolutionTaken)
+            cohort.lost_since(told)
+            right = evidence.reals(SumEvidence)
+            rates = dict(
+                zip(map(str, STRENGTHS), (right[:-1] / max(right[-1], 1.0)).round(4).tolist(), strict=True)
+            )
+            cohort.sites.metrics["right when left out, by strength"] = rates
+        return model
 
     def _learn(self, cohort: Cohort, plan: Plan, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
         """Have the sites add up what the features are made from; return it, and the last sum."""
@@ -121,4 +140,4 @@ class Ridge(RidgeSettings, Method):
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same on pooled data."""
-        return Plain(pooled_ridge(self, sites, seed))
+        return Plain(*pooled_ridge(self, sites, seed))
