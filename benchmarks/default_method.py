@@ -7,8 +7,8 @@
 
 Every figure is from a whole secure run that keeps 30 % of each site's rows aside: accuracy and balanced accuracy, in
 percent, of the model that sites end with. The rule was chosen on the sets of `CHOSEN_ON` with seeds 0 to 2 (balanced
-classes were tried where the rule would take Ridge); the sets of `REPORTED` were run afterwards, with seeds 10 and 11 and
-the two methods that the rule chooses from.
+classes were tried where the rule would take Ridge); the sets of `REPORTED` were run afterwards, with seeds 10 and 11
+and the two methods that the rule chooses from.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.common import Parts, measure_parts, parser, read
 from benchmarks.real_sets import Rows, cells, clinical, images, pooled
 
-from fedgeom.deploy.shared_names import ROWS_PER_COLUMN  # noqa: E402
+from fedgeom.deploy.shared_names import ROWS_PER_COLUMN
 from papers.common import table
 
 METHODS = ("moments", "ridge", "fourier", "balanced ridge")

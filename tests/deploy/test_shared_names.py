@@ -42,3 +42,8 @@ def test_settings_that_one_method_knows_mean_that_one(said: dict[str, object], w
 def test_more_columns_than_ridge_takes_become_fourier_features() -> None:
     found = for_shared_names(sites(10, 9000), {}, in_disc=False)
     assert found.settings == {"balanced": True, "features": "fourier"}
+
+
+def test_rows_that_are_prepared_first_are_for_moments() -> None:
+    found = for_shared_names(sites(10, 500), {}, in_disc=False, prepared=True)
+    assert (found.method, found.settings, found.reason) == ("moments", {"space": "euclidean"}, "")

@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.engines import check as checking
+from fedgeom.engines import sizes as checking
 from fedgeom.engines.check import check_own
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.policy import StrictPolicy

@@ -43,9 +43,12 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
         )  # names make no difference to it; that it cannot match them is said where it is built
     names, why = _names(path, federation, sites)
     method, added, suits = federation.method, dict[str, Any](), ""
-    in_disc = all(site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+    prepared = bool(federation.prepare)
+    in_disc = not prepared and all(
+        site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites
+    )
     if not method and names == "shared":
-        found = for_shared_names(sites, federation.parameters, in_disc=in_disc)
+        found = for_shared_names(sites, federation.parameters, in_disc=in_disc, prepared=prepared)
         method, added, suits = found.method, dict(found.settings), found.reason
     elif not method:
         method = FOR_OWN

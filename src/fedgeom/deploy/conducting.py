@@ -43,6 +43,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
             "terms": hash_terms(job.terms()).hex(),
         },
         resume=True,
+        writers=job.file.writers,
     )
     transcript = job.run_folder / "transcript.bin"
     session = Session(

@@ -32,10 +32,13 @@ class Suited:
     reason: str = ""
 
 
-def for_shared_names(sites: Sequence[SiteData], said: Mapping[str, Any], *, in_disc: bool) -> Suited:
+def for_shared_names(
+    sites: Sequence[SiteData], said: Mapping[str, Any], *, in_disc: bool, prepared: bool = False
+) -> Suited:
     """Return the method for sites that share their label names; ``said`` are the settings that a file has.
 
-    Settings that only one of the methods knows mean that one.
+    Settings that only one of the methods knows mean that one. How many columns are left of rows that are ``prepared``
+    first is not known here: then it is Moments.
     """
     counts: Counter[str] = Counter()
     for site in sites:
@@ -45,14 +48,14 @@ def for_shared_names(sites: Sequence[SiteData], said: Mapping[str, Any], *, in_d
     meant = [
         name for name, own in known.items() if any(key in own and key not in _other(known, name) for key in said)
     ]
-    few = rows < ROWS_PER_COLUMN * columns
+    few = rows < ROWS_PER_COLUMN * columns and not prepared
     method = meant[0] if len(meant) == 1 else "ridge" if few and not in_disc else "moments"
     if method == "ridge":
         why = f"the median class has {rows:,} rows for {columns:,} columns, too few for a covariance of its own"
         wide = columns > WIDEST  # Fourier features are as many whatever the columns
         return Suited(method, {"balanced": True} | ({"features": "fourier"} if wide else {}), "" if meant else why)
     why = f"the median class has {rows:,} rows, enough for a covariance of its own over {columns:,} columns"
-    return Suited(method, {} if in_disc else {"space": "euclidean"}, "" if meant or in_disc else why)
+    return Suited(method, {} if in_disc else {"space": "euclidean"}, "" if meant or in_disc or prepared else why)
 
 
 def _other(known: Mapping[str, set[str]], name: str) -> set[str]:

@@ -47,6 +47,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     auc_error: float = 0.0
     """How far the histogram's AUC may be from that of the scores themselves."""
 
+    def values(self) -> dict[str, float]:
+        """Return the figures that there are, without their intervals."""
+        found = {name: getattr(self, name) for name in COLUMNS}
+        return {name: figure.value for name, figure in found.items() if figure is not None}
+
 
 class ClassFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What the federated models make of one class."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fedgeom.data.findings import Finding
@@ -15,17 +16,21 @@ from fedgeom.federation.describing import Documentation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain_preparation import fit_plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
+from fedgeom.federation.steps import Step, read_steps
 from fedgeom.registry import Registry, did_you_mean
 
 if TYPE_CHECKING:
     HoldoutOrShare = Holdout | float | Mapping[str, Any] | None
+    StepsOrPreset = Sequence[Step | str | Mapping[str, Any]] | str
 else:
     HoldoutOrShare = Holdout | None
+    StepsOrPreset = tuple[Step, ...]
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
@@ -66,11 +71,16 @@ class Method(Settings):
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
+    prepare: StepsOrPreset = ()
+    """How raw rows become features, before the method sees them: "counts", "table", or steps of
+    `fedgeom.preparation` (by object, name or table), each fitted over all sites by secure sums."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if isinstance(cls.__dict__.get("__doc__"), str):
             cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
+        if "plain" in cls.__dict__:
+            cls.plain = _prepared_first(cls.__dict__["plain"])  # type: ignore[method-assign]
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
 
@@ -84,6 +94,16 @@ class Method(Settings):
                     _no_setting(cls, strange, settings[strange], [name for name in known if name != "self"])
                 )
         return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prepare", read_steps(self.prepare))
+        super().__post_init__()
+
+    @property
+    def preparing(self) -> tuple[Step, ...]:
+        """The steps of preparation, as objects."""
+        found: tuple[Step, ...] = self.prepare  # type: ignore[assignment]
+        return found
 
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
@@ -135,6 +155,20 @@ class Method(Settings):
         own = [q for kind, q in cls.site.understands().items() if kind.startswith(f"{cls.name}.")]
         lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
         return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
+
+
+def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
+    """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
+
+    @wraps(plain)
+    def whole(self: Method, sites: Sequence[SiteData], seed: int = 0, **options: Any) -> Plain:
+        if not self.preparing:
+            return plain(self, sites, seed, **options)
+        found = fit_plain(self.preparing, sites, seed)
+        made = plain(replace(self, prepare=()), [found.transform(site) for site in sites], seed, **options)
+        return Plain(made.model.with_preparation(found), made.local)
+
+    return whole
 
 
 def methods_that_match() -> list[str]:

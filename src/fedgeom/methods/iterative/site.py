@@ -144,7 +144,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Return what is sent, the site's weight, and the figures on the rows set aside.
