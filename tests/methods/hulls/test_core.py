@@ -16,6 +16,7 @@ from fedgeom.methods.hulls.core import (
     LEVELS,
     RADIUS_LEVELS,
     check_corner_share,
+    class_hulls,
     corner_shares,
     count_of_level,
     covering_radius,
@@ -92,7 +93,7 @@ def test_radius_of_a_level_is_its_hyperbolic_length_in_steps_of_a_twentieth() ->
 def test_what_is_reached_is_covered_by_its_levels(seed: int, c: float) -> None:
     X, y = pairs(1, seed=seed)[0]
     points = X / math.sqrt(c)
-    classes, corners, radius = reach_levels(points, y, 0.0, c=c)
+    classes, corners, radius = reach_levels(points, class_hulls(points, y, 0.0, c=c), c=c)
     counted = sum(len(convex_hull(points[y == k], c=c)) for k in range(3))
     assert classes == 3
     assert counted <= count_of_level(corners) <= 1.1 * counted + 1
@@ -102,7 +103,7 @@ def test_what_is_reached_is_covered_by_its_levels(seed: int, c: float) -> None:
 
 def test_levels_stay_among_those_that_the_maxima_have() -> None:
     edge = np.array([[1 - 1e-16, 0.0], [0.0, 0.0]])
-    reached = reach_levels(edge, np.zeros(2), 0.0, c=1.0)
+    reached = reach_levels(edge, class_hulls(edge, np.zeros(2), 0.0, c=1.0), c=1.0)
     assert reached == (1, 2, RADIUS_LEVELS)
     assert all(level <= most for level, most in zip(reached, LEVELS, strict=True))
 
@@ -117,7 +118,7 @@ def test_corners_are_counted_class_by_class_before_rounding() -> None:
     square = np.array([[0.3, 0.3], [-0.3, 0.3], [-0.3, -0.3], [0.3, -0.3]])
     points = np.vstack([square, np.zeros((4, 2)), square[:3]])
     y = np.repeat(["square", "corner"], [8, 3])
-    shares = corner_shares(points, y, 0.0, c=1.0)
+    shares = corner_shares(class_hulls(points, y, 0.0, c=1.0))
     assert shares == {"square": 0.5, "corner": 1.0}
     check_corner_share(shares, 1.0)
     with pytest.raises(InputError, match=r"^100% of 'corner' would become corners.*max_corner_share = 0.5"):

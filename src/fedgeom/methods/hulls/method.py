@@ -22,7 +22,15 @@ from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, radius_of_level, reach_levels
+from fedgeom.methods.hulls.core import (
+    LEVELS,
+    Bins,
+    class_hulls,
+    count_of_level,
+    radius_of_level,
+    reach_levels,
+    rounded_hulls,
+)
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
@@ -246,13 +254,13 @@ class Hulls(HullSettings, Method):
         """Compute the same from the sites' hulls themselves, without labels, codes, masks or messages."""
         ordered = sorted(sites, key=lambda site: site.name)
         tables, mapped = self._plain_points(ordered)
-        both = list(zip(tables, ordered, strict=True))
-        levels = np.max(
-            [reach_levels(points, site.y, self.trim, c=self.curvature) for points, site in both], axis=0
-        )
+        labels = [site.y.astype(str) for site in ordered]
+        whole = [class_hulls(X, y, self.trim, c=self.curvature) for X, y in zip(tables, labels, strict=True)]
+        reached = [reach_levels(X, hulls, c=self.curvature) for X, hulls in zip(tables, whole, strict=True)]
+        levels = np.max(reached, axis=0)
         words = self.classes or tuple(sorted({str(one) for site in ordered for one in site.classes.tolist()}))
         plan = self._plan([int(level) for level in levels], len(ordered), len(words) if self.shared else 0)
-        found = [local_hulls(points, site.y.astype(str), plan.grid, self.trim) for points, site in both]
+        found = [rounded_hulls(hulls, plan.grid) for hulls in whole]
         if self.shared:
             corners = [np.unique(np.concatenate([one[word] for one in found if word in one])) for word in words]
             names = [{word: words.index(word) for word in hulls} for hulls in found]
