@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import fedgeom.preparation  # noqa: F401  # registers the steps, which are settings of every method
 from fedgeom.federation.method import METHODS
 
 if TYPE_CHECKING:
+    from fedgeom.methods.ellipses.method import Ellipses as Ellipses
     from fedgeom.methods.hulls.method import Hulls as Hulls
     from fedgeom.methods.hyperfed.method import HyperFed as HyperFed
     from fedgeom.methods.iterative.algorithms.ditto import Ditto as Ditto
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.xclp.method import XCLP as XCLP
 
 HOMES = {
+    "Ellipses": ("ellipses.method", "ellipses"),
     "Hulls": ("hulls.method", "hulls"),
     "HyperFed": ("hyperfed.method", "hyperfed"),
     "Ditto": ("iterative.algorithms.ditto", "ditto"),
@@ -72,6 +75,7 @@ HOMES = {
 """For each class the module below this one that has it, and the method's name."""
 
 SUMMARIES = {
+    "ellipses": "Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.",
     "hulls": "Sites send the quantized convex hulls of their classes; the coordinator trains an SVM on them.",
     "hyperfed": (
         "A network trained towards fixed prototypes in the Poincaré ball, and consistent aggregation (Liao "

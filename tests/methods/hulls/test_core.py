@@ -20,6 +20,7 @@ from fedgeom.methods.hulls.core import (
     corner_shares,
     count_of_level,
     covering_radius,
+    forget_hulls,
     level_of_count,
     local_hulls,
     radius_of_level,
@@ -123,3 +124,17 @@ def test_corners_are_counted_class_by_class_before_rounding() -> None:
     check_corner_share(shares, 1.0)
     with pytest.raises(InputError, match=r"^100% of 'corner' would become corners.*max_corner_share = 0.5"):
         check_corner_share(shares, 0.5)
+
+
+def test_hulls_are_remembered_by_what_the_rows_are() -> None:
+    X, y = pairs(1)[0]
+    forget_hulls()
+    first = class_hulls(X, y, 0.0, c=1.0)
+    first.clear()  # what is remembered cannot be changed from outside
+    again = class_hulls(X, y, 0.0, c=1.0)
+    assert set(again) == {0, 1, 2}
+    inside = 0.5 * X[y == 0]
+    moved = class_hulls(0.5 * X, y, 0.0, c=1.0)
+    assert np.array_equal(moved[0].corners, inside[convex_hull(inside)])
+    assert class_hulls(X, y, 0.3, c=1.0)[0].corners.tolist() != again[0].corners.tolist()
+    assert set(class_hulls(X, 1 - y, 0.0, c=1.0)) == {-1, 0, 1}

@@ -329,6 +329,7 @@ def test_a_site_looks_for_its_hulls_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return honest(points, **options)
 
     monkeypatch.setattr(core, "trimmed_hull", counted)
+    core.forget_hulls()
     sites = blobs(3, 3)
     fedgeom.run(fedgeom.Hulls(), sites, policy=Policy(max_corner_share=0.99))
     assert len(looked) == sum(len(site.classes) for site in sites)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from fedgeom.data.findings import Collector, FaultsError, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.known import MOST_SCORED
-from fedgeom.federation.messages import LARGEST_MESSAGE, bytes_of
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.hyperbolic.poincare import check_points
@@ -242,13 +241,8 @@ class HullSite(SummingSite[HullMemory]):
             check_corner_share(corner_shares(self._class_hulls(points)), most)
 
     def _class_hulls(self, points: Floats) -> dict[str, ClassHull]:
-        """Return the corners of the site's classes; while a process lives they are looked for once."""
-        settings, labels, known = self.settings, self.rows.y.astype(str), self.scratch
-        key = "hulls", zlib.crc32(bytes_of(points)), zlib.crc32(bytes_of(labels))
-        if key not in known:
-            known[key] = class_hulls(points, labels, settings.trim, c=settings.curvature)
-        found: dict[str, ClassHull] = known[key]
-        return found
+        """Return the corners of the site's classes."""
+        return class_hulls(points, self.rows.y.astype(str), self.settings.trim, c=self.settings.curvature)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""
