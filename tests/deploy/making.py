@@ -85,6 +85,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "hamming": "bfv" if importlib.util.find_spec("seal") else "ot",
         "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
     },
+    "xclp-training": {"warm": 1, "labels": {"name": "xclp", "anchors": 6, "steps": 1}},
 }
 """Settings that make a method quick; training takes two short rounds where a method trains."""
 
@@ -101,4 +102,11 @@ def parameters_of(method: Method) -> str:
     """Return the part of a federation file with the settings of a method that are not the usual ones."""
     usual = type(method)().terms()
     changed = {n: value for n, value in method.terms().items() if value != usual[n] and n != "holdout"}
-    return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])
+    return "\n".join(["[parameters]", *(f"{name} = {_toml(value)}" for name, value in changed.items())])
+
+
+def _toml(value: Any) -> str:
+    """Write a setting as TOML does; what is None in a table is left away."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items() if one is not None) + "}"

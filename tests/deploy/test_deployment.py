@@ -39,6 +39,9 @@ METHODS: dict[str, Method] = {
     "hulls": fedgeom.Hulls(epsilon=EPSILON),
     "moments": fedgeom.Moments(),
     "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
+    "xclp-training": fedgeom.XCLPTraining(
+        rounds=2, warm=1, epochs=1, labels={"name": "xclp", "anchors": 6, "steps": 1}
+    ),
     "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
 }
 """The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""

@@ -111,6 +111,9 @@ SPOILT: tuple[Method, ...] = (
     ),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
+    fedgeom.XCLPTraining(
+        rounds=2, warm=1, steps=1, labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1}
+    ),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
     fedgeom.Shrunk(rounds=2, folds=2),

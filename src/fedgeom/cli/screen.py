@@ -51,6 +51,7 @@ WORDS = {
     "ridge.solution": "give every site the solution",
     "ridge.check": "show every site the sum; it checks the solution",
     "ridge.surprise": "masked fit of probabilities",
+    "semi.embed": "give the sites the model whose features are compared",
     "topo.describe": "the shape of each site's rows",
     "topo.describe.private": "the shape of each site's rows, with noise",
     "shrunk.terms": "masked losses and their derivatives",

@@ -31,3 +31,4 @@ from fedgeom.methods.ptopofl.method import PTopoFL as PTopoFL
 from fedgeom.methods.ridge.method import Ridge as Ridge
 from fedgeom.methods.shrunk.method import Shrunk as Shrunk
 from fedgeom.methods.xclp.method import XCLP as XCLP
+from fedgeom.methods.xclp_training.method import XCLPTraining as XCLPTraining

@@ -49,6 +49,8 @@ class Outcome:
     figures: Figures
     updates: dict[str, State] = field(default_factory=dict)
     """What each site sent, where the rule looks at that."""
+    weight: float = 1.0
+    """What the sites count together; 0 where none had anything to train on, and the mean means nothing."""
 
 
 class Conversation:
@@ -175,8 +177,9 @@ class Conversation:
         )
         size = self.sent.size
         total = self.cohort.sum_group(question, length=size + 1 + self.figures, participants=group.members)
-        mean = self.sent.like(total.values[:size] / total.values[size])
-        return Outcome(mean, total.sites, Figures.read(total.values[size + 1 :]))
+        weight = float(total.values[size])
+        mean = self.sent.like(total.values[:size] / (weight or 1.0))
+        return Outcome(mean, total.sites, Figures.read(total.values[size + 1 :]), weight=weight)
 
     def _need(self, trained: Sequence[str], group: Group) -> None:
         """Raise `TooFewSitesError` when too few of a group came through the round."""
@@ -216,7 +219,8 @@ class Conversation:
         except ProtocolError:
             sent = Tree()
         # One site that went astray, or lies, must not make the sum overflow for all.
-        fit = self.sent.fits(sent) and 0 < answer.weight < limit and len(answer.figures) == self.figures
+        counts = 0 < answer.weight < limit or (self.rule.may_rest and answer.weight == 0)
+        fit = self.sent.fits(sent) and counts and len(answer.figures) == self.figures
         if fit and (np.abs(sent.flat()) < limit / max(answer.weight, 1.0)).all():
             return sent, answer
         self.sites.leave_out(
@@ -228,15 +232,17 @@ class Conversation:
 
     def _average(self, group: Group, came: dict[str, tuple[State, Update]], trust: dict[str, float]) -> Outcome:
         self._need(tuple(came), group)
-        names = tuple(came)
+        names = tuple(name for name in came if came[name][1].weight > 0) or tuple(came)
         matrix = np.array([came[name][0].flat() for name in names])
         weights = np.array([came[name][1].weight * group.factor(name) * trust.get(name, 1.0) for name in names])
-        mean = self.sent.like(self.rule.combine_rule(matrix, weights))
+        total = float(sum(update.weight for _, update in came.values()))
+        mean = self.sent.like(self.rule.combine_rule(matrix, weights) if total else matrix[0])
         return Outcome(
             mean,
-            names,
+            tuple(came),
             Figures.total(Figures(*update.figures) for _, update in came.values()),
             {name: sent for name, (sent, _) in came.items()},
+            total,
         )
 
     def finish(self, state: State) -> None:

@@ -54,7 +54,7 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
     found = first | state["model"]
-    model = _model(rule, names, found, columns, scale[0] if rule.scale != "site" else (None, None))
+    model = model_of(rule, names, found, columns, scale[0] if rule.scale != "site" else (None, None))
     model = replace(model, joint=is_joint(rule, first))
     local = {}
     for at, site in enumerate(ordered):
@@ -64,9 +64,10 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
     return Plain(model, local)
 
 
-def _model(
+def model_of(
     rule: Any, names: Sequence[str], parameters: Tree, columns: int, scale: tuple[Any, Any]
 ) -> TrainedModel:
+    """Return the model with these parameters that a run of the rule leaves."""
     return TrainedModel(
         method=getattr(rule, "name", "fedavg"),  # what a rule without a name does
         names=tuple(names),
