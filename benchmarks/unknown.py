@@ -1,6 +1,6 @@
 """How often rows are called unknown: rows of known classes, where 5 % are wanted, and rows of a class nobody learnt.
 
-    FEDGEOM_DATA=folder python benchmarks/unknown.py          # a few minutes
+    FEDGEOM_DATA=folder python benchmarks/unknown.py          # a few minutes; writes results/unknown.json
     FEDGEOM_DATA=folder python benchmarks/unknown.py --json   # the last line is one JSON object
 
 Each class in turn is left out of training. 40 % of all rows are kept aside for testing. Rules: "alone", the joint
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+RESULTS = Path(__file__).parent / "results" / "unknown.json"
 ALPHA = 0.05
 FEWEST = 5
 """Classes of which a site has fewer rows are left out there."""
@@ -94,13 +95,14 @@ def shares(X: Any, y: Any, owner: Any, left_out: str, method: Any) -> dict[str, 
 
 
 def main() -> None:
-    """Print a table, and with --json the figures."""
+    """Print a table, keep the figures, and with --json print them too."""
     import fedgeom
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     methods = {
         "Moments": fedgeom.Moments(space="euclidean"),
+        "Ridge": fedgeom.Ridge(),
         "Hulls": fedgeom.Hulls(embedding="discriminant"),
         "FedAvg": fedgeom.FedAvg(rounds=10),
         "Ditto": fedgeom.Ditto(rounds=10),
@@ -120,7 +122,11 @@ def main() -> None:
                 known, new = np.array(pairs).T
                 cells = [f"{a.mean():.2f} ({a.min():.2f}–{a.max():.2f})" for a in (known, new)]
                 print(f"| {name} | {title} | {rule} | {cells[0]} | {cells[1]} |", flush=True)
-                figures[f"{name}, {title}, {rule}"] = {"known": known.tolist(), "left out": new.tolist()}
+                figures[f"{name}, {title}, {rule}"] = {
+                    "known": known.round(4).tolist(),
+                    "left out": new.round(4).tolist(),
+                }
+    RESULTS.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if wanted:
         print(json.dumps(figures))
 

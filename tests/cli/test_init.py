@@ -16,6 +16,7 @@ def test_version_and_help():
         "demo",
         "run",
         "compare",
+        "sweep",
         "submit",
         "ledger",
         "predict",

@@ -326,6 +326,27 @@ def test_it_is_said_when_a_model_knows_no_names(tmp_path):
     assert "the model knows no names of columns" in said
 
 
+def test_numbers_of_another_kind_than_were_learnt_are_refused_by_name(tmp_path):
+    """Names were known, kinds were not: 1 and 2 were taken for what had been learnt as 0 and 1."""
+    rng = np.random.default_rng(0)
+    sites = []
+    for name in ("a", "b", "c"):
+        sick = rng.integers(0, 2, 40)
+        X = np.column_stack([sick ^ (rng.random(40) < 0.1), rng.integers(30, 80, 40) + 5 * sick, rng.random(40)])
+        columns = ("smoker", "age", "crp")
+        sites.append(SiteData(name, X, np.where(sick == 1, "ill", "well"), columns=columns))
+    run = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "run")
+    assert run.model.column_kinds == ("flag", "whole", "number")
+    file = tmp_path / "new.csv"
+    file.write_text("age,crp,smoker\n61.5,0.5,1\n44,0.1,2\n", encoding="utf-8")
+    refused = " ".join(call("predict", tmp_path / "run", file, code=2).split())
+    assert "column 'smoker', row 3: 2, 1 of 2 cells are neither 0 nor 1" in refused
+    assert "--any-kinds" in refused
+    assert len(call("predict", tmp_path / "run", file, "--any-kinds", only_results=True).splitlines()) == 3
+    file.write_text("age,crp,smoker\n61.5,0.5,1\n44,0.1,yes\n", encoding="utf-8")
+    assert "column 'smoker', row 3: 'yes'" in " ".join(call("predict", tmp_path / "run", file, code=2).split())
+
+
 DEPLOYED = {
     "moments": fedgeom.Moments(),
     "xclp over pairs": fedgeom.XCLP(bits=256, hidden_projection=False),

@@ -46,6 +46,21 @@ def test_without_a_method_the_one_that_fits_is_taken_and_it_is_said_why(finished
     assert why in (folder / "report.html").read_text()
 
 
+def test_tables_are_looked_at_once(federation, tmp_path, monkeypatch):
+    """They were read for the check and looked at once more by the run itself."""
+    from fedgeom.engines import check
+
+    looked = []
+    facts = check.TableFacts.of.__func__
+    monkeypatch.setattr(
+        check.TableFacts, "of", classmethod(lambda cls, site: looked.append(site.name) or facts(cls, site))
+    )
+    call("run", federation / "study.toml", "--out", tmp_path / "study")
+    assert [looked.count(f"Hospital {at}") for at in range(3)] == [1 + 2] * 3  # the model file's kinds: both parts
+    model = fedgeom.load_model(tmp_path / "study-1")
+    assert model.column_kinds == ("number",) * 30
+
+
 def test_shared_names_are_never_matched(tmp_path):
     """Hulls over files with the same words yield classes that are these words, also where sites lack some."""
     for site, kept in zip(fedgeom.load_set("wine", n_sites=4).train, ("012", "012", "01", "2"), strict=True):

@@ -51,3 +51,15 @@ def test_names_given_twice_are_refused() -> None:
     check_distinct(["a", "b"], "X")
     with pytest.raises(InputError, match=r"X: these column names are given more than once: 'a'; rename"):
         check_distinct(["a", "b", "a"], "X")
+
+
+def test_columns_of_text_are_refused_by_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"b": ["1.5", "high", "?"], "a": [1, 2, 3]})
+    with pytest.raises(InputError, match=r"learnt from numbers, but column 'b', row 1: 'high', 1 of 3 cells"):
+        in_order(frame, ("a", "b"))
+    with pytest.raises(InputError, match=r"column 'b', row 1: 'high'"):
+        in_order(frame, ())  # a model that knows no names
+    assert np.isnan(in_order(frame.iloc[[0, 2]], ("a", "b"))).tolist() == [[False, False], [False, True]]
+    whole = pandas.DataFrame({"a": pandas.array([1, None], dtype="Int64"), "b": [True, False]})
+    np.testing.assert_array_equal(in_order(whole, ("a", "b")), [[1.0, 1.0], [np.nan, 0.0]])

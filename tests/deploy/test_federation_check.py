@@ -30,7 +30,8 @@ def write(tmp_path, sites, head=HEAD, more=""):
 def test_a_file_that_is_ready_has_everything_a_run_needs(tmp_path, sites):
     checked = check_federation(write(tmp_path, sites))
     assert checked.report.ready
-    plan, method, tables = stop_if_unready(checked)
+    plan, method, looked = stop_if_unready(checked)
+    tables = looked.sites
     assert (plan.method, method.name, [one.name for one in tables]) == (
         "moments",
         "moments",

@@ -106,6 +106,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant", names="shared"),
     fedgeom.Moments(holdout=0.25),
     fedgeom.Ridge(
+        personal=True,
         features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],
         shape=(2, 1, 1),
     ),

@@ -209,3 +209,21 @@ def test_a_spoilt_file_is_read_or_refused_and_nothing_else(edits: list[tuple[int
     assert isinstance(method, str)
     assert isinstance(facts, dict)
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
+
+
+def test_kinds_of_columns_are_kept_in_the_file_and_rows_of_another_kind_are_refused_by_name() -> None:
+    """A model knew what its columns are called, and took 1 and 2 for what it had learnt as 0 and 1."""
+    named = LINE.with_columns(["age", "sex"], ("whole", "flag"))
+    again = Line.from_file(*from_bytes(named.to_bytes())[1:])
+    assert again.column_kinds == ("whole", "flag")
+    assert named.to_bytes() == name_columns(LINE.to_bytes(), ["age", "sex"], ("whole", "flag"))
+    assert len(named.to_bytes()) < len(LINE.with_columns(["age", "sex"]).to_bytes()) + 40
+    assert Line.from_file(*from_bytes(LINE.with_columns(["age", "sex"]).to_bytes())[1:]).column_kinds == ()
+    assert again.predict(Frame(["sex", "age"], [[1.0, 0.5]])).tolist() == again.predict([[0.5, 1.0]]).tolist()
+    with pytest.raises(InputError, match=r"column 'sex', row 0: 2, 1 of 1 cells are neither 0 nor 1"):
+        again.predict(Frame(["sex", "age"], [[2.0, 0.5]]))
+    again.predict([[0.5, 2.0]])  # an array is taken as it stands
+    again.with_columns(again.column_names).predict(Frame(["sex", "age"], [[2.0, 0.5]]))
+    with pytest.raises(InputError, match="2 names and 1 kinds of columns"):
+        LINE.with_columns(["age", "sex"], ("whole",))
+    assert again.for_site({}).column_kinds == ("whole", "flag")

@@ -64,6 +64,7 @@ def cases() -> list[Any]:
             "hyperfed",
             lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
         ),
+        ("hyperfed network", lambda: fedgeom.HyperFed(**SMALL)),
         ("hyperfed tree", lambda: fedgeom.HyperFed(**SMALL, **TREE)),
         ("fedavg open", lambda: fedgeom.FedAvg(**QUICK, aggregation="median")),
     ]
@@ -74,11 +75,12 @@ def cases() -> list[Any]:
         "xclp training pairs": "seal",
         "hyperfed": "seal",
         "hyperfed tree": "torch",
+        "hyperfed network": "torch seal",
         "ptopofl": "gudhi",
     }
     needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [
-        pytest.param(make, id=name, marks=[pytest.mark.needs(needs[name])] if name in needs else [])
+        pytest.param(make, id=name, marks=[pytest.mark.needs(one) for one in needs.get(name, "").split()])
         for name, make in found
     ]
 

@@ -30,6 +30,13 @@ IgnoreOthers = Annotated[
     bool,
     typer.Option("--ignore-others", help="Leave out columns that the model does not know, instead of stopping."),
 ]
+AnyKinds = Annotated[
+    bool,
+    typer.Option(
+        "--any-kinds",
+        help="Take numbers of another kind than those that the model learnt from, such as 2 where all were 0 or 1.",
+    ),
+]
 Label = Annotated[
     str | None,
     typer.Option(help="A column to leave out of the features; with --site also the accuracy is told."),
@@ -72,6 +79,7 @@ def predict(
     site: Whose = None,
     columns: Features = None,
     ignore_others: IgnoreOthers = False,
+    any_kinds: AnyKinds = False,
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
@@ -97,6 +105,8 @@ def predict(
     if out is not None:
         check_target(out, file, force=force)
     chosen = load(model, site)
+    if any_kinds:
+        chosen = chosen.with_columns(chosen.column_names)
     if unknown is not None and known is None:
         chosen.fit_threshold(unknown)  # refuses before the work is done
     if unknown is None and known is not None:
@@ -155,8 +165,11 @@ def _read(
     file: Path, model: Any, columns: str | None, ignore_others: bool, label: str | None, index: str | None
 ) -> Any:
     """Return the file's table with its columns in the model's order."""
+    import numpy as np
+
     from fedgeom.cli.screen import complain
     from fedgeom.data.columns import in_order
+    from fedgeom.data.kinds import check_kinds
     from fedgeom.data.readers import read_table
     from fedgeom.errors import InputError
 
@@ -172,7 +185,10 @@ def _read(
             "the model knows no names of columns: those of the file are taken in the order in which they stand; "
             "--columns says another. A site's own model has the names: --site, or results/RUN in the site's folder"
         )
-    return replace(table, X=in_order(table.X, model.column_names, str(file), table.columns))
+    rows = in_order(table.X, model.column_names, str(file), table.columns)
+    if table.columns:
+        check_kinds(np.asarray(rows), model.column_names, model.column_kinds, str(file), table.first_row)
+    return replace(table, X=rows)
 
 
 def site_model(run: Path, site: str) -> Path:

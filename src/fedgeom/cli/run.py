@@ -42,7 +42,7 @@ def run(
     begun = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
     chosen = begun if seed is None else seed
     checked = check_federation(federation, seed=chosen)
-    plan, method, sites = stop_if_unready(checked)
+    plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
         screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
     odd = len(checked.report.warnings)
@@ -54,7 +54,7 @@ def run(
         with Questions(screen) as watch:
             finished = conduct(
                 method,
-                sites,
+                looked.sites,
                 seed=chosen,
                 policy=checked.policy,
                 record=folder,
@@ -62,6 +62,7 @@ def run(
                 resume=resume is not None,
                 watch=watch,
                 chosen=checked.chosen,
+                checked=looked,
             )
         screen.print()
         show(finished, screen)

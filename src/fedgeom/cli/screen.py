@@ -52,6 +52,8 @@ WORDS = {
     "ridge.check": "show every site the sum; it checks the solution",
     "ridge.surprise": "masked fit of probabilities",
     "semi.embed": "give the sites the model whose features are compared",
+    "ridge.evidence": "masked evidence on personal models",
+    "ridge.settle": "each site makes its own model",
     "topo.describe": "the shape of each site's rows",
     "topo.describe.private": "the shape of each site's rows, with noise",
     "shrunk.terms": "masked losses and their derivatives",

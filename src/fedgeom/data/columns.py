@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.tables import is_sparse, listed
+from fedgeom.data.tables import is_sparse, listed, no_number, numbers
 from fedgeom.errors import InputError
 
 MOST_SUGGESTED = 3
@@ -100,16 +100,35 @@ def _also(unknown: Sequence[str], missing: Sequence[str]) -> str:
 def in_order(table: Any, wanted: Sequence[str], where: str = "X", names: Sequence[str] | None = None) -> Any:
     """Return a table's rows with their columns in the wanted order, where both have names; otherwise as they are.
 
-    ``names`` are the table's, where it does not have them itself.
+    ``names`` are the table's, where it does not have them itself. Columns that hold text are refused by name.
     """
     names = names_of(table) if names is None else names
     cells = cells_of(table)
-    if not names or not wanted:
+    if not names:
         return cells
-    order = order_of(names, wanted, where)
     rows = np.asarray(cells)
+    if rows.dtype.kind not in "biuf" and hasattr(cells, "notna"):  # pandas has a sign of its own for missing cells
+        rows = np.asarray(cells.astype(object).where(cells.notna(), None), object)
+    if not wanted:
+        return cells if rows.dtype.kind in "biuf" else _numbers(rows, names, where)
+    order = order_of(names, wanted, where)
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise InputError(
             f"{where} has shape {rows.shape} and {len(names)} column names; wanted one for each column"
         )
-    return rows if np.array_equal(order, np.arange(len(order))) else rows[:, order]
+    rows = rows if np.array_equal(order, np.arange(len(order))) else rows[:, order]
+    return rows if rows.dtype.kind in "biuf" else _numbers(rows, wanted, where)
+
+
+def _numbers(rows: npt.NDArray[Any], names: Sequence[str], where: str) -> npt.NDArray[np.float64]:
+    """Return cells of any kind as numbers, NaN where they are empty; refuse columns that hold text, by name."""
+    found, words = np.empty(rows.shape), list[str]()
+    for at, name in enumerate(names):
+        try:
+            found[:, at] = numbers(rows[:, at])
+        except (TypeError, ValueError):
+            words.append(no_number(name, rows[:, at], first_row=0))
+    if words:
+        more = f" and {len(words) - 3} more columns" if len(words) > 3 else ""
+        raise InputError(f"{where}: the model learnt from numbers, but {'; '.join(words[:3])}{more}")
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.rows import dense
+from fedgeom.data.rows import Rows, dense
 from fedgeom.data.sites import SiteData
 
 BLOCK = 2**21
@@ -38,7 +38,12 @@ class TableFacts:
     @classmethod
     def of(cls, site: SiteData) -> TableFacts:
         """Look at a site's table."""
-        n, columns = site.shape
+        return cls.of_table(site.table, site.name)
+
+    @classmethod
+    def of_table(cls, table: Rows, where: str) -> TableFacts:
+        """Look at a table, dense or sparse, (rows, columns)."""
+        n, columns = int(table.shape[0]), int(table.shape[1])
         low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
         first = np.zeros(columns)  # sums are taken around a row of the table, which keeps digits
         total, squares = np.zeros(columns), np.zeros(columns)
@@ -46,7 +51,7 @@ class TableFacts:
         whole, depths = np.ones(columns, bool), [np.inf, -np.inf]
         step = max(1, BLOCK // max(columns, 1))
         for at in range(0, n, step):
-            block = dense(site.table[at : at + step], site.name)
+            block = dense(table[at : at + step], where)
             good = np.isfinite(block)
             some = np.where(good, block, 0.0)
             if at == 0:

@@ -61,15 +61,28 @@ def methods_to_compare(
         settings = [one.name for one in dataclasses.fields(cls) if one.name != "holdout"]
         known |= set(settings)
         only_known(path, f"[compare.{name}]", federation.compare.get(name, {}), settings)
-        given = {key: value for key, value in federation.parameters.items() if key in settings}
-        fitting = given if name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
         try:
-            own = fitting | federation.compare.get(name, {})
-            methods[name] = cls.from_terms(_suggested(cls, federation, sites, own) | own)
+            own = federation.compare.get(name, {})
+            methods[name] = cls.from_terms(fitting_settings(cls, federation, sites, own))
         except InputError as error:
             failed[name] = str(error)
     only_known(path, "[parameters]", federation.parameters, sorted(known))
     return Comparing(methods, failed)
+
+
+def fitting_settings(
+    cls: type[Method], federation: FederationFile, sites: Sequence[SiteData], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return one method's settings: its own, what of ``[parameters]`` fits it, and what its tables ask for.
+
+    What it has of its own comes first, then the file's, then the tables'. A setting that the method named in the file
+    does not allow is an error there and passed over in the others.
+    """
+    settings = [one.name for one in dataclasses.fields(cls) if one.name != "holdout"]
+    given = {key: value for key, value in federation.parameters.items() if key in settings}
+    fitting = given if cls.name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
+    said = fitting | dict(own)
+    return _suggested(cls, federation, sites, said) | said
 
 
 def _suggested(

@@ -25,7 +25,7 @@ from fedgeom.deploy.federation_file import (
     site_names,
 )
 from fedgeom.deploy.tolerant_reading import attempt, read_numbers
-from fedgeom.engines.check import check_aligned
+from fedgeom.engines.check import CheckedSites, check_aligned
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -41,10 +41,15 @@ class CheckedFederation:
     plan: FederationFile | None = None
     method: Method | None = None
     policy: Policy | None = None
-    sites: tuple[SiteData, ...] = ()
-    """The tables that could be read, labels as the method reads them, columns in one order where they are the same."""
+    looked: CheckedSites | None = None
+    """The tables that could be read, labels as the method reads them, and what was found in these; None without any."""
     chosen: str = ""
     """What was chosen that the file leaves open, and why (`choose`)."""
+
+    @property
+    def sites(self) -> list[SiteData]:
+        """The tables that could be read, columns in one order where they are the same."""
+        return [] if self.looked is None else self.looked.sites
 
 
 def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFederation:
@@ -64,14 +69,16 @@ def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFed
     findings = list(collector.found)
     if not tables:
         return CheckedFederation(Report.of(plan.method, (), findings), plan, method, policy)
-    report, data = check_aligned(method, tables, policy, seed=plan.seed if seed is None else seed)
+    looked = check_aligned(method, tables, policy, seed=plan.seed if seed is None else seed)
     unread = bool(findings)
     # With a file missing, what follows from the number of sites would be false.
     found = [
-        one for one in report.findings if not (unread and one.topic == "policy" and "given; sums" in one.what)
+        one
+        for one in looked.report.findings
+        if not (unread and one.topic == "policy" and "given; sums" in one.what)
     ]
-    whole = Report.of(plan.method, report.sites, [*findings, *found])
-    return CheckedFederation(whole, plan, method, policy, tuple(data), chosen)
+    whole = Report.of(plan.method, looked.report.sites, [*findings, *found])
+    return CheckedFederation(whole, plan, method, policy, looked, chosen)
 
 
 def _settled(
@@ -116,9 +123,11 @@ def _with(what: S, columns: list[str]) -> S:
     return msgspec.structs.replace(what, columns=columns)
 
 
-def stop_if_unready(checked: CheckedFederation) -> tuple[FederationFile, Method, list[SiteData]]:
+def stop_if_unready(checked: CheckedFederation) -> tuple[FederationFile, Method, CheckedSites]:
     """Return what a run needs; raise one `InputError` with all faults where it is not ready."""
     checked.report.raise_errors()
-    if checked.plan is None or checked.method is None:  # each has an error, so that this is not reached
+    if (
+        checked.plan is None or checked.method is None or checked.looked is None
+    ):  # each has an error, so that this is not reached
         raise InputError("the federation file could not be read")
-    return checked.plan, checked.method, list(checked.sites)
+    return checked.plan, checked.method, checked.looked

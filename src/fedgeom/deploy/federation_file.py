@@ -65,6 +65,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     policy: dict[str, Any] = {}
     compare: dict[str, dict[str, Any]] = {}
     """`fedgeom compare` only: settings of single methods, by their names."""
+    sweep: dict[str, Any] = {}
+    """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.sweep_file`)."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -89,7 +91,7 @@ def read_federation(path: str | Path) -> FederationFile:
     for at, block in enumerate(blocks if isinstance(blocks, list) else []):
         if isinstance(block, dict):
             only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
-    return _convert(file, "the file", content, FederationFile)
+    return convert_part(file, "the file", content, FederationFile)
 
 
 def build_method(path: str | Path, federation: FederationFile) -> Method:
@@ -160,7 +162,7 @@ def site_names(federation: FederationFile) -> list[str]:
 def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
     """Return the policy that holds for every site, or None for the default one."""
     only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
-    return _convert(path, "[policy]", federation.policy, Policy) if federation.policy else None
+    return convert_part(path, "[policy]", federation.policy, Policy) if federation.policy else None
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
@@ -232,7 +234,8 @@ def only_known(file: str | Path, where: str, given: Mapping[str, Any], known: It
             raise InputError(f"{file}: {where} has the unknown key {key!r}; known are {', '.join(names)}.{hint}")
 
 
-def _convert(file: str | Path, where: str, content: Any, kind: type[T]) -> T:
+def convert_part(file: str | Path, where: str, content: Any, kind: type[T]) -> T:
+    """Return a part of a file as a struct, with errors that name the file and the part."""
     try:
         return convert(content, kind)
     except InputError as error:

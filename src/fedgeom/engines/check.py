@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
 from fedgeom.data.checks import check_finite
 from fedgeom.data.findings import Collector, Finding, Level, fault
 from fedgeom.data.inspection import inspect_table
+from fedgeom.data.kinds import Kind, kinds_of
 from fedgeom.data.memory import free_memory
 from fedgeom.data.readiness import Report, summaries
 from fedgeom.data.rows import dense_bytes
@@ -46,13 +47,29 @@ def check(
     collected: ``report.errors`` would make a run fail or lose a site, ``report.warnings`` are likely mistakes;
     ``report.ready`` says whether there are no errors. Each finding says what to do.
     """
-    return check_aligned(as_method(method), sites, policy, seed=seed)[0]
+    return check_aligned(as_method(method), sites, policy, seed=seed).report
+
+
+@dataclass(frozen=True)
+class CheckedSites:
+    """Sites that were looked at before a run, and what was found."""
+
+    report: Report
+    sites: list[SiteData]
+    """With their columns in one order, as a run needs them."""
+    kinds: tuple[Kind, ...] = ()
+    """The kinds of their columns, where these have names."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of their columns, where they are known."""
+        return next((site.columns for site in self.sites if site.columns), ())
 
 
 def check_aligned(
     method: Method | None, sites: Sequence[SiteData], policy: Policy | None = None, *, seed: int = 0
-) -> tuple[Report, list[SiteData]]:
-    """Return the report, and the sites with their columns in one order, as a run needs them.
+) -> CheckedSites:
+    """Return the report, and the sites as a run needs them; see `check`.
 
     Without a method only what every method needs is looked at.
     """
@@ -65,13 +82,15 @@ def check_aligned(
     if fits:
         findings += compare_tables(data, facts)
     if method is None:
-        return Report.of("", summaries(given), [*findings, *_table_findings(data)]), data
+        return CheckedSites(Report.of("", summaries(given), [*findings, *_table_findings(data)]), data)
     findings += _cohort_findings(method, data, rules)
     findings += _site_findings(method, data, policy, seed)
     whole = not _stops(findings)
     if fits:
         findings += _joint_findings(method, data, rules, seed, whole=whole)
-    return Report.of(method.name, summaries(given), _without_echoes(findings)), data
+    named = any(site.columns for site in data)
+    kinds = kinds_of([facts[site.name] for site in data if len(site)]) if fits and named else ()
+    return CheckedSites(Report.of(method.name, summaries(given), _without_echoes(findings)), data, kinds)
 
 
 def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1, seed: int = 0) -> Report:

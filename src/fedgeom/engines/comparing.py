@@ -46,11 +46,30 @@ def compare(
     ``watch`` is told of each outcome.
     """
     kept = Holdout.read(holdout, "holdout")
-    tables, entries = hash_tables(sites), list[Entry]()
     store = None if folder is None else make_private_folder(Path(folder) / "outcomes")
+    entries = outcomes(methods, sites, seeds=seeds, holdout=kept, policy=policy, store=store, watch=watch)
+    entries += [Entry(method=name, seed=seeds[0], failure=why) for name, why in (failed or {}).items()]
+    contest = Contest(share=kept.share, entries=entries)
+    if folder is not None:
+        _write(Path(folder), contest)
+    return contest
+
+
+def outcomes(
+    methods: Mapping[str, Method],
+    sites: Sequence[SiteData],
+    *,
+    seeds: Sequence[int],
+    holdout: Holdout,
+    policy: Policy | None = None,
+    store: Path | None = None,
+    watch: Callable[[Entry], None] | None = None,
+) -> list[Entry]:
+    """Run each method with each seed, but for those whose outcome on the same terms and tables is in ``store``."""
+    tables, entries = hash_tables(sites), list[Entry]()
     for name, method in methods.items():
         for seed in seeds:
-            tested = replace(method, holdout=kept)
+            tested = replace(method, holdout=holdout)
             alone = getattr(method, "sends", None) == ()  # an algorithm whose sites send nothing
             entry = Entry(method=name, seed=seed, terms=_plain(tested.terms()), tables=tables, alone=alone)
             file = None if store is None else store / f"{file_name(name)}-{seed}.json"
@@ -60,11 +79,7 @@ def compare(
             entries.append(found)
             if watch is not None:
                 watch(found)
-    entries += [Entry(method=name, seed=seeds[0], failure=why) for name, why in (failed or {}).items()]
-    contest = Contest(share=kept.share, entries=entries)
-    if folder is not None:
-        _write(Path(folder), contest)
-    return contest
+    return entries
 
 
 def _outcome(entry: Entry, method: Method, sites: Sequence[SiteData], policy: Policy | None) -> Entry:

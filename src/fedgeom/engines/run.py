@@ -15,7 +15,7 @@ import msgspec
 from fedgeom.crypto.keys import Identity
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
-from fedgeom.engines.check import NAMES, check_aligned
+from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
@@ -56,6 +56,7 @@ def run(
     interfere: Interfere | None = None,
     n_jobs: int = 1,
     chosen: str = "",
+    checked: CheckedSites | None = None,
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
@@ -63,7 +64,8 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record.
+    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record;
+    with ``checked``, from `fedgeom.engines.check.check_aligned` with the same arguments, tables are not looked at.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -78,29 +80,26 @@ def run(
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
-    made = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
-    if n_jobs != 1 and made is not EmbeddedEngine:
-        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
-    check_jobs(n_jobs)
-    report, data = check_aligned(method, sites, policy, seed=seed)
-    report.raise_errors(but=("policy",))  # what a policy forbids the sites themselves say, and the record has it
+    made = _engine_class(engine, n_jobs)
+    found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
+    found.report.raise_errors(but=("policy",))  # a policy's noes the sites themselves say, and the record has them
+    data = found.sites
     config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
     going_on = resume and record is not None and (Path(record) / "config.json").exists()
     store = ResumeStore(record) if record is not None and (resumable or resume) else None
     if going_on:
         _check_unfinished(record, config)
-    options: dict[str, Any] = {"policy": policy, "interfere": interfere}
-    if n_jobs != 1:
-        options["n_jobs"] = n_jobs
+    options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
     carrier, number = _engine(made, method, data, options, store if going_on else None)
     if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
         store.begin(data)
         carrier, number = _engine(made, method, data, options, store)
     log = None if record is None else RunRecord(record, config, resume=going_on)
     transcript = None if store is None else store.transcript
-    names = next((site.columns for site in data if site.columns), ())
-    session = Session(method, number, seed, carrier.roster, log, transcript, watch, columns=names)
-    return _hold(session, carrier, data, store, policy or Policy(), _odd(report))
+    session = Session(
+        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=found.kinds
+    )
+    return _hold(session, carrier, data, store, policy or Policy(), _odd(found.report))
 
 
 def _odd(report: Report) -> list[RunWarning]:
@@ -159,6 +158,15 @@ def _hold(
         test=[aside for _, aside in parts],
         evaluation=tested,
     )
+
+
+def _engine_class(engine: str | type[EmbeddedEngine], n_jobs: int) -> type[EmbeddedEngine]:
+    """Return what carries the questions; refuse workers that it does not have."""
+    made: type[EmbeddedEngine] = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
+    if n_jobs != 1 and made is not EmbeddedEngine:
+        raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
+    check_jobs(n_jobs)
+    return made
 
 
 def _engine(

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.columns import check_distinct, in_order
+from fedgeom.data.columns import check_distinct
+from fedgeom.data.kinds import Kind, read_kinds, write_kinds
 from fedgeom.errors import InputError
 from fedgeom.federation.known import PREFIX, Known
 from fedgeom.federation.unknown_rows import JudgesRows
@@ -23,6 +24,8 @@ from fedgeom.storage import write_file
 FORMAT = "fedgeom-model/1"
 COLUMN_NAMES = "column_names"
 """The fact of a model file that names the columns, where they are known."""
+COLUMN_KINDS = "column_kinds"
+"""The fact that says of what kind their numbers are: a letter for each column."""
 TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc", "density_scores")
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
@@ -37,14 +40,17 @@ class Model(JudgesRows, ABC):
 
     Models that give probabilities have `predict_proba` too: (rows, classes), rows summing to 1. Whatever takes rows
     takes a frame or an AnnData as well: where the model knows its columns by name, another order is put right, and
-    missing or unknown columns are refused by name. The columns of an array are taken as they stand. What a model says
-    of a row depends on that row alone.
+    missing or unknown columns are refused by name, as are columns of text, and numbers of another kind than those that
+    it learnt from (`column_kinds`). The columns of an array are taken as they stand. What a model says of a row depends
+    on that row alone.
     """
 
     method: str
     """The name of the method that yields it."""
     column_names: tuple[str, ...] = ()
     """The names of the columns, where they are known (`with_columns`); empty otherwise."""
+    column_kinds: tuple[Kind, ...] = ()
+    """Of what kind the numbers of each column were: "flag" (0 or 1), "whole" or "number"; empty where nobody looked."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -54,12 +60,14 @@ class Model(JudgesRows, ABC):
         if "for_site" in vars(cls):
             cls.for_site = _keeping_names(vars(cls)["for_site"])  # type: ignore[method-assign]
 
-    def with_columns(self, names: Sequence[str]) -> Self:
-        """Return the model with names for its columns; without any, as it is."""
+    def with_columns(self, names: Sequence[str], kinds: Sequence[Kind] = ()) -> Self:
+        """Return the model with names for its columns, and the kinds of their numbers; without names, as it is."""
         if not names:
             return self
         check_distinct(names, "the model")
-        return self._having("column_names", tuple(map(str, names)))
+        if kinds and len(kinds) != len(names):
+            raise InputError(f"{len(names)} names and {len(kinds)} kinds of columns given; wanted one for each")
+        return self._having("column_names", tuple(map(str, names)))._having("column_kinds", tuple(kinds))
 
     @abstractmethod
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -153,7 +161,7 @@ class Model(JudgesRows, ABC):
         """Return the model file's bytes; the same model always gives the same."""
         arrays, facts = self.tensors()
         known = {} if self.known is None else self.known.arrays()
-        return to_bytes(self.method, arrays | known, facts | _names_fact(self.column_names))
+        return to_bytes(self.method, arrays | known, facts | _columns_facts(self.column_names, self.column_kinds))
 
     @classmethod
     def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
@@ -161,8 +169,10 @@ class Model(JudgesRows, ABC):
         names = facts.get(COLUMN_NAMES) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("the names of the file's columns are no texts")
+        kinds = read_kinds(facts.get(COLUMN_KINDS, ""))
         own = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
-        made = cls.from_tensors(own, {k: v for k, v in facts.items() if k != COLUMN_NAMES}).with_columns(names)
+        rest = {name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS)}
+        made = cls.from_tensors(own, rest).with_columns(names, kinds)
         known = Known.read(arrays)
         return made if known is None else made.knowing(known)
 
@@ -189,7 +199,7 @@ class Model(JudgesRows, ABC):
 def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(takes_rows)
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
-        return takes_rows(self, in_order(X, self.column_names), *more, **options)
+        return takes_rows(self, self.ordered(X), *more, **options)
 
     return ordered
 
@@ -197,21 +207,23 @@ def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
 def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(for_site)
     def kept(self: Model, local: Mapping[str, Any]) -> Any:
-        return for_site(self, local).with_columns(self.column_names)
+        return for_site(self, local).with_columns(self.column_names, self.column_kinds)
 
     return kept
 
 
-def _names_fact(names: Sequence[str]) -> Facts:
-    return {COLUMN_NAMES: list(names)} if names else {}
+def _columns_facts(names: Sequence[str], kinds: Sequence[Kind]) -> Facts:
+    """Return what a model file says of columns: nothing where they have no names."""
+    said = {COLUMN_NAMES: list(names), COLUMN_KINDS: write_kinds(kinds)}
+    return {name: fact for name, fact in said.items() if names and fact}
 
 
-def name_columns(data: bytes, names: Sequence[str]) -> bytes:
-    """Return a model file with the names of its columns added; without a file or names, what was given."""
+def name_columns(data: bytes, names: Sequence[str], kinds: Sequence[Kind] = ()) -> bytes:
+    """Return a model file with the names and kinds of its columns added; without a file or names, what was given."""
     if not data or not names:
         return data
     method, arrays, facts = from_bytes(data)
-    return to_bytes(method, arrays, facts | _names_fact(names))
+    return to_bytes(method, arrays, facts | _columns_facts(names, kinds))
 
 
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedgeom.data.kinds import Kind
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.approval import Invitation
 from fedgeom.federation.conversation import Engine, Event, Sites
@@ -41,6 +42,8 @@ class Session:
     """Everyone who may take part, which is part of the terms; if not given, all whom the engine reaches."""
     columns: tuple[str, ...] = ()
     """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
+    kinds: tuple[Kind, ...] = ()
+    """The kinds of their numbers, likewise."""
     patience: Patience = field(default_factory=Patience)
     """How long to wait for the approval of the sites' stewards."""
 
@@ -71,7 +74,7 @@ class Session:
             sites.listeners.append(self.watch)
         began = time.perf_counter()
         try:
-            model = self.method.conduct(sites).with_columns(self.columns)
+            model = self.method.conduct(sites).with_columns(self.columns, self.kinds)
             if sites.last_step is not None:
                 if self.record is not None:
                     self.record.model(model.to_bytes())  # whatever becomes of the test
@@ -95,7 +98,7 @@ class Session:
     def _keep(self, name: str, data: bytes) -> None:
         """Keep a model on the way to the last one, with the names of its columns."""
         if self.record is not None:
-            self.record.keep(name, name_columns(data, self.columns))
+            self.record.keep(name, name_columns(data, self.columns, self.kinds))
 
     def _write_down(self, model: Any, sites: Sites) -> None:
         if self.record is not None:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.data.kinds import Kind, kinds_of
 from fedgeom.data.sites import SiteData
+from fedgeom.data.table_facts import TableFacts
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.known import Known
 from fedgeom.federation.method import METHODS
@@ -32,13 +34,19 @@ def own_model_file(site: Site[Any]) -> bytes:
         return b""
     try:
         method, arrays, facts = from_bytes(data)
-        model: Model = METHODS.find(method).model_type.from_file(arrays, facts).with_columns(site.data.columns)
+        model: Model = METHODS.find(method).model_type.from_file(arrays, facts)
+        model = model.with_columns(site.data.columns, _kinds(site) if site.data.columns else ())
     except InputError:  # a site of another package may keep what it likes
         return data
     scores = site.known_scores()
     if scores is None:
         scores = _scores_aside(model, site.aside)
     return (describing(model, site.data) if scores is None else model.knowing(Known.scored(scores))).to_bytes()
+
+
+def _kinds(site: Site[Any]) -> tuple[Kind, ...]:
+    """Return the kinds of a site's columns, over the rows it learnt from and those it kept aside."""
+    return kinds_of([TableFacts.of(part) for part in (site.data, site.aside) if len(part)])
 
 
 def _scores_aside(model: Model, aside: SiteData) -> Floats | None:

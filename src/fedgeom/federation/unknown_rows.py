@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.columns import in_order
+from fedgeom.data.columns import in_order, names_of
+from fedgeom.data.kinds import Kind, check_kinds
 from fedgeom.errors import InputError
 from fedgeom.federation.known import Known, check_alpha
 
@@ -20,6 +21,7 @@ class JudgesRows:
 
     method: str
     column_names: tuple[str, ...] = ()
+    column_kinds: tuple[Kind, ...] = ()
     known: Known | None = None
     """How well rows of known classes fit, where the model was shown some (`with_known`)."""
 
@@ -38,8 +40,18 @@ class JudgesRows:
         object.__setattr__(made, name, value)
         return made
 
+    def ordered(self, X: Any, where: str = "X") -> Any:
+        """Return rows with their columns in the model's order, where both have names; otherwise as they are.
+
+        Missing and unknown columns are refused by name, and so are those of text or of another kind than was learnt.
+        """
+        rows = in_order(X, self.column_names, where)
+        if self.column_kinds and names_of(X):
+            check_kinds(np.asarray(rows), self.column_names, self.column_kinds, where)
+        return rows
+
     def _ordered(self, X: npt.ArrayLike) -> Floats:
-        rows = np.asarray(in_order(X, self.column_names), np.float64)
+        rows = np.asarray(self.ordered(X), np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows and columns")
         return rows

@@ -53,7 +53,7 @@ def test_the_solution_of_another_alpha_is_refused() -> None:
     vectors, rows = parts_of(F, y)
     found = solve(vectors, rows, 12, CLASSES, GRID[8])
     with pytest.raises(ProtocolError, match="not that of the sums"):
-        looked_at(Solution(found.weights, GRID[12], found.freedom), vectors, rows)
+        looked_at(Solution(found.weights, GRID[12], found.freedom, found.scale), vectors, rows)
 
 
 @pytest.mark.parametrize(

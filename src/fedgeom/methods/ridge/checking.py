@@ -32,6 +32,8 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
     """(features + 1, classes), f8"""
     diagonal: Array | None = None
     """(features + 1,), f8: of the Gram matrix."""
+    scale: Array | None = None
+    """(features,), f8: the root of each feature's joint mean square; 1 for features that are always 0."""
     good: bool = False
     """Whether all parts were looked at and the solution fits."""
 
@@ -79,5 +81,7 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         bound = TOLERANCE * np.sqrt(rows * np.maximum(diagonal, 0.0)) + TOLERANCE
         if not (np.abs(left) <= bound[:, None]).all():
             raise ProtocolError("the solution that came is not that of the sums which the sites added up")
+        root = np.sqrt(np.maximum(diagonal[1:], 0.0) / rows)
+        self.scale = Array.of(np.where(root > 0, root, 1.0))
         self.remainder = self.diagonal = None
         self.good = True

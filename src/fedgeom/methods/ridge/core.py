@@ -38,6 +38,8 @@ class Solution:
     alpha: float
     freedom: float
     """How many parameters the fit really has: the trace of the matrix that takes targets to fitted values."""
+    scale: Floats
+    """(features,), f8: the root of each feature's mean square; 1 for features that are always 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +121,8 @@ class System:
             ) from error
         weights = found / self.scale[:, None]
         intercept = (self.targets - self.sums @ weights) / self.rows
-        return Solution(
-            np.ascontiguousarray(np.vstack([intercept, weights])), alpha, 1.0 + len(found) - alpha * trace
-        )
+        freedom = 1.0 + len(found) - alpha * trace
+        return Solution(np.ascontiguousarray(np.vstack([intercept, weights])), alpha, freedom, self.scale)
 
     def gcv(self, alpha: float) -> float:
         """Return the generalised cross-validation score, n·RSS/(n - freedom)².

@@ -83,6 +83,16 @@ class SumSurprise(SumQuestion, frozen=True, kw_only=True):
     checked: ClassVar[bool] = True
 
 
+class SumEvidence(SumQuestion, frozen=True, kw_only=True):
+    """Ask how many rows personal models put into their class, for each strength of holding them back, masked."""
+
+    kind: ClassVar[str] = "ridge.evidence"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: how many rows of all sites personal models put into their class"
+    )
+    checked: ClassVar[bool] = True
+
+
 class SolutionTaken(Message, frozen=True, kw_only=True):
     """A site has the solution, or has checked a part of it."""
 
@@ -109,3 +119,11 @@ class CheckPart(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = SolutionTaken
     number: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
     result: SumResult
+
+
+class Settle(Question, frozen=True, kw_only=True):
+    """Give a site everybody's evidence on personal models; its own model stays there."""
+
+    kind: ClassVar[str] = "ridge.settle"
+    answer: ClassVar[type[Message]] = SolutionTaken
+    evidence: SumResult

@@ -23,15 +23,18 @@ from fedgeom.methods.ridge.learning import Fit, Plan
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
+    Settle,
     SolutionTaken,
     SumClusters,
     SumColumns,
+    SumEvidence,
     SumGram,
     SumPatches,
     SumSurprise,
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite
@@ -81,6 +84,7 @@ class Ridge(RidgeSettings, Method):
         self._show(cohort, found, results)
         result = cohort.sum_checked(SumSurprise(), length=len(TEMPERATURES))
         temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
+        evidence = cohort.sum_checked(SumEvidence(), length=len(STRENGTHS) + 1) if self.personal else None
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": len(classes),
@@ -91,7 +95,19 @@ class Ridge(RidgeSettings, Method):
             "freedom": round(found.freedom, 1),
         }
         model = RidgeModel.made(classes, self.maps, fit.finished(plan), found.weights, found.alpha, temperature)
-        return hand_out(cohort, model, result)
+        return self._settle(cohort, hand_out(cohort, model, result), evidence)
+
+    def _settle(self, cohort: Cohort, model: RidgeModel, evidence: SumResult | None) -> RidgeModel:
+        """Give the sites everybody's evidence on personal models, where there is any; return the joint model."""
+        if evidence is not None:
+            told = cohort.sites.ask(Settle(evidence=evidence), of=cohort.left, expect=SolutionTaken)
+            cohort.lost_since(told)
+            right = evidence.reals(SumEvidence)
+            rates = dict(
+                zip(map(str, STRENGTHS), (right[:-1] / max(right[-1], 1.0)).round(4).tolist(), strict=True)
+            )
+            cohort.sites.metrics["right when left out, by strength"] = rates
+        return model
 
     def _learn(self, cohort: Cohort, plan: Plan, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
         """Have the sites add up what the features are made from; return it, and the last sum."""
@@ -121,4 +137,4 @@ class Ridge(RidgeSettings, Method):
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same on pooled data."""
-        return Plain(pooled_ridge(self, sites, seed))
+        return Plain(*pooled_ridge(self, sites, seed))

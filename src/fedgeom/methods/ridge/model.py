@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -69,6 +69,16 @@ class RidgeModel(Model):
             none if ground.filters is None else ground.filters,
             np.empty(0, np.float32) if ground.offsets is None else ground.offsets,
         )
+
+    def for_site(self, local: Mapping[str, Any]) -> RidgeModel:
+        """Return a site's own model where it made one (``personal=True``); otherwise the joint one."""
+        own = local.get("weights")
+        if own is None:
+            return self
+        weights = np.asarray(own, np.float64)
+        if weights.shape != self.weights.shape:
+            raise InputError(f"weights of shape {weights.shape} given; wanted {self.weights.shape}")
+        return replace(self, weights=weights)
 
     @property
     def width(self) -> int:

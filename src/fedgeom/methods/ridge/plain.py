@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.methods.ridge.core import TEMPERATURES, class_weights, solve, surprise
+from fedgeom.methods.ridge.core import TEMPERATURES, Solution, class_weights, solve, surprise
 from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
 from fedgeom.methods.ridge.learning import (
     PATCH_BITS,
@@ -20,13 +21,19 @@ from fedgeom.methods.ridge.learning import (
     patch_sums,
 )
 from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.personal import OwnRidge, choose, evidence, own_ridge, settled
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.sums import gram_parts, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import to_fixed, to_wide
 
 
-def pooled_ridge(settings: RidgeSettings, sites: Sequence[SiteData], seed: int) -> RidgeModel:
-    """Return the ridge classifier of all sites' rows: every quantity that crosses from one to another is a sum."""
+def pooled_ridge(
+    settings: RidgeSettings, sites: Sequence[SiteData], seed: int
+) -> tuple[RidgeModel, dict[str, dict[str, Any]]]:
+    """Return the ridge classifier of all sites' rows, and what each site has beside it.
+
+    Every quantity that crosses from one to another is a sum.
+    """
     names = settings.classes or tuple(sorted({str(one) for site in sites for one in site.classes.tolist()}))
     place = {name: at for at, name in enumerate(names)}
     codes = {s.name: np.array([place[str(label)] for label in s.y.tolist()], np.int64) for s in sites}
@@ -70,4 +77,25 @@ def pooled_ridge(settings: RidgeSettings, sites: Sequence[SiteData], seed: int) 
         return surprise(scores, codes[site.name][tried], solved.freedom, fit.rows())
 
     best = TEMPERATURES[int(np.argmin(total(losses)))]
-    return RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, best)
+    joint = RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, best)
+    if not settings.personal:
+        return joint, {}
+
+    def ridges(site: SiteData) -> OwnRidge:
+        rows, share = rows_of(site), solved.freedom / max(fit.rows(), 1.0)
+        scores = joint.decision_function(rows)
+        return own_ridge(joint.features(rows), solved.scale, scores, codes[site.name], share)
+
+    return joint, _settle({site.name: ridges(site) for site in sites}, codes, solved)
+
+
+def _settle(own: dict[str, OwnRidge], codes: dict[str, Ints], solved: Solution) -> dict[str, dict[str, Any]]:
+    """Let every site choose by its own evidence and everybody's, and return the weights of its own model."""
+    told = {name: evidence(one, codes[name]) for name, one in own.items()}
+    everybody, found = np.sum(list(told.values()), axis=0), {}
+    for name, one in own.items():
+        strength = choose(told[name], everybody)
+        intercept, weights = one.weights(strength)
+        added = np.vstack([intercept, weights / solved.scale[:, None]])
+        found[name] = settled(solved.weights + added, strength)
+    return found

@@ -31,6 +31,9 @@ class RidgeSettings(Settings):
     sums; "folds": by sums over two folds."""
     balanced: bool = False
     """Whether each class counts the same in all, however many rows it has."""
+    personal: bool = False
+    """Whether each site also makes a model of its own around the joint one; how near it stays is chosen by rows that a
+    fit has not seen, the site's own and, in one small sum, everybody's."""
     classes: ClassNames = None
     """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
     max_features: Annotated[int, Between(1, 32_768)] = 8192

@@ -43,6 +43,7 @@ from fedgeom.methods.ridge.messages import (
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.settling import Settling, SettlingMemory
 from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
 from fedgeom.protocols.handing_out import HandedModel
@@ -59,16 +60,18 @@ class RidgeMemory(SecureMemory, kw_only=True):
     last: bytes = b""
     """A hash of the last sum that was taken for the features: asked again, the site takes it once."""
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
+    settling: SettlingMemory = msgspec.field(default_factory=SettlingMemory)
 
 
 class RidgeSite(SummingSite[RidgeMemory]):
     """Answers the questions of `Ridge`."""
 
     memory_type: ClassVar[type[Memory]] = RidgeMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Settling)
     takes_models: ClassVar[bool] = False
     handed: HandedModel[RidgeModel]
     names: LabelNames
+    settling: Settling
 
     def check(self, settings: RidgeSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -241,12 +244,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @answers(SumSurprise)
     def sum_surprise(self, ask: SumSurprise) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
-        model = self._model(1.0)
+        model = self.joint_model(1.0)
         chosen = tried_rows(self.rows, self.memory.fit.rows())
         scores, freedom = model.decision_function(self.rows[chosen]), self.memory.solution.freedom
         return self.contribute(ask, surprise(scores, self.codes[chosen], freedom, self.memory.fit.rows()))
 
-    def _model(self, temperature: float) -> RidgeModel:
+    def joint_model(self, temperature: float) -> RidgeModel:
+        """Return the model that the checked solution makes, with this temperature."""
         memory, plan = self.memory, self.plan
         if not memory.solution.good or memory.solution.weights is None:
             raise ProtocolError("the solution was not checked yet")
@@ -258,15 +262,24 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def model_from(self, result: SumResult) -> RidgeModel:
         """Make the model with the temperature that fits all rows best, after a look at whether that is their sum."""
         self.sums.check_result(result, SumSurprise)
-        return self._model(TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))])
+        return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))])
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        model = self.handed.model
+        model = self.settling.own_model() or self.handed.model
         if model is None:
             return {}
         rows, chosen = rows_of(self.data), tried_rows(rows_of(self.data), self.memory.fit.rows())
         if not chosen.any():
             chosen[:] = True
         right = np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str))
-        return {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
+        return {"fits": float(right), "rows": len(self.data), **self.settling.result(), **self.names.left_out()}
+
+    def model_file(self) -> bytes:
+        """Return the site's own model, or the joint one where there is no other."""
+        own = self.settling.own_model()
+        return super().model_file() if own is None else own.to_bytes()
+
+    def joint_file(self) -> bytes:
+        """Return the joint model, where the site has one of its own beside."""
+        return b"" if self.settling.own_model() is None else self.memory.handed.model

@@ -13,7 +13,15 @@ from fedgeom.errors import InputError
 from fedgeom.methods.ridge.core import class_weights
 from fedgeom.methods.ridge.gram import Rows, cuts, fold_numbers, fraction_bits, starts
 from fedgeom.methods.ridge.learning import Fit
-from fedgeom.methods.ridge.messages import CountPatches, SumClusters, SumColumns, SumGram, SumPatches, SumSurprise
+from fedgeom.methods.ridge.messages import (
+    CountPatches,
+    SumClusters,
+    SumColumns,
+    SumEvidence,
+    SumGram,
+    SumPatches,
+    SumSurprise,
+)
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.secure_sum.messages import SumQuestion
@@ -30,7 +38,8 @@ def planned_sums(settings: RidgeSettings) -> tuple[type[SumQuestion], ...]:
     learning: tuple[type[SumQuestion], ...] = (SumColumns,)
     if conv is not None:
         learning += (SumPatches, *(CountPatches, SumClusters) * conv.rounds)
-    return (CountNames, *learning, *(SumGram,) * settings.planned_parts, SumSurprise)
+    last = (SumSurprise, SumEvidence) if settings.personal else (SumSurprise,)
+    return (CountNames, *learning, *(SumGram,) * settings.planned_parts, *last)
 
 
 def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Rows]:

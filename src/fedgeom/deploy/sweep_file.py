@@ -1,0 +1,184 @@
+"""What a federation file wants swept: rows, the settings to try for each, and whether all get the same effort."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.compare_file import fitting_settings
+from fedgeom.deploy.federation_file import FederationFile, convert_part, only_known
+from fedgeom.errors import InputError
+from fedgeom.evaluation.contest import JUDGED
+from fedgeom.federation.method import METHODS, Method
+from fedgeom.methods.catalogue import method_class
+from fedgeom.registry import did_you_mean
+
+EFFORT = ("rounds", "epochs", "steps")
+"""The settings that say how much sites train."""
+Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
+
+
+class RowBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ``[sweep.rows.NAME]`` block."""
+
+    method: str = ""
+    """If left out, the row's name."""
+    parameters: dict[str, Any] = {}
+    """What all of the row's settings have in common."""
+    grid: dict[str, Values] = {}
+    """Added to the grid of all rows; where both name a setting, the row's values are taken."""
+    settings: list[dict[str, Any]] = []
+    """Instead of the list of all rows."""
+
+
+class SweepBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ``[sweep]`` block."""
+
+    seeds: Annotated[int, msgspec.Meta(ge=1)] | Annotated[list[int], msgspec.Meta(min_length=1)] = 3
+    """How many, from the file's seed on, or which."""
+    methods: list[str] = []
+    """Rows that are methods with nothing of their own."""
+    rows: dict[str, RowBlock] = {}
+    grid: dict[str, Values] = {}
+    """For each setting its values; every combination is tried."""
+    settings: list[dict[str, Any]] = []
+    """Settings written out, each tried with every combination of the grid."""
+    tries: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How many of its settings each row tries, drawn at random where there are more; None: all."""
+    by: Literal["accuracy", "balanced_accuracy", "macro_f1", "auc"] = JUDGED  # type: ignore[assignment]
+    """The figure that settings are chosen by."""
+    effort: Literal["equal", "any"] = "equal"
+    """"any": rows may try different numbers of settings, and train for different times."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is to be swept."""
+
+    rows: dict[str, list[Method]]
+    settings: dict[str, list[dict[str, Any]]]
+    """For each row the settings in which its methods differ."""
+    seeds: list[int]
+    by: str
+
+
+def read_study(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Study:
+    """Return the methods that a file's ``[sweep]`` wants tried, row by row; refuse rows of unequal effort."""
+    if not federation.sweep:
+        raise InputError(
+            f'{path}: there is no [sweep]; wanted one with methods = ["fedavg", …] and a grid, as in '
+            "docs/federation-file.md"
+        )
+    block = _read_block(path, federation)
+    blocks = {name: RowBlock() for name in block.methods} | block.rows
+    if not blocks and federation.method:
+        blocks = {federation.method: RowBlock()}
+    if not blocks:
+        raise InputError(f'{path}: [sweep] names no rows; say methods = ["fedavg", …] or add [sweep.rows.NAME]')
+    rows, settings = dict[str, list[Method]](), dict[str, list[dict[str, Any]]]()
+    for name, row in blocks.items():
+        settings[name] = _drawn(path, name, _combined(block, row), block.tries)
+        rows[name] = _methods(path, federation, sites, name, row, settings[name])
+    if block.effort == "equal":
+        _check_effort(path, rows)
+    first = federation.seed
+    seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
+    return Study(rows, settings, seeds, block.by)
+
+
+def _read_block(path: str | Path, federation: FederationFile) -> SweepBlock:
+    """Read the block, with errors that name the nearest key."""
+    content = federation.sweep
+    only_known(path, "[sweep]", content, SweepBlock.__struct_fields__)
+    for name, row in content.get("rows", {}).items():
+        if isinstance(row, dict):
+            only_known(path, f"[sweep.rows.{name}]", row, RowBlock.__struct_fields__)
+    return convert_part(path, "[sweep]", content, SweepBlock)
+
+
+def _combined(block: SweepBlock, row: RowBlock) -> list[dict[str, Any]]:
+    """Return every combination of the grid with each of the settings that are written out."""
+    grid = block.grid | row.grid
+    written = row.settings or block.settings or [{}]
+    return [
+        dict(zip(grid, values, strict=True)) | one
+        for one in written
+        for values in itertools.product(*grid.values())
+    ]
+
+
+def _drawn(
+    path: str | Path, name: str, all_settings: list[dict[str, Any]], tries: int | None
+) -> list[dict[str, Any]]:
+    """Return as many settings as are to be tried, in their order; which ones is always the same draw."""
+    if tries is None or tries == len(all_settings):
+        return all_settings
+    if tries > len(all_settings):
+        raise InputError(
+            f"{path}: [sweep] tries = {tries}, but row {name!r} has only {len(all_settings)} settings; give it more "
+            "values, or take fewer tries"
+        )
+    chosen = np.random.default_rng(0).choice(len(all_settings), tries, replace=False)
+    return [all_settings[at] for at in sorted(chosen.tolist())]
+
+
+def _methods(
+    path: str | Path,
+    federation: FederationFile,
+    sites: Sequence[SiteData],
+    name: str,
+    row: RowBlock,
+    settings: list[dict[str, Any]],
+) -> list[Method]:
+    """Return a row's methods."""
+    chosen = row.method or name
+    if chosen not in METHODS:
+        hint = did_you_mean(chosen, METHODS)
+        raise InputError(
+            f"{path}: row {name!r} of [sweep] is of the method {chosen!r}, which there is none of; say method = … in "
+            f"[sweep.rows.{name}]; there are: {METHODS}.{hint}"
+        )
+    cls = method_class(chosen)
+    known = [field.name for field in dataclasses.fields(cls) if field.name != "holdout"]
+    only_known(path, f"[sweep.rows.{name}] parameters", row.parameters, known)
+    found = []
+    for one in settings:
+        only_known(path, f"what row {name!r} of [sweep] tries", one, known)
+        own = row.parameters | one
+        try:
+            found.append(cls.from_terms(fitting_settings(cls, federation, sites, own)))
+        except InputError as error:
+            raise InputError(f"{path}: row {name!r} of [sweep] with {own}: {error}") from error
+    return found
+
+
+def _check_effort(path: str | Path, rows: dict[str, list[Method]]) -> None:
+    """Refuse rows that try different numbers of settings or train for different times."""
+    tries = {name: len(methods) for name, methods in rows.items()}
+    if len(set(tries.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in tries.items())
+        raise InputError(
+            f"{path}: rows try different numbers of settings ({said}), which favours those with more; say "
+            f'tries = {min(tries.values())} in [sweep], give all as many, or say effort = "any"'
+        )
+    efforts = {
+        name: {tuple(getattr(one, key) for key in EFFORT) for one in methods}
+        for name, methods in rows.items()
+        if all(hasattr(methods[0], key) for key in EFFORT)
+    }
+    names = list(efforts)
+    for name in names[1:]:
+        if efforts[name] != efforts[names[0]]:
+            mine, others = (sorted(map(str, efforts[one])) for one in (name, names[0]))
+            raise InputError(
+                f"{path}: {name} trains with (rounds, epochs, steps) of {', '.join(mine)} and {names[0]} of "
+                f'{", ".join(others)}; say them once for all, in [parameters], or say effort = "any" in [sweep]'
+            )

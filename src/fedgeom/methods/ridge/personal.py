@@ -1,0 +1,123 @@
+"""A site's own ridge around the joint one: what the joint solution leaves over at a site is fitted there, held back.
+
+With features Z scaled as in the joint ridge, and R what the joint scores leave of the targets ±1, both centred at the
+site,
+
+    V = argmin ‖R - Z·V‖² + τ·‖V‖²,
+
+is added to the joint weights. τ = ∞ is the joint model. Which τ is right, rows tell that a fit did not see: for ridge,
+leaving out one row after the other has a closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Ints
+
+STRENGTHS: tuple[float, ...] = (*(10.0 ** (step / 2) for step in range(11)), np.inf)
+"""The τ that are tried: 1 to 10⁵, and ∞."""
+BORROWED = 200.0
+"""How many rows' worth of the others' evidence a site adds to its own."""
+
+
+def left_over(scores: Floats, codes: Ints, share: float) -> Floats:
+    """Return what the joint scores leave of the targets, (rows, classes), as if they had not seen these rows.
+
+    scores (rows, classes), codes (rows,). ``share`` is the mean leverage of a row, degrees of freedom ÷ rows: left out,
+    a row's score would be (s - h·y)/(1 - h), as generalised cross-validation has it.
+    """
+    targets = signs(codes, scores.shape[1])
+    return (targets - scores) / (1.0 - min(share, 0.9))
+
+
+def signs(codes: Ints, classes: int) -> Floats:
+    """Return targets, (rows, classes): 1 for a row's class and -1 for the others."""
+    targets = np.full((len(codes), classes), -1.0)
+    targets[np.arange(len(codes)), codes] = 1.0
+    return targets
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRidge:
+    """All ridges of a site's rows, one for each τ, from one decomposition."""
+
+    features: Floats
+    """(rows, features), f8: scaled by the joint scale."""
+    left: Floats
+    """(rows, classes), f8: what the joint model leaves over."""
+
+    @cached_property
+    def centred(self) -> tuple[Floats, Floats]:
+        """The features and what is left over, less their means."""
+        return self.features - self.features.mean(axis=0), self.left - self.left.mean(axis=0)
+
+    @cached_property
+    def basis(self) -> tuple[Floats, Floats]:
+        """The left singular vectors of the centred features, (rows, rank), and squared singular values, (rank,)."""
+        Z, _ = self.centred
+        wide = Z.shape[0] < Z.shape[1]
+        values, vectors = np.linalg.eigh(Z @ Z.T if wide else Z.T @ Z)
+        kept = values > 1e-10 * max(float(values[-1]), 1e-300) if len(values) else np.zeros(0, bool)
+        values, vectors = values[kept], vectors[:, kept]
+        return (vectors if wide else (Z @ vectors) / np.sqrt(values)), values
+
+    def left_out(self, strength: float) -> Floats:
+        """Return the score that each row would be given by a fit without it, (rows, classes): to add to the joint one.
+
+        Exact but for the centring, whose share is 1/rows of each row's leverage.
+        """
+        if np.isinf(strength):
+            return np.zeros(self.left.shape)
+        (U, values), (_, R) = self.basis, self.centred
+        shrunk = values / (values + strength)
+        fitted = (U * shrunk) @ (U.T @ R) + self.left.mean(axis=0)
+        leverage = np.minimum((U**2) @ shrunk + 1.0 / len(U), 1 - 1e-9)[:, None]
+        return np.asarray((fitted - leverage * self.left) / (1 - leverage))
+
+    def weights(self, strength: float) -> tuple[Floats, Floats]:
+        """Return intercepts, (classes,), and weights of the scaled features, (features, classes), to add."""
+        if np.isinf(strength) or not len(self.left):
+            return np.zeros(self.left.shape[1]), np.zeros((self.features.shape[1], self.left.shape[1]))
+        (U, values), (Z, R) = self.basis, self.centred
+        found = Z.T @ (U @ ((U.T @ R) / (values + strength)[:, None]))
+        return self.left.mean(axis=0) - self.features.mean(axis=0) @ found, found
+
+
+def evidence(own: OwnRidge, codes: Ints) -> Floats:
+    """Return, for each τ, how many rows a fit without them puts into their class, and how many rows there are.
+
+    (strengths + 1,), f8; codes (rows,).
+    """
+    if len(codes) < 2:
+        return np.zeros(len(STRENGTHS) + 1)
+    joint = signs(codes, own.left.shape[1]) - own.left
+    right = [((joint + own.left_out(one)).argmax(axis=1) == codes).sum() for one in STRENGTHS]
+    return np.array([*right, len(codes)], np.float64)
+
+
+def choose(own: Floats, everybody: Floats) -> float:
+    """Return the τ for a site, by its own evidence and some rows' worth of the others'; of equal ones the largest.
+
+    A small site follows the others, a large one itself. own and everybody (strengths + 1,), as `evidence` has them.
+    """
+    others = everybody - own
+    rate = others[:-1] / max(others[-1], 1.0)
+    found = own[:-1] + min(BORROWED, max(others[-1], 0.0)) * rate
+    best = np.flatnonzero(found >= found.max() - 1e-9)
+    return STRENGTHS[int(best[-1])]
+
+
+def own_ridge(features: npt.NDArray[Any], scale: Floats, scores: Floats, codes: Ints, share: float) -> OwnRidge:
+    """Return a site's ridges; features (rows, features) as they are, scale (features,), scores (rows, classes)."""
+    return OwnRidge(np.asarray(features, np.float64) / scale, left_over(scores, codes, share))
+
+
+def settled(weights: Floats, strength: float) -> dict[str, Any]:
+    """Return what a site has in the end: its own weights and τ; no τ where it keeps the joint model."""
+    return {"weights": weights} | ({} if np.isinf(strength) else {"strength": strength})

@@ -1,0 +1,64 @@
+"""Personal ridges in runs: better where sites differ, the joint model where they do not, nothing unasked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.testing import check_method
+from tests.methods.ridge.making import blobs
+
+
+def differing(rows: int = 120, seed: int = 0) -> list[SiteData]:
+    """Return four sites where one column means the opposite at every other site."""
+    rng, found = np.random.default_rng(seed), []
+    for at in range(4):
+        X = rng.standard_normal((rows, 4))
+        score = X[:, 0] + (2 if at % 2 else -2) * X[:, 1] + 0.3 * rng.standard_normal(rows)
+        found.append(SiteData(f"s{at}", X, np.where(score > 0, "yes", "no")))
+    return found
+
+
+def test_it_keeps_the_contract() -> None:
+    assert min(check_method(fedgeom.Ridge(personal=True)).values()) > 0
+
+
+def test_a_secure_run_gives_the_plain_twins_models() -> None:
+    method, sites = fedgeom.Ridge(personal=True), blobs()
+    run, plain = fedgeom.run(method, sites), method.plain(sites)
+    for site in sites:
+        assert run.local[site.name].get("strength") == plain.local[site.name].get("strength")
+        np.testing.assert_allclose(
+            run.local[site.name]["weights"], plain.local[site.name]["weights"], rtol=1e-6, atol=1e-8
+        )
+
+
+def test_personal_models_beat_the_joint_one_where_sites_differ() -> None:
+    run = fedgeom.run(fedgeom.Ridge(personal=True), differing(), holdout=0.3)
+    fresh = differing(seed=1)
+    joint = np.mean([run.model.score(site.X, site.y) for site in fresh])
+    own = np.mean([run.model.for_site(run.local[site.name]).score(site.X, site.y) for site in fresh])
+    assert own > joint + 0.15
+
+
+def test_sites_that_are_alike_keep_near_the_joint_model() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((4000, 4))
+    y = np.where(X[:, 0] + rng.standard_normal(4000) > 0, "yes", "no")
+    sites = [SiteData(f"s{at}", X[at::20], y[at::20]) for at in range(20)]
+    run = fedgeom.run(fedgeom.Ridge(personal=True), sites)
+    fresh = rng.standard_normal((4000, 4))
+    joint = run.model.predict(fresh)
+    same = [np.mean(run.model.for_site(found).predict(fresh) == joint) for found in run.local.values()]
+    assert np.mean(same) > 0.97
+
+
+def test_without_personal_there_is_one_model_and_no_evidence() -> None:
+    run = fedgeom.run(fedgeom.Ridge(), blobs())
+    assert run.model.for_site(run.local["s0"]) is run.model
+    assert "right when left out, by strength" not in run.metrics
+    with pytest.raises(InputError, match="wanted"):
+        run.model.for_site({"weights": np.zeros((2, 2))})
