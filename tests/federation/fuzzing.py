@@ -124,8 +124,8 @@ SPOILT: tuple[Method, ...] = (
         else []
     ),
     *(
-        fedgeom.PTopoFL(rounds=1, steps=2, clusters=1, epsilon=epsilon)
-        for epsilon in (None, 1.0)
+        fedgeom.PTopoFL(**{"rounds": 1, "steps": 2, "clusters": 1} | changes)
+        for changes in ({}, {"epsilon": 1.0}, {"rounds": 2, "described": "activations", "first_described": 1})
         if importlib.util.find_spec("gudhi")
     ),
 )

@@ -61,6 +61,10 @@ def cases() -> list[Any]:
         ("shrunk", lambda: fedgeom.Shrunk(rounds=2, folds=2)),
         ("ptopofl", lambda: fedgeom.PTopoFL(rounds=2, epochs=1, points=12)),
         (
+            "ptopofl activations",
+            lambda: fedgeom.PTopoFL(**SMALL, points=12, described="activations", topo_inputs=True),
+        ),
+        (
             "hyperfed",
             lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
         ),
@@ -77,6 +81,7 @@ def cases() -> list[Any]:
         "hyperfed tree": "torch",
         "hyperfed network": "torch seal",
         "ptopofl": "gudhi",
+        "ptopofl activations": "gudhi torch",
     }
     needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [

@@ -55,6 +55,7 @@ WORDS = {
     "ridge.evidence": "masked evidence on personal models",
     "ridge.settle": "each site makes its own model",
     "topo.describe": "the shape of each site's rows",
+    "topo.describe.activations": "give every site the model; the shape of what it makes of the rows",
     "topo.describe.private": "the shape of each site's rows, with noise",
     "shrunk.terms": "masked losses and their derivatives",
     "shrunk.evidence": "masked scores of the candidates",

@@ -33,26 +33,29 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     labels = [label_indices(site.y, names) for site in ordered]
 
     # Clients: the descriptor φ_k, and the columns that are added to the table.
-    phi = np.array([_descriptor(method, X, seed, s.name) for X, s in zip(tables, ordered, strict=True)])
+    clouds, learner = tables, method.build_learner()
     shapes = [
-        Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2))
+        Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
     ]
-    if method.augment:
+    if method.extra_columns:
         tables = [shape.add_to(X) for shape, X in zip(shapes, tables, strict=True)]
+    start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
+    if method.described == "activations":
+        learner.bind(tables[0].shape[1], len(names))
+        clouds = [np.asarray(learner.features(start, X), np.float64) for X in tables]
+    phi = np.array([_descriptor(method, X, seed, s.name) for X, s in zip(clouds, ordered, strict=True)])
 
     sizes = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
     cluster, weight = _clusters(method, phi, sizes)
 
-    learner = method.build_learner()
-    start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
     first = consensus = Tree(start)
     models = dict.fromkeys(range(cluster.max() + 1), first)
 
     def task(at: int, number: int) -> Task:
         effort = method.effort(method.rate if number == LAST else method.rate_in(number))
         rng = generator(seed, number, ordered[at].name)
-        return Task(learner, tables[at], labels[at], effort, rng, len(names), first)
+        return Task(learner, tables[at], labels[at], effort, rng, len(names), first, method.loss_of_rows)
 
     for number in range(method.rounds):
         local = [task(at, number).fit(models[int(cluster[at])]).flat() for at in range(len(ordered))]
@@ -72,13 +75,13 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         columns=ordered[0].X.shape[1],
         centre=centre,
         spread=spread,
-        augmented=method.augment,
+        augmented=bool(method.extra_columns),
     )
     own = {}
     for at, site in enumerate(ordered):
         mine = method.personalise(task(at, LAST), Tree(model=models[int(cluster[at])]), Tree())
         found: dict[str, Any] = {"model": mine.flat(), "centre": centre, "spread": spread, "classes": list(names)}
-        if method.augment:
+        if method.extra_columns:
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found
     return Plain(model, own)
@@ -89,10 +92,11 @@ def mixtures(
 ) -> list[tuple[tuple[str, ...], float]]:
     """Return the clusters of a run, and how many sites each one's weighted sum really mixes: (Σf)²/Σf².
 
-    Empty where sums are open, sites are weighed alike, or the weights follow from more than topology.
+    Empty where sums are open, sites are weighed alike, or the weights follow from more than the shape of rows.
     """
     weighs = (method.cluster_by, method.trust, method.scale) == ("topology", "topology", "joint")
-    if not weighs or not method.masked or method.epsilon is not None:
+    plain_rows = method.described == "rows" and not method.first_described
+    if not weighs or not method.masked or method.epsilon is not None or not plain_rows:
         return []
     ordered = sorted(sites, key=lambda site: site.name)
     centre, spread = scales(method, ordered)[0]
@@ -111,9 +115,10 @@ def _check_covered(method: TopoSettings) -> None:
     """Refuse settings that the twin does not compute."""
     if (method.cluster_by, method.trust, method.scale) != ("topology", "topology", "joint"):
         raise InputError("the plain twin follows Algorithm 1: topology throughout, and a joint scale")
-    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
+    later = method.track_every or method.first_described
+    if method.share < 1 or method.validation or later or method.epsilon is not None:
         raise InputError(
-            "the plain twin has no sampling, no rows set aside, no tracking and no noise; use fedgeom.run"
+            "the plain twin has no sampling, no rows set aside, no shapes of later rounds and no noise; use fedgeom.run"
         )
 
 
