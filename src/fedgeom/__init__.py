@@ -5,7 +5,7 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, run, Run, Ledger, Policy, load_model
+Running          check, run, Run, Ledger, Policy, Network, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
@@ -36,6 +36,7 @@ _HOMES = {
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
+    "Network": "fedgeom.engines.network",
     "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
     "Policy": "fedgeom.federation.policy",
     "Run": "fedgeom.federation.results",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from fedgeom.data.splitting import split as split
     from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
+    from fedgeom.engines.network import Network as Network
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError

@@ -17,6 +17,7 @@ from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
+from fedgeom.engines.network import Network, NetworkEngine
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.rivals import evaluate_run
@@ -55,6 +56,7 @@ def run(
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
     n_jobs: int = 1,
+    network: Network | None = None,
     chosen: str = "",
     checked: CheckedSites | None = None,
 ) -> Run:
@@ -64,8 +66,9 @@ def run(
     ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side. The same seed gives the same model, always; keys and masks are new each time. ``chosen`` is for the record;
-    with ``checked``, from `fedgeom.engines.check.check_aligned` with the same arguments, tables are not looked at.
+    side; with ``network``, `Run.timing` tells how long the run would take on such a network. The same seed gives the
+    same model, always; keys and masks are new each time. ``chosen`` is for the record; with ``checked``, from
+    `fedgeom.engines.check.check_aligned` with the same arguments, tables are not looked at.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
@@ -80,7 +83,7 @@ def run(
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume):
         raise InputError("resumable and resume need record, the folder in which the run is kept")
-    made = _engine_class(engine, n_jobs)
+    made = _engine_class(engine, n_jobs, network)
     found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
     found.report.raise_errors(but=("policy",))  # a policy's noes the sites themselves say, and the record has them
     data = found.sites
@@ -90,16 +93,15 @@ def run(
     if going_on:
         _check_unfinished(record, config)
     options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
-    carrier, number = _engine(made, method, data, options, store if going_on else None)
-    if store is not None and not going_on and not (store.folder.parent / "config.json").exists():
-        store.begin(data)
-        carrier, number = _engine(made, method, data, options, store)
+    kept = store if going_on or _began(store, data) else None
+    carrier, number = _engine(made, method, data, options, kept)
     log = None if record is None else RunRecord(record, config, resume=going_on)
     transcript = None if store is None else store.transcript
     session = Session(
         method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=found.kinds
     )
-    return _hold(session, carrier, data, store, policy or Policy(), _odd(found.report))
+    carried = NetworkEngine(carrier, network) if network else carrier
+    return _hold(session, carried, data, store, policy or Policy(), _odd(found.report))
 
 
 def _odd(report: Report) -> list[RunWarning]:
@@ -112,7 +114,7 @@ def _odd(report: Report) -> list[RunWarning]:
 
 def _hold(
     session: Session,
-    carrier: EmbeddedEngine,
+    carrier: EmbeddedEngine | NetworkEngine,
     data: list[SiteData],
     store: ResumeStore | None,
     policy: Policy,
@@ -157,16 +159,29 @@ def _hold(
         train=[train for train, _ in parts],
         test=[aside for _, aside in parts],
         evaluation=tested,
+        timing=getattr(carrier, "timing", None),
     )
 
 
-def _engine_class(engine: str | type[EmbeddedEngine], n_jobs: int) -> type[EmbeddedEngine]:
+def _engine_class(
+    engine: str | type[EmbeddedEngine], n_jobs: int, network: Network | None
+) -> type[EmbeddedEngine]:
     """Return what carries the questions; refuse workers that it does not have."""
     made: type[EmbeddedEngine] = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine
     if n_jobs != 1 and made is not EmbeddedEngine:
         raise InputError(f"n_jobs={n_jobs} given; only the engine 'embedded' has workers")
     check_jobs(n_jobs)
+    if network is not None and n_jobs != 1:
+        raise InputError(f"n_jobs={n_jobs} and a network given; a site's work can be measured in one process only")
     return made
+
+
+def _began(store: ResumeStore | None, data: list[SiteData]) -> bool:
+    """Begin to keep what it takes to resume, where the folder has no run yet; say whether it was begun."""
+    if store is None or (store.folder.parent / "config.json").exists():
+        return False
+    store.begin(data)
+    return True
 
 
 def _engine(

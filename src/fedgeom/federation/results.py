@@ -44,6 +44,8 @@ class Run:
     """The rows of each site that were kept aside for testing."""
     evaluation: Any = None
     """How well the model does on rows that the sites kept aside (`holdout`), beside simple rivals; None without any."""
+    timing: Any = None
+    """How long the run would have taken on the network that was given (`Network`); None without one."""
 
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:
