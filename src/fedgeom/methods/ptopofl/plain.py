@@ -14,7 +14,8 @@ from fedgeom.federation.method import Plain
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.agreement import label_indices
-from fedgeom.methods.iterative.plain import scales
+from fedgeom.methods.iterative.learners import Learner
+from fedgeom.methods.iterative.plain import model_of, scales
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
@@ -33,7 +34,7 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     labels = [label_indices(site.y, names) for site in ordered]
 
     # Clients: the descriptor φ_k, and the columns that are added to the table.
-    clouds, learner = tables, method.build_learner()
+    learner, clouds = method.build_learner(), tables
     shapes = [
         Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
@@ -42,8 +43,7 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         tables = [shape.add_to(X) for shape, X in zip(shapes, tables, strict=True)]
     start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
     if method.described == "activations":
-        learner.bind(tables[0].shape[1], len(names))
-        clouds = [np.asarray(learner.features(start, X), np.float64) for X in tables]
+        clouds = _activations(learner, start, tables, len(names))
     phi = np.array([_descriptor(method, X, seed, s.name) for X, s in zip(clouds, ordered, strict=True)])
 
     sizes = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
@@ -66,17 +66,8 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         share = np.array([np.mean(inside[j]) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
         models = {j: (1 - method.beta) * theta[j] + method.beta * consensus for j in models}  # Step 3, Eq. 7
-    model = TopoModel(
-        method="ptopofl",
-        names=names,
-        learner=str(method.learner),
-        options=method.learner_options(),
-        parameters=consensus,
-        columns=ordered[0].X.shape[1],
-        centre=centre,
-        spread=spread,
-        augmented=bool(method.extra_columns),
-    )
+    found_model = model_of(method, names, consensus, ordered[0].X.shape[1], (centre, spread))
+    model = TopoModel(**vars(found_model), augmented=bool(method.extra_columns))
     own = {}
     for at, site in enumerate(ordered):
         mine = method.personalise(task(at, LAST), Tree(model=models[int(cluster[at])]), Tree())
@@ -85,6 +76,12 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found
     return Plain(model, own)
+
+
+def _activations(learner: Learner, model: Tree, tables: Sequence[Floats], classes: int) -> list[Floats]:
+    """Return what a model's body makes of each site's rows, (rows, d), f8."""
+    learner.bind(tables[0].shape[1], classes)
+    return [np.asarray(learner.features(model, X), np.float64) for X in tables]
 
 
 def mixtures(
