@@ -93,6 +93,21 @@ def _hulls() -> Iterator[Case]:
     )
 
 
+def _ellipses() -> Iterator[Case]:
+    yield Case(
+        "ellipses own words",
+        lambda: (fedgeom.Ellipses(), _own_words(_set("breast-cancer"))),
+    )
+    yield Case(
+        "ellipses shared words, lumps",
+        lambda: (fedgeom.Ellipses(names="shared", lumps=2, rule="linear"), _set("wine")),
+    )
+    yield Case(
+        "ellipses depth",
+        lambda: (fedgeom.Ellipses(n_classes=3, depth="mixed", scale="site"), _set("wine", seed=1)),
+    )
+
+
 def _moments() -> Iterator[Case]:
     for rule in ("gaussian", "centroid"):
         yield Case(
@@ -161,6 +176,7 @@ def _training() -> Iterator[Case]:
         yield Case(f"{name} blobs", lambda name=name: (_row(name, **quick), _blobs(6, 30, 5, 4, 1)), 11)
     settings: dict[str, dict[str, Any]] = {
         "open": {"secure": False},
+        "64 bits": {"bits": 64},
         "median": {"aggregation": "median"},
         "trimmed": {"aggregation": ("trimmed", {"trim": 0.3})},
         "krum": {"aggregation": ("krum", {"n_byzantine": 1})},
@@ -268,5 +284,5 @@ def _network() -> Any:
 
 def cases() -> list[Case]:
     """Return all cases that can be run here."""
-    every = [*_hulls(), *_moments(), *_xclp(), *_training(), *_topology()]
+    every = [*_hulls(), *_ellipses(), *_moments(), *_xclp(), *_training(), *_topology()]
     return [case for case in every if case.possible]

@@ -123,6 +123,15 @@ class Model(JudgesRows, ABC):
             raise AttributeError(f"{type(self).__name__} does not say which classes it knows")
         return np.arange(found) if isinstance(found, int) else np.array(found)
 
+    @property
+    def joint_classes(self) -> int:
+        """How many classes the joint model tells apart: a word of a site may stand for several of them."""
+        return len(self.classes_)
+
+    def answer_numbers(self) -> dict[str, int]:
+        """Return which joint class each answer stands for; of one that stands for several, none."""
+        return {str(name): at for at, name in enumerate(self.classes_.tolist())}
+
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Self:
         """Refuse to learn: scikit-learn asks whether a classifier has this; models are learnt by `fedgeom.run`."""
         raise InputError(

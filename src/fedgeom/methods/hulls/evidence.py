@@ -65,19 +65,27 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 def group_evidence(hulls: Sequence[Floats], owners: ArrayLike, members: Indices, *, c: float) -> list[Evidence]:
     """Return for each hull how near its group is, and how near the next best one, given the site's other hulls.
 
-    The hulls of a site are of different classes, so a hull that is put elsewhere may push another one out. Hence the
-    next best is the best way to give all hulls of the site to groups in which this one is not where it is; both ways
-    are compared by the hulls that move.
-
     Each hull (corners, 2), f8; owners and members (hulls,). Distances are root mean squares of `hull_gaps`, also where
     hulls were grouped in the published way.
     """
     from fedgeom.methods.hulls.grouping import hull_gaps, thinned  # scikit-learn: 2 s
 
-    gaps, owner = hull_gaps(thinned(list(hulls), MAX_POINTS), c=c), np.asarray(owners)
+    return evidence_of_gaps(hull_gaps(thinned(list(hulls), MAX_POINTS), c=c), owners, members)
+
+
+def evidence_of_gaps(gaps: Floats, owners: ArrayLike, members: Indices) -> list[Evidence]:
+    """Return for each shape how near its group is, and how near the next best one, given the site's other shapes.
+
+    The shapes of a site are of different classes, so one that is put elsewhere may push another one out. Hence the
+    next best is the best way to give all shapes of the site to groups in which this one is not where it is; both ways
+    are compared by the shapes that move.
+
+    gaps (shapes, shapes), f8: squared distances; owners and members (shapes,).
+    """
+    owner = np.asarray(owners)
     groups, member = np.unique(members, return_inverse=True)
     in_group = np.eye(len(groups))[member]
-    found = [Evidence()] * len(hulls)
+    found = [Evidence()] * len(gaps)
     for site in np.unique(owner):
         mine = np.flatnonzero(owner == site)
         others = in_group * (owner != site)[:, None]
@@ -124,8 +132,8 @@ def _distance(squares: Floats) -> float:
     return round(float(np.sqrt(squares.mean())), DIGITS)
 
 
-def doubts(members: Sequence[int], evidence: Sequence[Evidence]) -> list[RunWarning]:
-    """Warn of hulls that might as well be of another class; whose they are, only the sites know."""
+def doubts(members: Sequence[int], evidence: Sequence[Evidence], shapes: str = "hulls") -> list[RunWarning]:
+    """Warn of shapes that might as well be of another class; whose they are, only the sites know."""
     doubtful = sorted(
         (
             (one.ratio or 0.0, group, one)
@@ -140,7 +148,7 @@ def doubts(members: Sequence[int], evidence: Sequence[Evidence]) -> list[RunWarn
     more = f"; and {len(doubtful) - MOST_SHOWN} more" if len(doubtful) > MOST_SHOWN else ""
     return [
         RunWarning(
-            f"{len(doubtful)} of {len(evidence)} hulls might as well be of another class",
+            f"{len(doubtful)} of {len(evidence)} {shapes} might as well be of another class",
             "; ".join(shown) + more,
             'each site finds in its own result ("evidence") which of its names these are; where one word means one '
             'thing everywhere, say names = "shared"',

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.run_warnings import RunWarning
-from fedgeom.methods.hulls.settings import HullSettings
 
 
-def check_number(settings: HullSettings, sites: Sequence[SiteData]) -> None:
+class NamesSettings(Protocol):
+    """What the settings of a method that matches names say of names and their number."""
+
+    @property
+    def shared(self) -> bool: ...
+
+    @property
+    def classes(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def n_classes(self) -> int | str | None: ...
+
+    @property
+    def given_classes(self) -> int | None: ...
+
+
+def check_number(settings: NamesSettings, sites: Sequence[SiteData]) -> None:
     """Refuse a number of classes that cannot be, or one that nobody gave and that is likely wrong.
 
     The most classes at any site is right where some site has them all. Where sites share words and have more of them in

@@ -17,6 +17,7 @@ from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.learners import Learner
 from fedgeom.methods.iterative.plain import model_of, scales
 from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.ptopofl.conversation import merge_small
@@ -51,6 +52,7 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
 
     first = consensus = Tree(start)
     models = dict.fromkeys(range(cluster.max() + 1), first)
+    form, whole = Summed.of(method, Tree(model=first), ()), float(sizes.sum()) if method.counts_rows else 0.0
 
     def task(at: int, number: int) -> Task:
         effort = method.effort(method.rate if number == LAST else method.rate_in(number))
@@ -58,12 +60,13 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         return Task(learner, tables[at], labels[at], effort, rng, len(names), first, method.loss_of_rows)
 
     for number in range(method.rounds):
-        local = [task(at, number).fit(models[int(cluster[at])]).flat() for at in range(len(ordered))]
-        inside = {j: cluster == j for j in models}
-        theta = {
-            j: first.like(method.combine_rule(np.array(local)[inside[j]], weight[inside[j]])) for j in models
-        }  # Step 2, Eq. 6
-        share = np.array([np.mean(inside[j]) for j in models])
+        local = [Tree(model=task(at, number).fit(models[int(cluster[at])])) for at in range(len(ordered))]
+        theta = dict(models)
+        for j in theta:  # Step 2, Eq. 6
+            sent = [local[at] for at in np.flatnonzero(cluster == j)]
+            given, counted = Tree(model=models[j]), weight[cluster == j]
+            theta[j] = first.like(combined(method, form, sent, counted, given, whole).flat)
+        share = np.array([np.mean(cluster == j) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
         models = {j: (1 - method.beta) * theta[j] + method.beta * consensus for j in models}  # Step 3, Eq. 7
     found_model = model_of(method, names, consensus, ordered[0].X.shape[1], (centre, spread))

@@ -17,6 +17,7 @@ from fedgeom.methods.iterative.model import is_joint
 from fedgeom.methods.iterative.plain import model_of, scales
 from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.xclp.core import label_numbers, own_label_counts
@@ -56,6 +57,7 @@ class _Twin:
         self.pseudo = [Pseudo(np.full(len(site), -1), np.zeros(len(site))) for site in sites]
         self.labelled = False
         self.owns = [State() for _ in sites]
+        self.form = Summed.of(method, Tree(method.sent_like(method.shared(self.first))), self.learner.statistics)
 
     def whole(self, at: int) -> Task:
         """Return a task of all rows of a site."""
@@ -97,7 +99,8 @@ class _Twin:
         weights = np.array([method.weight(task) for task in tasks])
         if not weights.any():
             return state
-        mean = method.combine_rule(np.array([one.flat() for one in sent])[weights > 0], weights[weights > 0])
+        whole = float(sum(map(len, self.sites))) if method.counts_rows else float(len(self.sites))
+        mean = combined(method, self.form, sent, weights, given, whole).flat
         rng = np.random.default_rng([self.seed % 2**63, number, 2])
         like = Tree(method.sent_like(method.shared(self.first))).like(mean)
         return method.next_state(state, like, Round(number, 1.0, rng), self.learner.statistics)

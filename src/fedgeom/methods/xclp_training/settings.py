@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:  # choices are read from names and tables
     EngineOrName, LabelsOrName = Engine, PseudoLabels
 
-BRANCHES = ("sends", "gives", "sends_changes", "predicts_jointly", "needs_steps")
+BRANCHES = ("sends", "gives", "sends_changes", "predicts_jointly", "needs_steps", "sums_rows_up")
 
 
 @dataclass(frozen=True, kw_only=True)

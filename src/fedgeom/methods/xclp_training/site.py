@@ -18,7 +18,6 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.iterative.agreement import SumColumns
 from fedgeom.methods.iterative.messages import Leaves, TrainMasked
 from fedgeom.methods.iterative.round_figures import Figures
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator, set_aside
@@ -39,7 +38,6 @@ from fedgeom.methods.xclp_training.messages import Embed, Embedded, hash_given
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.protocols.handing_out import read_model
-from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -94,7 +92,7 @@ class XclpTrainingSite(TrainingSite):
     @classmethod
     def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the sums in order: names, columns, and for each round those of the propagation and of the models."""
-        columns = (SumColumns,) if settings.scale == "joint" else ()
+        before = [one for one in super().planned_sums(settings) if one is not TrainMasked]
         spreading = () if settings.xclp is None else spreading_sums(settings.xclp)
         training = (TrainMasked,) if settings.masked else ()
         rounds = [
@@ -102,7 +100,7 @@ class XclpTrainingSite(TrainingSite):
             for number in range(settings.rounds)
             for one in (*(spreading if settings.spreads_in(number) else ()), *training)
         ]
-        return (CountNames, *columns, *rounds)
+        return (*before, *rounds)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that are drawn for a round: they spread labels, and they train."""

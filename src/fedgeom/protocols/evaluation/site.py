@@ -15,7 +15,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.evaluation.baseline import train_baseline
-from fedgeom.protocols.evaluation.counts import Counts, Tally, class_numbers, counts_length, numbered, tally
+from fedgeom.protocols.evaluation.counts import Counts, Tally, class_numbers, counts_length, tally
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 
 
@@ -40,7 +40,7 @@ class Evaluating(Part[EvaluationMemory]):
         if not file:
             raise ProtocolError("the model was to be tested before the site had one")
         own = site.handed.read(file)  # type: ignore[attr-defined]
-        if len(own.classes_) != ask.classes:
+        if own.joint_classes != ask.classes:
             raise ProtocolError(f"a model of {ask.classes} classes was to be tested; the site's has others")
         site.check_size(counts_length(ask.classes))
         if memory.counts is None:
@@ -77,7 +77,7 @@ def count_rows(
 
     ``train`` and ``aside`` have labels in the site's words only; ``numbers`` gives the joint class of each.
     """
-    classes, words = len(own.classes_), aside.y.astype(str)
+    classes, words = own.joint_classes, aside.y.astype(str)
     here = class_numbers(train.y.astype(str), numbers, classes)
     trained = np.bincount(here, minlength=classes + 1).astype(np.int64)
     models = {name: Tally.blank(classes) for name in ("own", "joint", "local")}
@@ -92,10 +92,10 @@ def count_rows(
 
 
 def _said_by(model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints) -> Tally:
-    classes, said = len(model.classes_), model.predict(aside.X).astype(str)
-    given = class_numbers(said, numbered(model.classes_.tolist()), classes)
+    classes, said = model.joint_classes, model.predict(aside.X).astype(str)
+    given = class_numbers(said, model.answer_numbers(), classes)
     chances: Floats | None = None
-    if classes == 2 and hasattr(model, "predict_proba"):
+    if classes == 2 == len(model.classes_) and hasattr(model, "predict_proba"):
         chances = model.predict_proba(aside.X)
     return tally(said, words, given, true, classes, chances)
 

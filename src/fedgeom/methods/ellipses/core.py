@@ -1,0 +1,164 @@
+"""What a site writes of its classes, and how it is read again: counts, sums and products in slots of hidden blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Indices
+from fedgeom.data.findings import FaultsError, fault
+from fedgeom.geometry.gaussians.bundles import Gaussians
+from fedgeom.geometry.gaussians.lumps import find_lumps
+from fedgeom.geometry.hyperbolic.poincare import log0
+from fedgeom.methods.ellipses.settings import EllipseSettings
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where what stands in the vector that sites add up: first the scatter inside all classes, then the slots."""
+
+    columns: int
+    blocks: int
+    classes: int
+    lumps: int
+
+    @property
+    def scatter(self) -> int:
+        """How many numbers the common part has: rows, and the upper triangle of the scatter inside classes."""
+        return 1 + self.columns * (self.columns + 1) // 2
+
+    @property
+    def slot(self) -> int:
+        """How many numbers a Gaussian has: rows, those behind the products, sums, the upper triangle of products."""
+        return 2 + self.columns + self.columns * (self.columns + 1) // 2
+
+    @property
+    def length(self) -> int:
+        """How many numbers there are in all."""
+        return self.scatter + self.blocks * self.classes * self.lumps * self.slot
+
+
+def vectors(X: Floats, settings: EllipseSettings, scales: Floats | None) -> Floats:
+    """Return rows as vectors: in the tangent space of the ball, or standardised by means and deviations.
+
+    X (n, d), scales (2, d) or None; returns (n, d), f8.
+    """
+    if settings.c is not None:
+        return np.asarray(log0(X, c=settings.c))
+    rows = np.asarray(X, np.float64)
+    return rows if scales is None else (rows - scales[0]) / scales[1]
+
+
+def write_classes(
+    V: Floats,
+    y: npt.NDArray[Any],
+    places: Mapping[str, int],
+    layout: Layout,
+    settings: EllipseSettings,
+    full: float,
+) -> Floats:
+    """Return a site's numbers: for each of its words the Gaussians, in its place, and the scatter inside them all.
+
+    V (n, d), f8, y (n,); places: the first slot of each word that takes part. Of lumps with fewer than ``full`` rows
+    the products of different columns are those of independent ones.
+    """
+    vector, upper = np.zeros(layout.length), np.triu_indices(layout.columns)
+    slots = vector[layout.scatter :].reshape(-1, layout.slot)
+    scatter, rows = np.zeros((layout.columns, layout.columns)), 0
+    for word, place in places.items():
+        members = V[y == word]
+        lump = find_lumps(members, layout.lumps, settings.min_rows)
+        for at in range(int(lump.max()) + 1):
+            inside = members[lump == at]
+            n, mean = len(inside), inside.mean(axis=0)
+            within = (inside - mean).T @ (inside - mean)
+            scatter += within
+            rows += n
+            known = within if n >= full else np.diag(np.diag(within))
+            products = known + n * np.outer(mean, mean)
+            slots[place + at] = [n, n if n >= full else 0, *(n * mean), *products[upper]]
+    vector[: layout.scatter] = [rows, *scatter[upper]]
+    return vector
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What the coordinator reads from the sum: Gaussians, in an order that tells nothing of the sites."""
+
+    gaussians: Gaussians
+    slots: Indices
+    """(k,): which slot each is from."""
+    within: Floats
+    """(d, d): the covariance inside all classes."""
+
+    def by_class(self, lumps: int) -> tuple[Gaussians, Indices, Indices]:
+        """Return one Gaussian for each class of a site, the slot of each class, and the class of each Gaussian here."""
+        slots = list(dict.fromkeys((self.slots // lumps).tolist()))
+        place = {slot: at for at, slot in enumerate(slots)}
+        member = np.array([place[slot] for slot in (self.slots // lumps).tolist()], np.intp)
+        return self.gaussians.merged(member, len(slots)), np.array(slots, np.intp), member
+
+
+def read_sum(total: Floats, layout: Layout) -> Received:
+    """Take the sum apart; Gaussians whose covariances were not sent have those of all classes.
+
+    total (`Layout.length`,), f8.
+    """
+    d, upper = layout.columns, np.triu_indices(layout.columns)
+    within = _symmetric(total[1 : layout.scatter], d) / max(total[0], 1.0)
+    table = total[layout.scatter :].reshape(-1, layout.slot)
+    used = np.flatnonzero(np.rint(table[:, 0]) >= 1)
+    used = used[_canonical(table[used], used // (layout.classes * layout.lumps))]
+    counts, behind = np.rint(table[used, 0]), np.rint(table[used, 1])
+    means = table[used, 2 : 2 + d] / counts[:, None]
+    covariances = np.zeros((len(used), d, d))
+    covariances[:, upper[0], upper[1]] = table[used, 2 + d :] / counts[:, None]
+    covariances[:, upper[1], upper[0]] = table[used, 2 + d :] / counts[:, None]
+    covariances -= means[:, :, None] * means[:, None, :]
+    alike = _correlations(within)
+    for at in np.flatnonzero(behind < counts).tolist():
+        deviations = np.sqrt(np.maximum(np.diag(covariances[at]), 0.0))
+        covariances[at] += (1 - behind[at] / counts[at]) * np.outer(deviations, deviations) * alike
+    return Received(Gaussians(counts, means, covariances), used, within)
+
+
+def _symmetric(upper: Floats, columns: int) -> Floats:
+    matrix = np.zeros((columns, columns))
+    matrix[np.triu_indices(columns)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def _correlations(covariance: Floats) -> Floats:
+    """Return how columns go together inside classes, without what each does by itself: 0 on the diagonal."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    return np.asarray(covariance / np.outer(deviations, deviations) * (1 - np.eye(len(covariance))))
+
+
+def _canonical(table: Floats, block: Indices) -> Indices:
+    """Return an order that depends on the numbers alone: inside blocks by numbers, blocks by their first ones.
+
+    The order of blocks is drawn anew in each run; sums of floats in another order would differ in the last digit.
+    """
+    ranks = np.lexsort(table.T[::-1])
+    place = np.empty(len(table), np.intp)
+    place[ranks] = np.arange(len(table))
+    first = {one: int(place[block == one].min()) for one in np.unique(block).tolist()}
+    return np.array(sorted(range(len(table)), key=lambda at: (first[int(block[at])], place[at])), dtype=np.intp)
+
+
+def check_width(columns: int, layout: Layout, limit: int) -> None:
+    """Refuse so many columns that no message of ``limit`` bytes could hold the Gaussians of all sites."""
+    size = 8 * layout.length
+    if size > limit:
+        most = columns
+        while most > 1 and 8 * Layout(most, layout.blocks, layout.classes, layout.lumps).length > limit:
+            most = most * 9 // 10
+        what = (
+            f"Gaussians of {columns:,} columns, {layout.classes} classes and {layout.blocks} sites are a message of "
+            f"{size:,} bytes; the limit is {limit:,} (max_message_bytes in the policy)"
+        )
+        raise FaultsError([fault(what, f"take fewer columns, some {most:,} or less", topic="size")])

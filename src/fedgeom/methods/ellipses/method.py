@@ -1,0 +1,187 @@
+"""One-shot classification from a Gaussian for each class of each site, whatever the sites call their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.data.checks import check_columns
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.model import Model
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.site import Site
+from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
+from fedgeom.methods.ellipses.depth import joint_tree
+from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
+from fedgeom.methods.ellipses.model import EllipseModel
+from fedgeom.methods.ellipses.settings import EllipseSettings
+from fedgeom.methods.ellipses.site import EllipseSite
+from fedgeom.methods.hulls import embedding as joint_map
+from fedgeom.methods.hulls.core import MOST_CLASSES
+from fedgeom.methods.hulls.evidence import Evidence, doubts
+from fedgeom.methods.hulls.numbers import check_number, unequal_numbers
+from fedgeom.methods.words import look_at_names, mixed_words
+from fedgeom.protocols import maximum
+from fedgeom.protocols.cohort import Cohort, join
+from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.secure_sum.messages import SumResult
+
+if TYPE_CHECKING:
+    from fedgeom.methods.ellipses.grouping import Matched
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ellipses(EllipseSettings, Method):
+    """Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.
+
+    Sites may call their classes as they like (``names="own"``), may lack some, and may have words at different depth
+    (``depth="mixed"``). The coordinator learns count, mean and covariance of each class of each site, grouped by site,
+    but not whose. Works in any dimension. Where one word means one thing everywhere
+    (``names="shared"``), it learns them of each word over all sites together, as with `Moments`.
+    """
+
+    name: ClassVar[str] = "ellipses"
+    site: ClassVar[type[Site[Any]]] = EllipseSite
+    model_type: ClassVar[type[Model]] = EllipseModel
+    matches_names: ClassVar[bool] = True
+
+    @property
+    def shares_names(self) -> bool:
+        """Whether one label name means one thing everywhere."""
+        return self.shared
+
+    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
+        """Warn where matching put one word into two classes, or two words of a site into one."""
+        return [] if self.shared else mixed_words(local)
+
+    @classmethod
+    def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
+        """Shared names need no matching."""
+        return {"names": "shared"} if look_at_names(sites).kind == "shared" else {}
+
+    def check_together(self, sites: Sequence[SiteData]) -> None:
+        """Refuse sites whose tables do not fit together, before anything is sent."""
+        check_columns({site.name: site.shape[1] for site in sites})
+        check_number(self, sites)
+
+    def _expected(self, sites: Sequence[SiteData]) -> Layout:
+        """Return how large the vector becomes with these tables."""
+        words = {str(word) for site in sites for word in site.classes.tolist()}
+        most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
+        return Layout(
+            sites[0].shape[1], len(sites) if self.apart else 1, self.given_classes or max(2, most), self.lumps
+        )
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse Gaussians that are larger than a message may be."""
+        check_width(sites[0].shape[1], self._expected(sites), min(policy.max_message_bytes, LARGEST_MESSAGE))
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the size of the Gaussians of all sites, and of the joint model, which comes back."""
+        layout = self._expected(sites)
+        model = 8 * layout.classes * layout.lumps * (2 + layout.columns * (layout.columns + 1))
+        return MessageSizes(8 * layout.length, model)
+
+    def conduct(self, sites: Sites) -> EllipseModel:
+        """Hold the conversation: join, agree, sum, match, fit, tell; and where words differ in depth, the tree."""
+        from fedgeom.methods.ellipses.grouping import fit, match, named  # scikit-learn: 2 s
+
+        cohort = join(sites, self)
+        words = agree_on_names(cohort, self.classes) if self.shared else ()
+        result: SumResult | None = None
+        if self.joint_scale:
+            result = cohort.sum_checked(SumScales(), length=joint_map.scale_length(cohort.columns))
+        scales = _joint(result, cohort.columns)
+        classes = len(words) or self.given_classes
+        if classes is None:
+            classes, result = self._how_many(cohort, result), None
+        layout = Layout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.lumps)
+        total = cohort.sum_reals(SumGaussians(classes=classes, scales=result), length=layout.length)
+        received = read_sum(total, layout)
+        matched = match(received, layout, self, sites.seed)
+        model = named(fit(received, matched, layout, self, scales), self, words, matched)
+        sites.metrics |= {
+            "sites": len(cohort.left),
+            "classes": matched.number,
+            "gaussians": len(received.slots),
+            "numbers": layout.length,
+        }
+        sites.artifacts |= _artifacts(received, matched.members, layout)
+        learn = self._told(matched, layout, model, sites)
+        told = sites.ask(learn, of=cohort.left, expect=Learnt)
+        told.need(self.min_sites, "that they can use the model")
+        if self.mixed:
+            cohort.lost_since(told)
+            self._plant(cohort, matched.number)
+        return model
+
+    def _told(self, matched: Matched, layout: Layout, model: EllipseModel, sites: Sites) -> Learn:
+        """Return what the sites are told; note what is in doubt."""
+        if self.shared:
+            return Learn(groups=(), model=model.to_bytes())
+        size = layout.blocks * layout.classes
+        groups, known = np.full(size, -1, np.intp), [Evidence()] * size
+        groups[matched.slots] = matched.groups
+        for slot, one in zip(matched.slots.tolist(), matched.evidence, strict=True):
+            known[slot] = one
+        fine = [(g, e) for g, e in zip(matched.groups.tolist(), matched.evidence, strict=True) if g >= 0]
+        sites.metrics["doubtful_ellipses"] = sum(one.verdict == "doubtful" for _, one in fine)
+        sites.notices += doubts([g for g, _ in fine], [e for _, e in fine], "Gaussians")
+        if self.n_classes is None:
+            sites.notices += unequal_numbers(np.unique(matched.owners, return_counts=True)[1].tolist())
+        return Learn(groups=tuple(groups.tolist()), evidence=tuple(known), model=model.to_bytes())
+
+    def _how_many(self, cohort: Cohort, scales: SumResult | None) -> int:
+        """Return the most classes at any site."""
+        total = cohort.sum_elements(HowMany(scales=scales), modulus=maximum.MODULUS, length=MOST_CLASSES)
+        found = maximum.read_levels(total, (MOST_CLASSES,))[0]
+        if found < 2:
+            raise InputError("no site has more than one class; say how many classes there are: n_classes=…")
+        return found
+
+    def _plant(self, cohort: Cohort, classes: int) -> None:
+        """Have the sites settle what their words cover, and give them the joint tree."""
+        blocks = len(cohort.names)
+        ticks = cohort.sum_counts(SumCovers(), length=blocks * classes * classes).reshape(-1, classes)
+        tree = joint_tree([frozenset(np.flatnonzero(row).tolist()) for row in ticks])
+        cohort.sites.artifacts["tree"] = np.array(
+            [[group in one for group in range(classes)] for one in tree], np.int64
+        ).reshape(-1, classes)
+        told = cohort.sites.ask(TakeTree(tree=tuple(tree)), of=cohort.left, expect=Learnt)
+        told.need(1, "that they have the tree")
+
+    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+        """Compute the same from the sites' Gaussians themselves, without blocks, masks or messages."""
+        from fedgeom.methods.ellipses.plain import plain  # scikit-learn: 2 s
+
+        return plain(self, sites, seed)
+
+
+def _joint(result: SumResult | None, columns: int) -> Floats | None:
+    """Return the joint scale that follows from the sum, as the sites find it."""
+    if result is None:
+        return None
+    scales = joint_map.joint_scales(result.reals(SumScales), columns)
+    if scales is None:
+        raise InputError("a column varies too little for a joint scale: leave it out, or rescale it")
+    return scales
+
+
+def _artifacts(received: Received, members: Ints, layout: Layout) -> dict[str, Any]:
+    """Return what the coordinator decoded, for pictures."""
+    return {
+        "ellipse_counts": received.gaussians.counts,
+        "ellipse_means": received.gaussians.means,
+        "ellipse_covariances": received.gaussians.covariances,
+        "group_of_ellipse": np.asarray(members, np.int64),
+        "owner_of_ellipse": np.asarray(received.slots // (layout.classes * layout.lumps), np.int64),
+    }

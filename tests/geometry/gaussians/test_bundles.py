@@ -1,0 +1,62 @@
+"""Gaussians: hand-computable distances, moments of unions, shares of parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.geometry.gaussians.bundles import Gaussians, bhattacharyya, part_shares
+
+
+def drawn(seed: int, k: int, d: int) -> Gaussians:
+    rng = np.random.default_rng(seed)
+    roots = rng.normal(size=(k, d, d))
+    covariances = roots @ roots.transpose(0, 2, 1) + 0.2 * np.eye(d)
+    return Gaussians(rng.integers(5, 50, k).astype(float), rng.normal(size=(k, d)), covariances)
+
+
+def test_in_one_dimension_the_distance_is_the_textbook_formula() -> None:
+    a = Gaussians(np.ones(1), np.array([[0.0]]), np.array([[[1.0]]]))
+    b = Gaussians(np.ones(1), np.array([[2.0]]), np.array([[[4.0]]]))
+    # (0 - 2)² / (4 (1 + 4)) + ln((1 + 4) / (2 · 1 · 2)) / 2
+    assert bhattacharyya(a, b)[0, 0] == pytest.approx(4 / 20 + np.log(5 / 4) / 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_distance_is_symmetric_zero_for_equals_and_blind_to_units(seed: int) -> None:
+    some = drawn(seed, 4, 3)
+    gaps = bhattacharyya(some, some)
+    assert np.allclose(gaps, gaps.T, atol=1e-9)
+    assert np.allclose(np.diag(gaps), 0, atol=1e-9)
+    turn = np.random.default_rng(seed).normal(size=(3, 3))
+    other = Gaussians(some.counts, some.means @ turn.T + 7, turn @ some.covariances @ turn.T)
+    assert np.allclose(bhattacharyya(other, other), gaps, atol=1e-6)
+
+
+def test_what_gaussians_make_together_are_the_moments_of_all_rows() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(n, 3)) + at for at, n in enumerate((8, 20, 5))]
+    counts = np.array([len(rows) for rows in parts], float)
+    means = np.array([rows.mean(axis=0) for rows in parts])
+    covariances = np.array([np.cov(rows.T, bias=True) for rows in parts])
+    found = Gaussians(counts, means, covariances).merged(np.array([0, 1, 0]), 2)
+    rows = np.vstack([parts[0], parts[2]])
+    assert np.allclose(found.means[0], rows.mean(axis=0))
+    assert np.allclose(found.covariances[0], np.cov(rows.T, bias=True))
+    assert found.counts.tolist() == [13, 20]
+
+
+def test_a_flat_gaussian_has_an_inverse_once_it_is_shrunk() -> None:
+    flat = Gaussians(np.array([2.0]), np.zeros((1, 2)), np.array([[[1.0, 1.0], [1.0, 1.0]]]))
+    found = flat.shrunk(np.eye(2), 3.0).covariances[0]
+    assert np.allclose(found, (2 * np.ones((2, 2)) + 3 * np.eye(2)) / (1 + 3), atol=1e-6)
+    assert np.linalg.slogdet(found)[0] == 1
+
+
+def test_the_parts_of_a_mixture_are_found() -> None:
+    parts = drawn(1, 4, 3)
+    weights = np.array([0.6, 0.0, 0.4, 0.0])
+    chosen = Gaussians(np.maximum(weights, 1e-12), parts.means, parts.covariances)
+    whole = chosen.merged(np.zeros(4, np.intp), 1)
+    assert np.allclose(part_shares(whole, parts)[0], weights, atol=1e-6)
+    assert np.allclose(part_shares(parts, parts), np.eye(4), atol=1e-6)

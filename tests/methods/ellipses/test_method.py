@@ -1,0 +1,111 @@
+"""Ellipses from end to end: names are matched, at one depth or several; secure is plain; pooled is equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+
+import fedgeom
+from fedgeom.testing import check_method, example_sites
+from tests.methods.ellipses.making import at_depth, cloud, own_words
+
+METHODS = {
+    "own": fedgeom.Ellipses(),
+    "shared": fedgeom.Ellipses(names="shared"),
+    "ball": fedgeom.Ellipses(n_classes=2, space="ball", rule="linear"),
+    "mixed": fedgeom.Ellipses(n_classes=2, depth="mixed"),
+    "lumps": fedgeom.Ellipses(lumps=2, min_rows=3, scale="site"),
+}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
+def test_it_keeps_what_every_method_promises(method: fedgeom.Ellipses) -> None:
+    assert min(check_method(method).values()) > 0
+
+
+def test_depth_keeps_it_too() -> None:
+    sites = at_depth()
+    assert min(check_method(fedgeom.Ellipses(n_classes=4, depth="mixed"), sites).values()) > 0
+
+
+def test_own_words_are_matched_and_answered_in() -> None:
+    run = fedgeom.run(fedgeom.Ellipses(n_classes=4), own_words(), seed=0)
+    names = run.local["s0"]["names"]
+    assert sorted(names.values()) == [0, 1, 2, 3]
+    assert run.local["s1"]["names"] == {
+        "vier": names["a"],
+        "drei": names["b"],
+        "zwei": names["c"],
+        "eins": names["d"],
+    }
+    assert run.local["s3"]["names"] == {"p": names["b"], "q": names["c"], "r": names["d"]}
+    model = run.model.for_site(run.local["s1"])
+    assert np.mean(model.predict(cloud(8, 3)) == "eins") > 0.95
+    assert {one["verdict"] for one in run.local["s0"]["evidence"].values()} == {"certain"}
+    assert not run.warnings
+
+
+def test_words_at_different_depth_find_their_places() -> None:
+    run = fedgeom.run(fedgeom.Ellipses(n_classes=4, depth="mixed"), at_depth(), seed=0)
+    a, b, c, d = (run.local["s0"]["names"][word] for word in "abcd")
+    lower, upper = sorted([a, b]), sorted([c, d])
+    assert run.local["s1"]["covers"] == {"k": [a], "l": [b], "upper": upper}
+    assert run.local["s2"]["covers"] == {"m": [c], "n": [d], "below": lower}
+    assert run.local["s3"]["covers"] == {"low": lower, "high": upper}
+    assert run.local["s3"]["tree"] == sorted([lower, upper])
+    assert run.artifacts["tree"].sum(axis=1).tolist() == [2, 2]
+    model = run.model.for_site(run.local["s3"])
+    assert np.mean(model.predict(np.vstack([cloud(8, 2), cloud(8, 3)])) == "high") > 0.95
+    assert set(model.deeper().predict(cloud(8, 2)).tolist()) == {f"high › class {c}"}
+
+
+def test_flat_matching_of_the_same_sites_goes_wrong() -> None:
+    run = fedgeom.run(fedgeom.Ellipses(n_classes=4), at_depth(), seed=0)
+    assert all(isinstance(group, int) for group in run.local["s3"]["names"].values())
+
+
+@pytest.mark.parametrize("depth", ["same", "mixed"])
+def test_rows_kept_aside_are_tested_at_the_depth_of_each_site(depth: str) -> None:
+    sites = at_depth() if depth == "mixed" else own_words()
+    run = fedgeom.run(fedgeom.Ellipses(n_classes=4, depth=depth), sites, seed=0, holdout=0.25)
+    assert run.evaluation is not None
+    assert {one.model: one.accuracy.value for one in run.evaluation.scores}["own"] > 0.95
+
+
+def pooled_wine() -> tuple[list[fedgeom.SiteData], np.ndarray, np.ndarray]:
+    sites = fedgeom.load_set("wine", n_sites=3).train
+    return sites, np.vstack([one.X for one in sites]), np.concatenate([one.y.astype(str) for one in sites])
+
+
+def test_with_shared_names_it_is_the_quadratic_discriminant_of_the_pooled_table() -> None:
+    sites, X, y = pooled_wine()
+    method = fedgeom.Ellipses(names="shared", shrinkage=0, min_rows=2, rows_per_column=0)
+    model = fedgeom.run(method, sites, seed=0).model
+    V = (X - model.scales[0]) / model.scales[1]
+    for at, word in enumerate(model.names):
+        assert np.allclose(model.means[at], V[y == word].mean(axis=0), atol=1e-6)
+        assert np.allclose(model.covariances[at], np.cov(V[y == word].T), atol=1e-6)
+    pooled = QuadraticDiscriminantAnalysis().fit(X, y)  # its covariances have n, not n - 1, below
+    assert np.allclose(model.predict_proba(X), pooled.predict_proba(X), atol=0.03)
+
+
+def test_with_shared_names_it_is_the_linear_discriminant_of_the_pooled_table() -> None:
+    sites, X, y = pooled_wine()
+    method = fedgeom.Ellipses(names="shared", rule="linear", shrinkage=0, min_rows=2, rows_per_column=0)
+    model = fedgeom.run(method, sites, seed=0).model
+    V = (X - model.scales[0]) / model.scales[1]
+    pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(V, y)
+    assert np.allclose(model.covariances[0] * (len(X) - 3) / len(X), pooled.covariance_, atol=1e-6)
+    assert model.predict(X).tolist() == pooled.predict(V).tolist()
+
+
+def test_a_site_lost_on_the_way_costs_its_own_words_only() -> None:
+    run = fedgeom.run(fedgeom.Ellipses(), example_sites(), seed=0)
+    assert run.model.classes == 2
+
+
+def test_sizes_are_said_beforehand() -> None:
+    sizes = fedgeom.Ellipses(n_classes=4).message_sizes(own_words())
+    assert sizes.sent == 8 * (1 + 6 + 4 * 4 * (2 + 3 + 6))
+    assert "ellipses" in {name.split(".")[0] for name in fedgeom.Ellipses.site.understands()}
