@@ -106,7 +106,7 @@ def parameters_of(method: Method) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a setting as TOML does; what is None in a table is left away."""
-    if not isinstance(value, dict):
-        return json.dumps(value)
-    return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items() if one is not None) + "}"
+    """Write a value as TOML has it; what is None is left out of tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items() if one is not None) + "}"
+    return json.dumps(value)

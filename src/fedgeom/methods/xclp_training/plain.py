@@ -90,7 +90,7 @@ class _Twin:
         if method.halves:
             effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
         y, rng = np.where(own, self.known[at], found.codes)[use], generator(self.seed, number, self.sites[at].name)
-        return replace(task, X=task.X[use], y=y, effort=effort, rng=rng, row_weights=weights)
+        return replace(task, X=task.X[use], y=y, effort=effort, rng=rng, round=number, row_weights=weights)
 
     def round(self, number: int, state: State, given: State) -> State:
         """Let all sites train, and combine (lines 8 to 10)."""

@@ -259,5 +259,6 @@ class XclpTrainingSite(TrainingSite):
             y=np.where(own, known, found.codes)[use],
             effort=effort,
             rng=generator(self.seed, round, self.name),
+            round=round,
             row_weights=weights if likely.any() else None,
         )
