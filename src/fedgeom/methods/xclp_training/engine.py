@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from fedgeom.errors import InputError
-from fedgeom.federation.method import METHODS
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.settings import Choice
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.algorithms.fedavg import FedAvg
@@ -70,8 +70,8 @@ class Engine(Choice):
             raise InputError(
                 f"engine: {moved[0]} is a setting of the run; give it to XCLPTraining, not its engine"
             )
-        own = {name: value for name, value in plain.items() if name not in usual or name not in COMMON}
-        return {"name": rule.name} | {key: own[key] for key in own if key != "holdout"}
+        run = {*COMMON, *(field.name for field in fields(Method))}
+        return {"name": rule.name} | {name: value for name, value in plain.items() if name not in run}
 
     def plain(self) -> str | dict[str, Any]:
         """Return the engine as it travels."""
