@@ -56,7 +56,7 @@ def cells(rows: int, genes: int, seed: int = 0) -> Any:
 
 
 def many_cells(rows: int, genes: int, seed: int = 0) -> Any:
-    """Return counts, (rows, genes), sparse, f4, made without a copy: a row has one gene of each of as many ranges as it has genes."""
+    """Return counts, (rows, genes), sparse, f4: a row has one gene of each of as many ranges as it has genes."""
     rng = np.random.default_rng(seed)
     per_row = max(1, int(DENSITY * genes))
     level = (1 + 8 * rng.gamma(0.5, 1.0, genes)).astype(np.float32)
