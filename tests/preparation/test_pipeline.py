@@ -26,13 +26,16 @@ def shown(rows=24):
     return found
 
 
-PIPELINES = {"median": Pipeline(Impute(), Scale(), fedgeom.Moments(space="euclidean"))}
+PIPELINES = {
+    "table": (Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge()), shown()),
+    "median": (Pipeline(Impute(), Scale(), fedgeom.Moments(space="euclidean")), None),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_pipeline_keeps_the_contract(name):
-    counted = check_method(PIPELINES[name])
+    counted = check_method(*PIPELINES[name])
     assert counted["plain twin"] == counted["engines"] == 1
 
 
