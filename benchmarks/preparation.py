@@ -55,6 +55,20 @@ def cells(rows: int, genes: int, seed: int = 0) -> Any:
     return found
 
 
+def many_cells(rows: int, genes: int, seed: int = 0) -> Any:
+    """Return counts, (rows, genes), sparse, f4: a row has one gene of each of as many ranges as it has genes."""
+    rng = np.random.default_rng(seed)
+    per_row = max(1, int(DENSITY * genes))
+    level = (1 + 8 * rng.gamma(0.5, 1.0, genes)).astype(np.float32)
+    data, indices = np.empty(rows * per_row, np.float32), np.empty(rows * per_row, np.int32)
+    for at in range(0, rows, 1000):
+        some = slice(at * per_row, min(at + 1000, rows) * per_row)
+        place = (np.arange(per_row) + rng.random((min(at + 1000, rows) - at, per_row))) * (genes / per_row)
+        indices[some] = np.minimum(place, genes - 1).astype(np.int32).ravel()
+        data[some] = np.ceil(level[indices[some]] * rng.random(len(indices[some]), np.float32))
+    return sp.csr_array((data, indices, np.arange(0, len(data) + 1, per_row)), shape=(rows, genes))
+
+
 def dealt(X: Any, **options: Any) -> list[fedgeom.SiteData]:
     """Deal rows to five sites."""
     y = np.arange(X.shape[0]) % 2
@@ -141,9 +155,7 @@ def compare(rows: int, genes: int, patients: int) -> dict[str, Any]:
 
 def memory(rows: int, genes: int) -> dict[str, Any]:
     """Return the peak of a process that does all that one site does with so many cells."""
-    parts = [cells(rows // 10, genes, seed) for seed in range(10)]
-    X = sp.csr_array(sp.vstack(parts, format="csr"))
-    del parts
+    X = many_cells(rows, genes)
     site = fedgeom.SiteData("s", X, np.zeros(X.shape[0]), columns=tuple(f"g{at}" for at in range(genes)))
     own = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**30
     made = fit_plain(COUNTS, [site])

@@ -27,16 +27,15 @@ def shown(rows=24):
 
 
 PIPELINES = {
-    "table": Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge()),
-    "mean": Pipeline(Impute(strategy="mean"), Scale(), fedgeom.Moments(space="euclidean")),
-    "counts": Pipeline(LogCounts(), SelectVariable(2), Scale(limit=5.0), PCA(2), fedgeom.Ridge()),
+    "table": (Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge()), shown()),
+    "median": (Pipeline(Impute(), Scale(), fedgeom.Moments(space="euclidean")), None),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_pipeline_keeps_the_contract(name):
-    counted = check_method(PIPELINES[name], shown())
+    counted = check_method(*PIPELINES[name])
     assert counted["plain twin"] == counted["engines"] == 1
 
 
