@@ -6,7 +6,7 @@ sites' rows are at hand. For sites of their own nothing is chosen (`fedgeom.depl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.words import look_at_names
 
-FOR_SHARED, FOR_OWN = "moments", "hulls"
+FOR_SHARED, FOR_OWN = "moments", "ellipses"
 """The methods that are chosen, by whether names are shared."""
 
 
@@ -43,19 +43,28 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
     method, added = federation.method, dict[str, Any]()
     in_disc = all(site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
     if not method:
-        method = FOR_SHARED if names == "shared" else FOR_OWN
-        if method == FOR_OWN and not in_disc:
-            added["embedding"] = "discriminant"
+        method = FOR_SHARED if names == "shared" else _for_own(federation.parameters)
+        if method == FOR_OWN and in_disc:
+            added["space"] = "ball"
         if method == FOR_SHARED and not in_disc:
             added["space"] = "euclidean"
     maps = federation.parameters.get("embedding", added.get("embedding", "none")) != "none"
-    if method == FOR_OWN and names == "own" and maps and len({len(site.classes) for site in sites}) > 1:
+    if method == "hulls" and names == "own" and maps and len({len(site.classes) for site in sites}) > 1:
         added["scale"] = "joint"  # a site that lacks classes must not put those it has in their place
     said = {key: value for key, value in added.items() if key not in federation.parameters}
     settled = msgspec.structs.replace(
         federation, method=method, names=names, parameters={**said, **federation.parameters}
     )
     return Chosen(settled, _reason(federation, settled, said, why))
+
+
+def _for_own(parameters: Mapping[str, Any]) -> str:
+    """Return the method for own names; a file with settings that only hulls have means these."""
+    settings = METHODS.find(FOR_OWN).__dataclass_fields__
+    meant = [
+        key for key in parameters if key not in settings and key in METHODS.find("hulls").__dataclass_fields__
+    ]
+    return "hulls" if meant else FOR_OWN
 
 
 def _matches(method: str) -> bool:
