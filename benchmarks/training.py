@@ -82,10 +82,12 @@ class Bare:
         return time.process_time() - began
 
 
-def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tuple[float, float]:
-    """Return the CPU seconds of the cheapest round, and the bytes that a site sends for each parameter.
+def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tuple[float, float, int]:
+    """Return the CPU seconds of the cheapest round, the bytes that a site sends for each parameter, and for none.
 
-    A round is all that happens from its first question to the next round's; joining, once a run, is left out.
+    A round is all that happens from its first question to the next round's; joining, once a run, is left out. The
+    smallest masked vector of a run is that of the number of rows: a signature, a frame, and as many words as a model's
+    has beside its parameters.
     """
     kind = "train.masked" if secure else "train.open"
     starts: dict[int, float] = {}
@@ -98,8 +100,13 @@ def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tu
         network=NETWORK, shape=SHAPE, rounds=rounds, epochs=1, batch=BATCH, rate=RATE, secure=secure, scale="none"
     )
     run = fedgeom.run(rule, sites, watch=watch)
-    each = max(entry.bytes for entry in run.ledger) / run.model.parameters.size
-    return min(later - earlier for earlier, later in itertools.pairwise(starts.values())), each
+    masked = [entry.bytes for entry in run.ledger if entry.kind == "sum.masked"]
+    each = (max(masked) - min(masked)) / run.model.parameters.size if secure else 0.0
+    return (
+        min(later - earlier for earlier, later in itertools.pairwise(starts.values())),
+        each,
+        min(masked, default=0),
+    )
 
 
 def measure(repeat: int, rounds: int) -> dict[str, float]:
@@ -107,12 +114,12 @@ def measure(repeat: int, rounds: int) -> dict[str, float]:
     sites = images()
     bare, copies = Bare(sites), Bare(sites, copies=True)
     times: dict[str, list[float]] = {"bare": [], "copies": [], "open": [], "secure": []}
-    each = 0.0
+    each, envelope = 0.0, 0
     for _ in range(repeat):
         times["bare"].append(bare.round())
         times["copies"].append(copies.round())
         times["open"].append(federated(sites, rounds, secure=False)[0])
-        cost, each = federated(sites, rounds, secure=True)
+        cost, each, envelope = federated(sites, rounds, secure=True)
         times["secure"].append(cost)
         times["bare"].append(bare.round())
         times["copies"].append(copies.round())
@@ -122,6 +129,7 @@ def measure(repeat: int, rounds: int) -> dict[str, float]:
         "secure_over_open": least["secure"] / least["open"],
         "over_deepcopy": least["open"] / least["copies"],
         "bytes_per_parameter": each,
+        "bytes_beside": float(envelope),
         "bare_seconds": least["bare"],
         "parameters": float(sum(p.numel() for p in bare.module.parameters())),
     }

@@ -87,8 +87,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, "fedgeom.methods"))
-    value = getattr(home, _ALIASES.get(name, name), None)
-    if value is None or (name not in _HOMES and not isinstance(value, type)):  # fedgeom.methods has modules, too
+    value = getattr(home, _ALIASES.get(name, name), None) if name in _HOMES or name in home.HOMES else None
+    if value is None:
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}; see help(fedgeom)")
     globals()[name] = value
     return value
@@ -96,5 +96,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     methods = importlib.import_module("fedgeom.methods")
-    classes = [name for name, value in vars(methods).items() if isinstance(value, type)]
-    return sorted(["__version__", *_HOMES, *classes])
+    return sorted(["__version__", *_HOMES, *methods.HOMES])

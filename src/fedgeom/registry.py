@@ -95,7 +95,9 @@ class Registry(Mapping[str, Any]):
         return self.find(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._known, *self._offered()]))
+        offered = self._offered()
+        ours = [name for name in self._own if name in self._known or name in offered]  # whatever is loaded by now
+        return iter(dict.fromkeys([*ours, *self._known, *offered]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))

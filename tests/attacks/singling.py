@@ -36,7 +36,10 @@ VICTIM = "s000"
 
 
 def way(method: str, **changes: Any) -> Any:
-    """Return a method whose sites' vectors are the same whenever they are asked the same: no minibatches."""
+    """Return a method whose sites' vectors are the same whenever they are asked the same: no minibatches.
+
+    With numbers of 64 bits, so that what an attacker gets can be compared with a vector as it is.
+    """
     kinds = {
         "fedavg": fedgeom.FedAvg,
         "fedprox": fedgeom.FedProx,
@@ -44,7 +47,9 @@ def way(method: str, **changes: Any) -> Any:
         "feddyn": fedgeom.FedDyn,
         "shrunk": fedgeom.Shrunk,
     }
-    usual = {"rounds": 3, "folds": 2} if method == "shrunk" else {"rounds": 3, "steps": 1, "batch": None}
+    usual = (
+        {"rounds": 3, "folds": 2} if method == "shrunk" else {"rounds": 3, "steps": 1, "batch": None, "bits": 64}
+    )
     return kinds[method](**(usual | {"classes": ("no", "yes")} | changes))
 
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-import fedgeom.methods  # noqa: F401  # registers ours
+import fedgeom.methods
+import fedgeom.methods.ridge_update.method  # noqa: F401  # in no list: `Run.update` uses it
 from fedgeom.cli.screen import MOST_LINES, WORDS, Questions, complain, console
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.method import METHODS

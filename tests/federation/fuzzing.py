@@ -19,6 +19,7 @@ import fedgeom
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.engines.updating import change_of, update_method
 from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
@@ -26,6 +27,7 @@ from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.methods.ridge.images import Conv
+from fedgeom.methods.ridge_update.method import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
 from tests.protocols.naming import Naming
@@ -69,6 +71,8 @@ def small_sites(n: int = 3) -> list[SiteData]:
 
 def sites_for(method: Method) -> list[SiteData]:
     """Return three sites, or six for a method that sums half of the sites: each policy asks for three in a sum."""
+    if isinstance(method, RidgeUpdate):
+        return change_of(small_sites(), [])
     return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
 
 
@@ -100,6 +104,12 @@ def _fail(run: bytes, error: Exception) -> tuple[bytes, bytes]:
     raise error
 
 
+def updating() -> Method:
+    """Return an update of a small ridge."""
+    ridge = fedgeom.Ridge(updatable=True)
+    return update_method(ridge, fedgeom.run(ridge, small_sites()))
+
+
 SPOILT: tuple[Method, ...] = (
     fedgeom.Hulls(epsilon=0.1),
     fedgeom.Hulls(epsilon=0.1, embedding="discriminant"),
@@ -112,10 +122,12 @@ SPOILT: tuple[Method, ...] = (
         features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],
         shape=(2, 1, 1),
     ),
+    updating(),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
+    fedgeom.FedAvg(rounds=1, steps=2, scale="none"),
     fedgeom.Shrunk(rounds=2, folds=2),
     *(
         [fedgeom.HyperFed(rounds=1, steps=2, network=None, head="linear", loss="cross-entropy")]

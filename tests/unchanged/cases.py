@@ -176,6 +176,7 @@ def _training() -> Iterator[Case]:
         yield Case(f"{name} blobs", lambda name=name: (_row(name, **quick), _blobs(6, 30, 5, 4, 1)), 11)
     settings: dict[str, dict[str, Any]] = {
         "open": {"secure": False},
+        "64 bits": {"bits": 64},
         "median": {"aggregation": "median"},
         "trimmed": {"aggregation": ("trimmed", {"trim": 0.3})},
         "krum": {"aggregation": ("krum", {"n_byzantine": 1})},

@@ -44,6 +44,7 @@ def methods(
     from fedgeom.cli.screen import console
     from fedgeom.errors import InputError
     from fedgeom.federation.method import METHODS
+    from fedgeom.methods import SUMMARIES
     from fedgeom.methods.catalogue import method_class
 
     screen = console()
@@ -51,8 +52,8 @@ def methods(
         _show_method(screen, method_class(name))
         return
     for one in METHODS:
-        try:
-            said = _said(method_class(one)).partition("\n")[0]
+        try:  # of ours none is loaded for its first line: all together take a second
+            said = SUMMARIES.get(one) or _said(method_class(one)).partition("\n")[0]
         except InputError as error:  # of another package; the others are there all the same
             said = str(error)
         screen.print(f"[bold]{escape(one):<13}[/bold] {escape(said)}")

@@ -7,6 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,7 @@ def _hold(
         train=[train for train, _ in parts],
         test=[aside for _, aside in parts],
         evaluation=tested,
+        again=partial(_update, session.method),
         timing=getattr(carrier, "timing", None),
     )
 
@@ -174,6 +176,14 @@ def _engine_class(
     if network is not None and n_jobs != 1:
         raise InputError(f"n_jobs={n_jobs} and a network given; a site's work can be measured in one process only")
     return made
+
+
+def _update(
+    method: Method, done: Run, added: Sequence[SiteData], removed: Sequence[SiteData], **options: Any
+) -> Run:
+    from fedgeom.engines.updating import update  # a method of its own, which few runs need
+
+    return update(method, done, run, added, removed, **options)
 
 
 def _began(store: ResumeStore | None, data: list[SiteData]) -> bool:

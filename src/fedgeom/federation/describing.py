@@ -80,7 +80,7 @@ class Documentation:
         self.text = text
 
     def __get__(self, instance: object, owner: type[Any]) -> str:
-        if "__dataclass_fields__" not in owner.__dict__:  # it is only being made
+        if "__match_args__" not in owner.__dict__:  # it is only being made, which ends with these
             return self.text
         listed = "\n".join(map(str, parameters(owner)))
         own = inspect.cleandoc(self.text)

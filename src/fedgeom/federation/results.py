@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
 from fedgeom.federation.frames import as_frame
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.run_warnings import RunWarning
@@ -44,6 +46,8 @@ class Run:
     """The rows of each site that were kept aside for testing."""
     evaluation: Any = None
     """How well the model does on rows that the sites kept aside (`holdout`), beside simple rivals; None without any."""
+    again: Callable[..., Run] | None = None
+    """What updates the run (`update`)."""
     timing: Any = None
     """How long the run would have taken on the network that was given (`Network`); None without one."""
 
@@ -57,6 +61,17 @@ class Run:
         """Each site's own confidence in its labels, from 0 to 1."""
         found = {name: result["confidences"] for name, result in self.local.items() if "confidences" in result}
         return {name: np.asarray(values) for name, values in found.items()}
+
+    def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:
+        """Add rows to the model, or take rows out, by a new secure run over the changed rows alone.
+
+        For runs of ``Ridge(updatable=True)``, and for updates of such. ``added`` and ``removed`` are sites by their
+        names, with those rows only; ``options`` are those of `fedgeom.run`. The model is the ridge, on the features of
+        the first run, of all rows as they are now.
+        """
+        if self.again is None:
+            raise InputError("this run cannot be updated; run it anew")
+        return self.again(self, added, removed, **options)
 
     def frame(self) -> Any:
         """Return the metrics as a pandas frame (round, site, metric, value), or as records without pandas.

@@ -151,6 +151,10 @@ class Cohort:
         total = self._sum(question, RING.modulus, length, participants)
         return Reals(from_fixed(total.vector, fraction_bits=question.fraction_bits), total.sites)
 
+    def sum_words(self, question: SumQuestion, *, length: int, participants: Sequence[str]) -> Total:
+        """Return the sum in Z_2^64 of the words that some of the sites contribute, and over whom it was in the end."""
+        return self._sum(question, RING.modulus, length, participants)
+
     def _sum(self, question: SumQuestion, modulus: int, length: int, participants: Sequence[str]) -> Total:
         number = self.next_round(question.kind)
         return secure_sum(

@@ -17,6 +17,7 @@ from fedgeom.methods.iterative.agreement import (
     Begin,
     Ready,
     SumColumns,
+    SumRows,
     check_site,
     check_together,
     label_indices,
@@ -38,7 +39,8 @@ def joined(**settings):
     asking, engine = asking_of(algorithm, SITES)
     cohort, joint = join(asking, algorithm), algorithm.scale == "joint"
     sums = cohort.sum_checked(SumColumns(), length=5) if joint else None
-    return asking, engine, Begin(classes=CLASSES, columns=sums)
+    rows = cohort.sum_checked(SumRows(), length=1) if algorithm.sums_rows else None
+    return asking, engine, Begin(classes=CLASSES, columns=sums, rows=rows)
 
 
 def with_total(begin: Begin, total) -> Begin:
@@ -147,6 +149,38 @@ def test_sites_that_scale_by_themselves_are_told_nothing(scale):
     asking.ask(honest, of=["s0"], expect=Ready)
     here = engine.runners["s0"].restore(asking.run, engine.memories["s0"]).agreement
     assert here.scale[0] == pytest.approx(SITES[0].X.mean(axis=0) if scale == "site" else [0.0, 0.0])
+
+
+@pytest.mark.parametrize("scale", ["joint", "site", "none"])
+def test_all_know_how_many_rows_there_are(scale):
+    talk, _, engine = prepared(FedAvg(scale=scale, **SHORT))
+    rows = sum(len(site) for site in SITES)
+    assert talk.agreed.rows == rows
+    for site in SITES:
+        here = engine.runners[site.name].restore(talk.sites.run, engine.memories[site.name])
+        assert here.memory.agreement.rows == rows
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        (lambda rows: None, "a number of rows came where the terms have none, or none"),
+        (lambda rows: replace(rows, total=Array.of(rows.total.numpy() + np.uint64(1))), "its tag does not fit"),
+        (lambda rows: replace(rows, total=Array.of(rows.total.numpy() * np.uint64(1000))), "its tag does not fit"),
+        (lambda rows: replace(rows, total=Array.of(np.zeros(0, np.uint64))), "its tag does not fit"),
+    ],
+)
+def test_a_false_number_of_rows(lie, reason):
+    """With a small one shares would be large and sums overflow; with a large one changes would be rounded away."""
+    asking, _, honest = joined(scale="none")
+    assert reason in refusal(asking, replace(honest, rows=lie(honest.rows)), Ready)
+    assert asking.ask(honest, of=["s0"], expect=Ready).came
+
+
+def test_a_number_of_rows_that_nobody_needs():
+    asking, _, honest = joined()
+    rows = joined(scale="none")[2].rows
+    assert "a number of rows came where the terms have none" in refusal(asking, replace(honest, rows=rows), Ready)
 
 
 # Checks on tables.

@@ -127,7 +127,7 @@ def test_fewer_sites_than_the_policy_wants():
 def test_training_that_diverges_says_so():
     sites = bowls((1e6, 50), (-1e6, 50), (3e6, 50))
     with pytest.raises(TooFewSitesError, match="a lower rate helps if training diverged"):
-        fedgeom.run(FedAvg(rate=10.0, rounds=30, secure=False, **BOWLS), sites)
+        fedgeom.run(FedAvg(rate=10.0, rounds=30, secure=False, bits=64, **BOWLS), sites)
 
 
 # A share of the sites in each round.

@@ -15,7 +15,7 @@ from fedgeom import Ditto, FedAvg, Scaffold
 from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
-from fedgeom.methods.iterative.agreement import Begin, SumColumns
+from fedgeom.methods.iterative.agreement import Begin, SumColumns, SumRows
 from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
@@ -168,9 +168,11 @@ def test_the_number_of_sums_follows_from_the_terms():
     answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
     assert "these terms need 4 sums, not 5" in answers.missing["s0"]
     names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
-    planned = TrainingSite.planned_sums
+    counted, planned = (CountNames, SumRows), TrainingSite.planned_sums
     assert planned(row) == columns + training
-    assert planned(FedAvg(scale="none", **SHORT)) == names + training
+    assert planned(FedAvg(scale="none", **SHORT)) == planned(FedAvg(scale="site", **SHORT)) == counted + training
+    assert planned(FedAvg(scale="none", weights="sites", **SHORT)) == names + training
+    assert planned(FedAvg(scale="none", bits=64, **SHORT)) == names + training
     assert planned(FedAvg(secure=False, **SHORT)) == planned(fedgeom.LocalOnly(**SHORT)) == columns
     assert planned(FedAvg(scale="site", aggregation="krum", **SHORT)) == names
 

@@ -97,6 +97,11 @@ class HyperFedSettings(TrainingRule):
         return self.masked and self.consistent is not None
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether sites count by their rows: not where they are weighed."""
+        return super().counts_rows and self.consistent is None
+
+    @property
     def weighs_sites(self) -> bool:
         """Whether the coordinator tells the sites' weights."""
         return self.compares

@@ -36,6 +36,10 @@ class Aggregation(Choice):
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return one vector, (numbers,)."""
 
+    def weights_of(self, vectors: Floats, weights: Floats) -> Floats:
+        """Return by what a rule that needs only sums weighs the sites, (sites,): here by their own weights."""
+        return weights
+
 
 @dataclass(frozen=True)
 class Mean(Aggregation):

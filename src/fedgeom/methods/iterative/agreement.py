@@ -44,6 +44,14 @@ class SumColumns(SumQuestion, frozen=True, kw_only=True):
     checked: ClassVar[bool] = True
 
 
+class SumRows(SumQuestion, frozen=True, kw_only=True):
+    """Ask for how many rows a site has, masked: sites must know the whole before they give their shares of it."""
+
+    kind: ClassVar[str] = "train.rows"
+    answer_reveals: ClassVar[str] = "masked; with all others: the number of rows"
+    checked: ClassVar[bool] = True
+
+
 class Ready(Message, frozen=True, kw_only=True):
     """A site is ready to train."""
 
@@ -60,6 +68,8 @@ class Begin(Question, frozen=True, kw_only=True):
     classes: Names
     columns: SumResult | None = None
     """What came of `SumColumns`; None where the site scales by itself, or not at all."""
+    rows: SumResult | None = None
+    """What came of `SumRows`; None where nobody needs it, or the columns' sums have it."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +83,22 @@ class Agreed:
     spread: Floats | None
     """(columns,)"""
     hash: bytes
-    """Stands for classes and scale in later questions."""
+    """Stands for classes, scale and rows in later questions."""
+    rows: float = 0.0
+    """How many rows all sites have, where that was counted."""
 
 
 def hash_agreed(begin: Begin) -> bytes:
-    """Hash what all sites are told: the classes, and the columns' sums where they are scaled jointly."""
-    sums = b"" if begin.columns is None else begin.columns.total.data
-    return fingerprint(b"agreed", *(name.encode() for name in begin.classes), b"scale", sums)
+    """Hash what all sites are told: the classes, and the sums of columns and of rows where there are such."""
+    columns, rows = (b"" if sums is None else sums.total.data for sums in (begin.columns, begin.rows))
+    return fingerprint(b"agreed", *(name.encode() for name in begin.classes), b"scale", columns, b"rows", rows)
+
+
+def rows_of(begin: Begin) -> float:
+    """Return how many rows all sites have, by the sums that they are told; 0 where none tells it."""
+    if begin.columns is not None:
+        return float(begin.columns.reals(SumColumns)[0])
+    return 0.0 if begin.rows is None else float(begin.rows.counts()[0])
 
 
 def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
@@ -87,16 +106,17 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     classes = agree_on_names(cohort, settings.classes)
     columns, joint = cohort.columns, settings.scale == "joint"
     sums = cohort.sum_checked(SumColumns(), length=1 + 2 * columns) if joint else None
-    begin = Begin(classes=classes, columns=sums)
+    rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
+    begin = Begin(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(settings.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told = hash_agreed(begin)
+    told, whole = hash_agreed(begin), rows_of(begin)
     fixed = scaling.fixed_scale(settings.scale, columns)
     if fixed is not None:
-        return Agreed(classes, columns, *fixed, told)
+        return Agreed(classes, columns, *fixed, told, whole)
     centre, spread = (None, None) if sums is None else scaling.scale_from(sums.reals(SumColumns))
-    return Agreed(classes, columns, centre, spread, told)
+    return Agreed(classes, columns, centre, spread, told, whole)
 
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
@@ -132,6 +152,8 @@ class AgreementMemory(msgspec.Struct, kw_only=True):
     """(columns,), f8"""
     spread: Array | None = None
     """(columns,), f8"""
+    rows: float = 0.0
+    """How many rows all sites have, where that was counted."""
     told: bytes = b""
     """A hash of what the coordinator said (`hash_agreed`)."""
 
@@ -152,6 +174,11 @@ class Agreement(SummingPart[AgreementMemory]):
         """Add this site's column sums to the secure sum."""
         return self.contribute(ask, scaling.column_sums(self.site.table.X))
 
+    @answers(SumRows)
+    def sum_rows(self, ask: SumRows) -> Contribution:
+        """Add the number of this site's rows to the secure sum."""
+        return self.contribute(ask, np.array([len(self.site.table)], np.int64))
+
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
@@ -160,9 +187,15 @@ class Agreement(SummingPart[AgreementMemory]):
         joint, memory = self.settings.scale == "joint", self.memory
         if joint != (ask.columns is not None):
             raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
+        if self.settings.sums_rows != (ask.rows is not None):
+            raise ProtocolError("a number of rows came where the terms have none, or none where they have one")
         if not len(self.site.table):  # it depends on the labels, so the site leaves
             raise InputError("all classes of this site are too rare; there is nothing to train on")
         centre, spread = self._own_scale() if ask.columns is None else self._joint_scale(ask.columns)
+        if ask.rows is not None:
+            self.site.sums.check_result(ask.rows, SumRows)
+            if ask.rows.total.shape != (1,):
+                raise ProtocolError("one number of rows is wanted")
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
@@ -170,7 +203,7 @@ class Agreement(SummingPart[AgreementMemory]):
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = ask.classes, Array.of(centre), Array.of(spread)
-        memory.told = hash_agreed(ask)
+        memory.rows, memory.told = rows_of(ask), hash_agreed(ask)
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:

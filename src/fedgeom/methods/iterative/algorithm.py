@@ -28,6 +28,7 @@ from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import TrainingSite
+from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.tree import Tree
 
 
@@ -52,14 +53,15 @@ class Algorithm(TrainingRule, Method):
         check_together(sites, self.classes)
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of what sites send and are given in a round, 8 bytes a number, and of the columns' sums."""
+        """Return the size of what sites send and are given in a round, and of the columns' sums."""
         columns, classes = sites[0].shape[1], len(self.classes or label_names(sites))
         rng = np.random.default_rng(0)
         first = Tree(self.build_learner().start(columns + self.extra_columns, classes, rng))
         shared = self.shared(first)
         given = Tree(self.start(shared)).select(self.gives)
         sums = 8 * (1 + 2 * columns) if self.scale == "joint" else 0
-        sent = 8 * len(Tree(self.sent_like(shared)).flat()) if self.sends else 0
+        form = Summed.of(self, Tree(self.sent_like(shared)), ())
+        sent = 8 * (form.length(0) if self.masked else len(form.packed)) if self.sends else 0
         return MessageSizes(max(sent, sums), max(8 * len(given.flat()), sums))
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:

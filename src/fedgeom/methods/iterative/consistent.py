@@ -38,8 +38,12 @@ class Consistent(Aggregation):
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the combination; the sites' own weights, such as their numbers of rows, play no part."""
+        return Mean()(vectors, self.weights_of(vectors, weights))
+
+    def weights_of(self, vectors: Floats, weights: Floats) -> Floats:
+        """Return p of Eq. 10, (sites,)."""
         lengths = np.linalg.norm(vectors, axis=1) if self.deviations == "raw" else None
-        return Mean()(vectors, self.weigh(cosines(vectors), lengths))
+        return self.weigh(cosines(vectors), lengths)
 
     def weigh(self, cosines: Floats, lengths: Floats | None, *, mixed: float = 1.0) -> Floats:
         """Return p, (sites,), from cosines (sites, sites) and lengths (sites,); ``mixed`` may raise the bound.

@@ -11,12 +11,14 @@ import numpy as np
 
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import Round, TrainingRule
+from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
 from fedgeom.protocols.cohort import Cohort, join
 
@@ -65,12 +67,19 @@ class Conversation:
         """The whole model before any training."""
         self.sent: State
         """A tree shaped like what a site sends."""
+        self.statistics: tuple[str, ...] = ()
+        """The model's arrays that describe rows."""
 
     def agree(self) -> None:
         """Join, and agree on classes and scale."""
         self.cohort = join(self.sites, self.rule)  # type: ignore[arg-type]
         self.agreed = agree(self.cohort, self.rule)
         self.members = self.cohort.left
+
+    @property
+    def form(self) -> Summed:
+        """How what sites send goes through sums."""
+        return Summed.of(self.rule, self.sent, self.statistics)
 
     def hold(self) -> TrainedModel:
         """Hold the whole conversation."""
@@ -173,10 +182,27 @@ class Conversation:
             faster=self.faster(group.members),
             group=group.whole,
         )
-        size = self.sent.size
-        total = self.cohort.sum_group(question, length=size + 1 + self.figures, participants=group.members)
-        mean = self.sent.like(total.values[:size] / total.values[size])
-        return Outcome(mean, total.sites, Figures.read(total.values[size + 1 :]))
+        form = self.form
+        total = self.cohort.sum_words(question, length=form.length(self.figures), participants=group.members)
+        whole = self.agreed.rows if self.rule.counts_rows else math.fsum(question.factors.values())
+        found = form.read(total.vector, group.given, whole)
+        self._warn_of_cuts(number, found.cut)
+        return Outcome(self.sent.like(found.flat), total.sites, Figures.read(found.figures))
+
+    def _warn_of_cuts(self, number: int, cut: int) -> None:
+        """Note that some numbers changed by more than the terms have room for: training may have diverged."""
+        if not cut:
+            return
+        cuts = self.sites.metrics.setdefault("numbers cut off", {})
+        cuts[str(number + 1)] = cut
+        if len(cuts) == 1:
+            self.sites.notices.append(
+                RunWarning(
+                    f"in round {number + 1}, {cut:,} numbers of all sites changed by more than largest_change = "
+                    f"{self.rule.largest_change:g} and were cut off",
+                    remedy="raise largest_change, lower the rate, or use bits=64, which cuts nothing off",
+                )
+            )
 
     def _need(self, trained: Sequence[str], group: Group) -> None:
         """Raise `TooFewSitesError` when too few of a group came through the round."""
@@ -201,7 +227,8 @@ class Conversation:
         good = {name: update for name, update in updates.items() if update is not None}
         trust = self.judged(groups, {name: sent for name, (sent, _) in good.items()})
         return [
-            self._average(group, {n: u for n, u in good.items() if n in group.members}, trust) for group in groups
+            self._average(number, group, {n: u for n, u in good.items() if n in group.members}, trust)
+            for group in groups
         ]
 
     def judged(self, groups: Sequence[Group], updates: dict[str, State]) -> dict[str, float]:
@@ -226,14 +253,18 @@ class Conversation:
         )
         return None
 
-    def _average(self, group: Group, came: dict[str, tuple[State, Update]], trust: dict[str, float]) -> Outcome:
+    def _average(
+        self, number: int, group: Group, came: dict[str, tuple[State, Update]], trust: dict[str, float]
+    ) -> Outcome:
         self._need(tuple(came), group)
         names = tuple(came)
-        matrix = np.array([came[name][0].flat() for name in names])
         weights = np.array([came[name][1].weight * group.factor(name) * trust.get(name, 1.0) for name in names])
-        mean = self.sent.like(self.rule.combine_rule(matrix, weights))
+        whole = self.agreed.rows if self.rule.counts_rows else 0.0
+        sent = [came[name][0] for name in names]
+        found = combined(self.rule, self.form, sent, weights, group.given, whole)
+        self._warn_of_cuts(number, found.cut)
         return Outcome(
-            mean,
+            self.sent.like(found.flat),
             names,
             Figures.total(Figures(*update.figures) for _, update in came.values()),
             {name: sent for name, (sent, _) in came.items()},

@@ -54,7 +54,7 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "train.masked"
     answer_reveals: ClassVar[str] = (
         "masked; with all others of the group: the weighted sum of trained parameters, the number of rows, the "
-        "losses and right answers on rows set aside"
+        "losses and right answers on rows set aside, how many parameters were cut off"
     )
     round: RoundNumber
     given: Leaves

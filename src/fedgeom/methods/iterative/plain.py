@@ -17,6 +17,7 @@ from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.table_settings import TableSettings
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
@@ -46,11 +47,12 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
 
     shared = rule.shared(first)
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]
+    form = Summed.of(rule, like, learner.statistics)
     weights = np.array([float(len(site)) if rule.weights == "rows" else 1.0 for site in ordered])
     for number in range(rule.rounds if rule.sends else 0):
         given = state.select(rule.gives)
         sent = [rule.train(task(at, number), given.copy(), owns[at]) for at in range(len(ordered))]
-        mean = rule.combine_rule(np.array([one.flat() for one in sent]), weights)
+        mean = combined(rule, form, sent, weights, given).flat
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
     found = first | state["model"]
@@ -105,6 +107,7 @@ def pooled(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Trai
     )
     settings = {field.name: getattr(rule, field.name) for field in fields(TrainingRule)}
     settings |= {"share": 1.0, "validation": 0.0, "patience": None, "aggregation": "mean", "personal": "none"}
+    settings["bits"] = 64  # one site has nothing to add up
     settings["scale"] = "joint" if rule.scale == "site" else rule.scale
     found: TrainedModel = simulate(TrainingRule(**settings), [everyone], seed).model
     return found

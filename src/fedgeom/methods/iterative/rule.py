@@ -23,6 +23,7 @@ from fedgeom.methods.iterative.learners.network import NAME as NETWORK
 from fedgeom.methods.iterative.network_settings import NetworkSettings
 from fedgeom.methods.iterative.personal import Personal
 from fedgeom.methods.iterative.schedule import Schedule
+from fedgeom.methods.iterative.sum_settings import SumSettings
 from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
@@ -55,7 +56,7 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRule(NetworkSettings, TableSettings, Settings):
+class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """The base of all rules, with the settings they share."""
 
     sends: ClassVar[tuple[str, ...]] = ("model",)
@@ -95,8 +96,6 @@ class TrainingRule(NetworkSettings, TableSettings, Settings):
     aggregation: AggregationOrName = "mean"
     """How sites' vectors become one: "mean", "median", TrimmedMean(0.2), Krum(1), "geometric"; all but the mean look at
     each site's vector."""
-    weights: Literal["rows", "sites"] = "rows"
-    """Whether a site counts by its number of rows, or all count the same."""
     secure: bool | None = None
     """Whether the coordinator sees sums only. None: wherever the rule and its aggregation can do with sums."""
     personal: PersonalOrName = "none"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
@@ -16,18 +18,28 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
+from fedgeom.methods.iterative.agreement import (
+    Agreement,
+    AgreementMemory,
+    SumColumns,
+    SumRows,
+    check_site,
+    within,
+)
 from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
 from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+log = logging.getLogger(__name__)
 
 LAST = 2**31 - 1
 """Stands for the round after the last one, where a site makes its personal model."""
@@ -89,8 +101,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     @classmethod
     def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
-        """Return the count of names, the columns' sum if they are scaled jointly, and one for each group and round."""
-        columns = (SumColumns,) if settings.scale == "joint" else ()
+        """Return the count of names, the sum of columns or of rows where it is needed, one for each group and round."""
+        columns = (SumColumns,) if settings.scale == "joint" else (SumRows,) if settings.sums_rows else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
         return (CountNames, *columns, *[TrainMasked] * training)
 
@@ -185,10 +197,18 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if self.name not in ask.factors:
             raise ProtocolError(f"the question says no weight for {self.name!r}")
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
-        weight *= ask.factors[self.name]
-        return self.contribute(
-            ask, np.concatenate([weight * sent.flat(), [weight], figures.values(how_many(self.rule.validation))])
-        )
+        learner, given = self.rule.build_learner(), from_wire(ask.given)
+        form = Summed.of(self.rule, sent, learner.statistics)
+        whole = self.memory.agreement.rows if self.rule.counts_rows else math.fsum(ask.factors.values())
+        added = figures.values(how_many(self.rule.validation))
+        weight, sites = weight * ask.factors[self.name], len(ask.ticket.participants)
+        words, cut = form.write(sent, given, weight, whole, added, sites=sites)
+        if cut:
+            log.warning(
+                "site %r: %d of %d parameters changed by more than largest_change = %g in round %d and were cut off",
+                self.name, cut, len(form.packed), self.rule.largest_change, ask.round + 1,
+            )  # fmt: skip
+        return self.contribute(ask, words)
 
     def _rate(self, ask: TrainOpen | TrainMasked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""

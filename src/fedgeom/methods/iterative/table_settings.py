@@ -22,3 +22,13 @@ class TableSettings:
     """Sites refuse to take part with a class of fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
     """The fewest sites that make a round."""
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether sites must know how many rows all have."""
+        return False
+
+    @property
+    def sums_rows(self) -> bool:
+        """Whether rows are counted in a sum of their own: they are, where no sum of columns tells them."""
+        return self.needs_rows and self.scale != "joint"

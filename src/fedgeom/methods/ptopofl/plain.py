@@ -16,6 +16,7 @@ from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.ptopofl.conversation import merge_small
@@ -40,14 +41,14 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     ]
     if method.augment:
         tables = [shape.add_to(X) for shape, X in zip(shapes, tables, strict=True)]
-
     sizes = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
     cluster, weight = _clusters(method, phi, sizes)
 
     learner = method.build_learner()
-    start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
-    first = consensus = Tree(start)
+    rng = np.random.default_rng([seed % 2**63, 0])
+    first = consensus = Tree(learner.start(tables[0].shape[1], len(names), rng))
     models = dict.fromkeys(range(cluster.max() + 1), first)
+    form, whole = Summed.of(method, Tree(model=first), ()), float(sizes.sum()) if method.counts_rows else 0.0
 
     def task(at: int, number: int) -> Task:
         effort = method.effort(method.rate if number == LAST else method.rate_in(number))
@@ -55,12 +56,13 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         return Task(learner, tables[at], labels[at], effort, rng, len(names), first)
 
     for number in range(method.rounds):
-        local = [task(at, number).fit(models[int(cluster[at])]).flat() for at in range(len(ordered))]
-        inside = {j: cluster == j for j in models}
-        theta = {
-            j: first.like(method.combine_rule(np.array(local)[inside[j]], weight[inside[j]])) for j in models
-        }  # Step 2, Eq. 6
-        share = np.array([np.mean(inside[j]) for j in models])
+        local = [Tree(model=task(at, number).fit(models[int(cluster[at])])) for at in range(len(ordered))]
+        theta = dict(models)
+        for j in theta:  # Step 2, Eq. 6
+            sent = [local[at] for at in np.flatnonzero(cluster == j)]
+            given, counted = Tree(model=models[j]), weight[cluster == j]
+            theta[j] = first.like(combined(method, form, sent, counted, given, whole).flat)
+        share = np.array([np.mean(cluster == j) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
         models = {j: (1 - method.beta) * theta[j] + method.beta * consensus for j in models}  # Step 3, Eq. 7
     model = TopoModel(

@@ -34,6 +34,8 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
     """(features + 1,), f8: of the Gram matrix."""
     scale: Array | None = None
     """(features,), f8: the root of each feature's joint mean square; 1 for features that are always 0."""
+    hashes: tuple[bytes, ...] = ()
+    """Of the parts, where the sums can be updated later."""
     good: bool = False
     """Whether all parts were looked at and the solution fits."""
 

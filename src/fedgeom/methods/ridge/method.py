@@ -38,6 +38,7 @@ from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite
+from fedgeom.methods.ridge.statistics import Made, Statistics
 from fedgeom.methods.ridge.sums import gram_bits, gram_parts
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
@@ -80,7 +81,6 @@ class Ridge(RidgeSettings, Method):
         bits = gram_bits(self, fit, len(cohort.names))
         vectors = [from_fixed(one.total.numpy(), fraction_bits=bits) for one in results]
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
-        del vectors
         self._show(cohort, found, results)
         result = cohort.sum_checked(SumSurprise(), length=len(TEMPERATURES))
         temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
@@ -94,6 +94,9 @@ class Ridge(RidgeSettings, Method):
             "alpha": found.alpha,
             "freedom": round(found.freedom, 1),
         }
+        if self.updatable:
+            made = Made(fit=fit, seed=sites.seed, temperature=temperature)
+            sites.artifacts |= Statistics(made, tuple(vectors)).artifacts()
         model = RidgeModel.made(classes, self.maps, fit.finished(plan), found.weights, found.alpha, temperature)
         return self._settle(cohort, hand_out(cohort, model, result), evidence)
 

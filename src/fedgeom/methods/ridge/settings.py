@@ -34,6 +34,8 @@ class RidgeSettings(Settings):
     personal: bool = False
     """Whether each site also makes a model of its own around the joint one; how near it stays is chosen by rows that a
     fit has not seen, the site's own and, in one small sum, everybody's."""
+    updatable: bool = False
+    """Whether the sums are kept with the run, so that rows can be added or taken out later (``run.update``)."""
     classes: ClassNames = None
     """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
     max_features: Annotated[int, Between(1, 32_768)] = 8192
@@ -59,6 +61,11 @@ class RidgeSettings(Settings):
             raise InputError("two feature maps 'conv' given; wanted one at most: take more filters instead")
         if len({(one.name, str(one.plain())) for one in self.maps}) < len(self.maps):
             raise InputError("the same feature map was given twice; the seed would make the same features")
+        if self.updatable and (self.balanced or self.alpha == "folds"):
+            raise InputError(
+                f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "
+                'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
+            )
         row = self.most_features + self.most_classes + 1
         if self.part < row:
             raise InputError(

@@ -44,6 +44,7 @@ from fedgeom.methods.ridge.messages import (
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.settling import Settling, SettlingMemory
+from fedgeom.methods.ridge.statistics import Made, hash_part, stands_for
 from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
 from fedgeom.protocols.handing_out import HandedModel
@@ -236,7 +237,10 @@ class RidgeSite(SummingSite[RidgeMemory]):
             raise ProtocolError(f"this is not part {ask.number} of the sum")
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
-        memory.look_at(from_fixed(ask.result.total.numpy(), fraction_bits=bits), parts[ask.number])
+        total = from_fixed(ask.result.total.numpy(), fraction_bits=bits)
+        memory.look_at(total, parts[ask.number])
+        if self.settings.updatable:
+            memory.hashes = (*memory.hashes, hash_part(total))
         if memory.checked == len(parts):
             memory.conclude()
         return SolutionTaken()
@@ -273,7 +277,15 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if not chosen.any():
             chosen[:] = True
         right = np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str))
-        return {"fits": float(right), "rows": len(self.data), **self.settling.result(), **self.names.left_out()}
+        more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
+        return {"fits": float(right), "rows": len(self.data), **more}
+
+    def _statistics(self, temperature: float) -> dict[str, Any]:
+        """Return what stands for the sums, where they can be updated later."""
+        if not self.settings.updatable:
+            return {}
+        made = Made(fit=self.memory.fit, seed=self.seed, temperature=temperature)
+        return {"statistics": stands_for(msgspec.msgpack.encode(made), self.memory.solution.hashes)}
 
     def model_file(self) -> bytes:
         """Return the site's own model, or the joint one where there is no other."""

@@ -64,6 +64,15 @@ def gram_bits(settings: RidgeSettings, fit: Fit, sites: int) -> int:
     return fraction_bits(fit.rows(), max(one.mean_square for one in settings.maps), sites, heaviest)
 
 
+ROOM = 2.0**12
+"""How much larger the mean square of changed rows' features may be than of those that the features were made for."""
+
+
+def change_bits(settings: RidgeSettings, changed: float, sites: int) -> int:
+    """Return how many binary digits after the point a change of the Gram matrix is summed with."""
+    return fraction_bits(changed, ROOM * max(one.mean_square for one in settings.maps), sites)
+
+
 def rows_of(site: SiteData) -> npt.NDArray[Any]:
     """Return a site's rows in the type in which they came, such as bytes for images; sparse ones are made dense."""
     return site.table if isinstance(site.table, np.ndarray) else site.X

@@ -28,6 +28,7 @@ class FedProto(Algorithm):
     """
 
     name: ClassVar[str] = "fedproto"
+    sums_rows_up: ClassVar[bool] = True
 
     weights: Literal["rows", "sites"] = "sites"
     """The sums themselves count rows."""

@@ -1,0 +1,154 @@
+"""How what sites send goes through a sum: parameters packed, two or three to a word, and all else at 64 bits.
+
+A site that sends a model sends, packed, by how much it differs from the one that all were given: that is small, so it
+is written finely. Its weight is divided by the whole of the weights, which all sites know before (the number of all
+rows, from a sum that they check, or the factors in the question), so that no sum of honest sites overflows. What counts
+or describes rows (numbers of steps, running means) is neither small nor many, and stays as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedgeom.arrays import Bools, Floats, Words
+from fedgeom.errors import ContractError
+from fedgeom.methods.iterative.tree import SEPARATOR, State
+from fedgeom.protocols.fixed_point import from_fixed, to_fixed
+from fedgeom.protocols.packed import Packing
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+if TYPE_CHECKING:
+    from fedgeom.methods.iterative.rule import TrainingRule
+
+FRACTION_BITS = SumQuestion.fraction_bits
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """What a sum tells of what the sites sent."""
+
+    flat: Floats
+    """(numbers,): the weighted mean."""
+    figures: Floats
+    """What else was added up, such as losses on rows set aside."""
+    cut: int
+    """How many numbers of all sites were cut off."""
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The form in which one algorithm's vectors are added up; both halves make it from the terms."""
+
+    like: State
+    """A tree shaped like what a site sends."""
+    packing: Packing | None
+    """None: all numbers at 64 bits."""
+    statistics: tuple[str, ...] = ()
+    """The model's arrays that describe rows."""
+    sends_changes: bool = False
+
+    @classmethod
+    def of(cls, rule: TrainingRule, like: State, statistics: Iterable[str]) -> Summed:
+        """Return the form that a rule's settings say."""
+        return cls(like, rule.packing, tuple(statistics), rule.sends_changes)
+
+    @cached_property
+    def packed(self) -> Bools:
+        """Which numbers are packed, (numbers,): those in arrays of real numbers that describe no rows."""
+        parts = [np.zeros(0, bool)]
+        described = {f"{MODEL}{SEPARATOR}{name}" for name in self.statistics}
+        for path, leaf in self.like.leaves().items():
+            small = isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" and path not in described
+            parts.append(np.full(np.size(leaf), small and self.packing is not None))
+        return np.concatenate(parts)
+
+    @property
+    def _wide(self) -> int:
+        return int(np.count_nonzero(~self.packed))
+
+    def length(self, figures: int) -> int:
+        """Return how many words a site adds to the sum, beside so many figures."""
+        if self.packing is None:
+            return len(self.packed) + 1 + figures
+        return self.packing.length(len(self.packed) - self._wide) + self._wide + 1 + figures + 1
+
+    def write(
+        self, sent: State, given: State, weight: float, whole: float, figures: Floats, *, sites: int
+    ) -> tuple[Words, int]:
+        """Return one site's words, and how many of its numbers were cut off.
+
+        ``whole`` is at least what the weights of any ``sites`` sites add up to.
+        """
+        flat, options = sent.flat(), {"fraction_bits": FRACTION_BITS, "sites": sites}
+        if flat.shape != self.packed.shape:
+            raise ContractError(
+                f"{flat.size} numbers are sent; the algorithm says that there are {self.packed.size}"
+            )
+        if self.packing is None:
+            return to_fixed(np.concatenate([weight * flat, [weight], figures]), **options), 0
+        flat = flat - self._base(given)
+        words, cut = self.packing.write(flat[self.packed], share=weight / _steady(whole), sites=sites)
+        rest = np.concatenate([weight * flat[~self.packed], [weight], figures, [float(cut)]])
+        return np.concatenate([words, to_fixed(rest, **options)]), cut
+
+    def read(self, total: Words, given: State, whole: float) -> Mean:
+        """Return the mean, and what else was summed, from the sum of the sites' words."""
+        numbers, wide = len(self.packed), self._wide
+        if self.packing is None:
+            values = from_fixed(total, fraction_bits=FRACTION_BITS)
+            return Mean(values[:numbers] / values[numbers], values[numbers + 1 :], 0)
+        words = self.packing.length(numbers - wide)
+        rest, weight = from_fixed(total[words:], fraction_bits=FRACTION_BITS), 0.0
+        weight, flat = float(rest[wide]), np.empty(numbers)
+        flat[self.packed] = self.packing.read(total[:words], numbers - wide) * (_steady(whole) / weight)
+        flat[~self.packed] = rest[:wide] / weight
+        return Mean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])))
+
+    def mean(self, vectors: Iterable[State], weights: Floats, given: State, whole: float) -> Mean:
+        """Return the mean of what sites sent, rounded site by site exactly as a secure sum rounds it.
+
+        weights (sites,); ``whole`` is their sum, or what is known of it.
+        """
+        total: Words | None = None
+        for sent, weight in zip(vectors, weights.tolist(), strict=True):
+            words, _ = self.write(sent, given, weight, whole, np.zeros(0), sites=len(weights))
+            total = words if total is None else total + words
+        assert total is not None
+        return self.read(total, given, whole)
+
+    def _base(self, given: State) -> Floats | float:
+        """Return what is taken off before the sum: the model that all were given, where models are sent."""
+        if self.sends_changes or MODEL not in self.like:
+            return 0.0
+        base = (self.like.zeros() | {MODEL: given[MODEL]}).flat()
+        base[~self.packed] = 0.0
+        return np.rint(base * 2.0**FRACTION_BITS) / 2.0**FRACTION_BITS
+
+
+def _steady(whole: float) -> float:
+    """Return a number without its last digits, so that two ways of computing the same have the same sums.
+
+    For the same reason the model that is taken off is rounded: what differs by 10⁻¹⁶ must not show in what follows.
+    """
+    return float(np.float32(whole))
+
+
+def combined(
+    rule: TrainingRule, form: Summed, sent: Sequence[State], weights: Floats, given: State, whole: float = 0.0
+) -> Mean:
+    """Combine what sites sent; where a rule needs only sums, as a secure sum of the same would be rounded.
+
+    weights (sites,); ``whole``: what those of all sites add up to, where it is known.
+    """
+    matrix, chosen = np.array([one.flat() for one in sent]), rule.combine_rule
+    if not chosen.sums_only:
+        return Mean(chosen(matrix, weights), np.zeros(0), 0)
+    weights = chosen.weights_of(matrix, weights)
+    return form.mean(sent, weights, given, max(whole, math.fsum(weights.tolist())))

@@ -1,0 +1,116 @@
+"""What sums of models cost in bytes and in precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom import FedAvg, FedNova, FedProto, HyperFed, Scaffold
+from fedgeom.errors import ContractError
+from fedgeom.methods.iterative import Tree
+from fedgeom.methods.iterative.summed import Summed, combined
+from fedgeom.protocols.packed import Packing
+from tests.methods.iterative.making import unlike
+
+LIKE = Tree(model=Tree(weights=np.zeros((3, 2)), mean=np.zeros(2), bias=np.zeros(1)), steps=0.0)
+FORM = Summed(LIKE, Packing(32, 64.0), ("mean",))
+
+
+def tree(rng: np.random.Generator, size: float = 1.0) -> Tree:
+    return Tree(LIKE.like(size * rng.normal(size=LIKE.size)))
+
+
+def test_what_is_packed():
+    """In the order of the paths: bias, mean, weights, steps."""
+    assert FORM.packed.tolist() == [True, False, False, *[True] * 6, False]
+    assert FORM.length(2) == 4 + 3 + 1 + 2 + 1  # words, wide ones, weight, figures, how many were cut off
+    whole = Summed(LIKE, None, ("mean",))
+    assert not whole.packed.any()
+    assert whole.length(2) == 10 + 1 + 2
+
+
+def test_weights_figures_and_cuts_come_back():
+    rng, total = np.random.default_rng(0), np.zeros(FORM.length(2), np.uint64)
+    given, sites, rows = tree(rng), [tree(rng) for _ in range(3)], [5.0, 80.0, 15.0]
+    sites[1]["model"]["bias"] = given["model"]["bias"] + 1000.0
+    for site, weight in zip(sites, rows, strict=True):
+        words, _ = FORM.write(site, given, weight, 100.0, np.array([0.5, 2.0]), sites=3)
+        total += words
+    found = FORM.read(total, given, 100.0)
+    assert found.figures.tolist() == [1.5, 6.0]
+    assert found.cut == 1
+    wanted = np.array(rows) @ np.array([site.flat() for site in sites]) / 100
+    assert found.flat[1:] == pytest.approx(wanted[1:], abs=3 * 2.0**-25)
+    cut = 0.8 * Packing(32, 64.0).limit(3) + given["model"]["bias"][0]
+    others = 0.05 * (sites[0]["model"]["bias"] - given["model"]["bias"])
+    others = others + 0.15 * (sites[2]["model"]["bias"] - given["model"]["bias"])
+    assert found.flat[0] == pytest.approx(cut + others[0], abs=1e-6)
+
+
+def test_another_number_of_numbers():
+    with pytest.raises(ContractError, match="3 numbers are sent; the algorithm says that there are 10"):
+        FORM.write(Tree(model=np.zeros(3)), LIKE, 1.0, 1.0, np.zeros(0), sites=2)
+
+
+@pytest.mark.parametrize("bits", [21, 32])
+@pytest.mark.parametrize("n_sites", [3, 20, 200])
+def test_the_error_against_double_precision(bits, n_sites):
+    """At most K/2 digits; in the root of the mean square √(K/12) of them. 32 bits: that of single precision."""
+    rng = np.random.default_rng(n_sites)
+    given = Tree(model=Tree(weights=rng.normal(size=4000)))
+    sent = [
+        Tree(model=Tree(weights=given["model"]["weights"] + rng.normal(scale=0.05, size=4000)))
+        for _ in range(n_sites)
+    ]
+    weights = rng.integers(1, 3000, n_sites).astype(float)
+    rule = FedAvg(bits=bits)
+    found = combined(rule, Summed.of(rule, given, ()), sent, weights, given)
+    exact = weights @ np.array([one.flat() for one in sent]) / weights.sum()
+    away, digit = np.abs(found.flat - exact), 2.0**-rule.packing.fraction_bits
+    assert away.max() <= rule.packing.error(n_sites) * 1.001
+    assert np.sqrt((away**2).mean()) == pytest.approx(np.sqrt(n_sites / 12) * digit, rel=0.15)
+    if bits == 32:
+        assert np.sqrt((away**2).mean()) < 2 * np.spacing(np.float32(1.0))
+
+
+@pytest.mark.parametrize("bits", [21, 32, 64])
+@pytest.mark.parametrize("algorithm", [FedAvg, Scaffold, FedNova])
+@pytest.mark.parametrize("scale", ["joint", "none"])
+def test_secure_open_and_plain_are_the_same(algorithm, bits, scale):
+    sites = unlike(rows=9)
+    rule = algorithm(rounds=3, epochs=1, bits=bits, scale=scale)
+    secure, open_ = fedgeom.run(rule, sites), fedgeom.run(algorithm(**(vars(rule) | {"secure": False})), sites)
+    twin = rule.plain(sites).model
+    assert secure.model.parameters.flat().tolist() == open_.model.parameters.flat().tolist()
+    assert secure.model.parameters.flat().tolist() == twin.parameters.flat().tolist()
+    fine = fedgeom.run(algorithm(**(vars(rule) | {"bits": 64})), sites).model.parameters.flat()
+    assert secure.model.parameters.flat() == pytest.approx(fine, abs={21: 5e-3, 32: 3e-6, 64: 0}[bits])
+
+
+@pytest.mark.parametrize(("bits", "most"), [(21, 2.7), (32, 4.0), (64, 8.0)])
+def test_bytes_per_parameter(bits, most):
+    rng = np.random.default_rng(0)
+    sites = [fedgeom.SiteData(f"s{at}", rng.normal(size=(6, 3000)), ["a", "b"] * 3) for at in range(3)]
+    run = fedgeom.run(FedAvg(rounds=1, epochs=1, bits=bits, scale="none"), sites)
+    masked = [entry.bytes for entry in run.ledger if entry.kind == "sum.masked"]
+    assert max(masked) / 3001 <= most + 0.15  # beside the numbers there are a signature and some words
+    assert max(masked) / 3001 > most - 0.1
+
+
+def test_a_run_says_that_numbers_were_cut_off():
+    sites = unlike(rows=9)
+    rule = FedAvg(rounds=2, epochs=2, rate=1.0, largest_change=0.01)
+    for secure in (True, False):
+        run = fedgeom.run(FedAvg(**(vars(rule) | {"secure": secure})), sites)
+        assert [w for w in run.warnings if "changed by more than largest_change = 0.01" in str(w)]
+        assert set(run.metrics["numbers cut off"]) <= {"1", "2"}
+        assert (np.abs(run.model.parameters.flat()) <= 0.0201).all()
+    assert not [w for w in fedgeom.run(FedAvg(rounds=2), sites).warnings if "largest_change" in str(w)]
+
+
+def test_sums_over_rows_stay_wide():
+    """Prototypes are sums over rows: they would be cut off."""
+    rule = FedProto(network="mlp")
+    assert rule.packing is None
+    assert HyperFed().packing == Packing(32, 64.0)

@@ -1,0 +1,109 @@
+"""Updates of Ridge: exactly the ridge of all rows as they are now, and what cannot be updated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.data.sites import SiteData
+from fedgeom.engines.updating import change_of, update_method
+from fedgeom.errors import InputError
+from fedgeom.methods.ridge.core import solve
+from fedgeom.methods.ridge.features import Fourier
+from fedgeom.methods.ridge.gram import packed_gram, starts
+from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.testing import check_method
+from tests.methods.ridge.making import blobs
+
+RIDGE = fedgeom.Ridge(features=Fourier(count=20), alpha=2.0, updatable=True, part=2000)
+
+
+def weights_of_rows(model, sites) -> np.ndarray:
+    """Return the ridge of some rows on a model's features, from their bare sums."""
+    X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
+    F, codes = model.features(X), np.searchsorted(model.names, y)
+    total = packed_gram(lambda some: F[some], codes, len(model.names), F.shape[1])
+    whole = (0, int(F.shape[1] + 1))
+    assert len(total) == starts(F.shape[1], len(model.names))[-1]
+    return solve([total], [whole], F.shape[1], len(model.names), 2.0).weights
+
+
+def test_rows_added_and_taken_out_give_the_ridge_of_what_is_left() -> None:
+    sites, later = blobs(), blobs(seed=5)
+    run = fedgeom.run(RIDGE, sites)
+    gone = [site.take(np.arange(10)) for site in sites[:3]]
+    new = [site.take(np.arange(8)) for site in later[1:]]
+    after = run.update(added=new, removed=gone)
+    rest = [site.take(np.arange(10, len(site))) for site in sites[:3]]
+    wanted = weights_of_rows(run.model, [*rest, sites[3], *new])
+    np.testing.assert_allclose(after.model.weights, wanted, rtol=1e-6, atol=1e-9)
+    assert after.metrics["rows added"] == 24
+    assert after.metrics["rows taken out"] == 30
+    assert after.metrics["rows"] == 120 + 24 - 30
+
+
+def test_an_update_that_is_undone_leaves_the_first_model() -> None:
+    run, new = fedgeom.run(RIDGE, blobs()), blobs(seed=7)
+    back = run.update(added=new).update(removed=new)
+    np.testing.assert_allclose(back.model.weights, run.model.weights, rtol=1e-7, atol=1e-10)
+
+
+def test_a_site_that_withdraws_is_forgotten() -> None:
+    sites = blobs()
+    run = fedgeom.run(RIDGE, sites)
+    # The others change some of theirs at the same time, so that no sum is one site's own.
+    after = run.update(removed=[sites[0], *(site.take(np.arange(3)) for site in sites[1:])])
+    rest = [site.take(np.arange(3, len(site))) for site in sites[1:]]
+    np.testing.assert_allclose(after.model.weights, weights_of_rows(run.model, rest), rtol=1e-6, atol=1e-9)
+
+
+def test_every_site_knows_what_stands_for_the_sums_and_an_update_says_the_next() -> None:
+    sites = blobs()
+    run = fedgeom.run(RIDGE, sites)
+    told = {found["statistics"] for found in run.local.values()}
+    assert told == {update_method(RIDGE, run).since}
+    after = run.update(added=blobs(seed=3))
+    assert {found["statistics"] for found in after.local.values()} == {update_method(RIDGE, after).since}
+    assert told.isdisjoint({update_method(RIDGE, after).since})
+    assert after.local["s0"]["statistics"] != run.local["s0"]["statistics"]
+
+
+def test_it_keeps_the_contract() -> None:
+    run = fedgeom.run(RIDGE, blobs())
+    assert min(check_method(update_method(RIDGE, run), change_of(blobs(seed=2), [])).values()) > 0
+
+
+def test_what_cannot_be_updated_says_what_would_be() -> None:
+    sites = blobs()
+    with pytest.raises(InputError, match="updatable=True"):
+        fedgeom.run(fedgeom.Ridge(), sites).update(added=sites)
+    with pytest.raises(InputError, match="cannot be updated"):
+        fedgeom.run(fedgeom.Moments(space="euclidean"), sites).update(added=sites)
+    run = fedgeom.run(RIDGE, sites)
+    with pytest.raises(InputError, match="no rows were given"):
+        run.update()
+    with pytest.raises(InputError, match="c9"):
+        run.update(added=[SiteData(site.name, site.X, np.full(len(site), "c9")) for site in sites])
+    with pytest.raises(InputError, match="rows are left"):
+        run.update(removed=[*sites, *(SiteData(f"more-{site.name}", site.X, site.y) for site in sites)])
+    with pytest.raises(InputError, match="balanced"):
+        fedgeom.Ridge(updatable=True, balanced=True)
+
+
+def test_settings_that_stand_for_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="64 hexadecimal"):
+        RidgeUpdate(classes=("a", "b"))
+    with pytest.raises(InputError, match="classes"):
+        RidgeUpdate(since="0" * 64)
+    method = RidgeUpdate(since="0" * 64, classes=("c0", "c1", "c2"))
+    with pytest.raises(InputError, match="sums of the run before"):
+        method.plain(blobs())
+    with pytest.raises(InputError, match="not those"):
+        method.on(update_method(RIDGE, fedgeom.run(RIDGE, blobs())).before)
+
+
+def test_rows_without_a_sign_are_refused_by_name() -> None:
+    run = fedgeom.run(RIDGE, blobs())
+    with pytest.raises(InputError, match=r"'s0'.*1 for each row"):
+        fedgeom.run(update_method(RIDGE, run), blobs())
