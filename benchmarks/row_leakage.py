@@ -5,9 +5,9 @@
     python benchmarks/row_leakage.py --json         # the last line is one JSON object
     python benchmarks/row_leakage.py --only gaussian hull
 
-One class of a hospital's T cells (CD4 naive cells of Stanford), a number of rows of it drawn at random, seven markers or
-two (the joint map of hulls). The attacker knows the distribution of the class well (2,000 other rows) and asks of a row
-whether it is among those drawn. Three figures:
+One class of a hospital's T cells (CD4 naive cells of Stanford), some rows of it drawn at random, seven markers or two
+(for hulls, which live in a plane). The attacker knows the distribution of the class well (2,000 other rows) and asks of
+a row whether it is among those drawn. Three figures:
 
 - member: the area under the curve with which the attacker tells rows of the class from fresh ones (0.5: not at all),
   from the Gaussian's mean and covariance against those of the distribution (the likelihood ratio to second order), or
@@ -16,7 +16,7 @@ whether it is among those drawn. Three figures:
   ends of its axes are.
 - row: how often the attacker finds the row when it is shown that and 99 fresh ones.
 
-"gaussian" is what `Ellipses` shows of a class: the covariance from 2 rows for each column on, below that variances only;
+"gaussian" is what `Ellipses` shows of a class: covariances from 2 rows for each column on, below that variances only;
 "unguarded" is the covariance always. "moments" are those of five hospitals' rows together, as many of each.
 """
 

@@ -37,6 +37,10 @@ AnyKinds = Annotated[
         help="Take numbers of another kind than those that the model learnt from, such as 2 where all were 0 or 1.",
     ),
 ]
+Deeper = Annotated[
+    bool,
+    typer.Option("--deeper", help='With --site: tell apart the joint classes inside a word ("T cell › class 3").'),
+]
 Label = Annotated[
     str | None,
     typer.Option(help="A column to leave out of the features; with --site also the accuracy is told."),
@@ -80,6 +84,7 @@ def predict(
     columns: Features = None,
     ignore_others: IgnoreOthers = False,
     any_kinds: AnyKinds = False,
+    deeper: Deeper = False,
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
@@ -104,7 +109,7 @@ def predict(
 
     if out is not None:
         check_target(out, file, force=force)
-    chosen = load(model, site)
+    chosen = _deeper(load(model, site)) if deeper else load(model, site)
     if any_kinds:
         chosen = chosen.with_columns(chosen.column_names)
     if unknown is not None and known is None:
@@ -131,6 +136,17 @@ def predict(
         write_predictions(out, file, made, table.columns)
     if table.y is not None and site is not None:
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
+
+
+def _deeper(chosen: Any) -> Any:
+    """Return the model that tells apart what is inside a site's words."""
+    from fedgeom.errors import InputError
+
+    if not hasattr(chosen, "deeper"):
+        raise InputError(
+            f'--deeper given; {chosen!r} has no classes inside others (Ellipses with depth="mixed" has)'
+        )
+    return chosen.deeper()
 
 
 def _or_unknown(model: Any, X: Any, share: float) -> Any:

@@ -58,9 +58,9 @@ def draw_ellipses(
 ) -> Path:
     """Draw a run to a file (.png, .svg or .pdf).
 
-    Left the Gaussians as they came out of the secure sum, one for each class of each site, coloured by joint class (grey:
-    made of several); right what they make together, and rows of the sites that are at hand. Both in the plane of the two
-    directions in which the joint classes differ most.
+    Left the Gaussians as they came out of the secure sum, one for each class of each site, coloured by joint class
+    (grey: made of several); right what they make together, and rows of the sites that are at hand. Both in the plane of
+    the two directions in which the joint classes differ most.
     """
     if not has_ellipses(run):
         raise InputError("this run has no Gaussians; the picture is for the method 'ellipses'")

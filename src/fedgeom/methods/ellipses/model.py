@@ -63,7 +63,8 @@ class EllipseModel(Model):
         """Return the model that tells apart the joint classes inside a word: "T cell › class 3" for "T cell"."""
         several = {word for word in self.names if self.names.count(word) > 1}
         words = (f"{word}{BELOW}class {at}" if word in several else word for at, word in enumerate(self.names))
-        return replace(self, names=tuple(words)).with_columns(self.column_names)
+        made = replace(self, names=tuple(words)).with_columns(self.column_names, self.column_kinds)
+        return made if self.known is None else made.knowing(self.known)
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
