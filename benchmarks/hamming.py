@@ -15,9 +15,9 @@ are those for L = 4096.
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +26,10 @@ from typing import Any
 import numpy as np
 
 from fedgeom.protocols.hamming import DEFAULT, PackedBits, converse, open_shares, plain_distances, variant
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import keep, measure_parts, parser
 
 POINTS = 100
 LENGTHS = (1024, 4096)
@@ -137,24 +141,14 @@ def beside_paillier(result: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=sorted(PARTS))
-    options = parser.parse_args()
-    result: dict[str, Any] = {}
-    for name, part in PARTS.items():
-        if options.only in (None, name):
-            result[name] = part(options.quick)
-            if not options.json:
-                print(f"{name}\n{json.dumps(result[name], indent=2)}")
+    options = parser(__doc__, PARTS).parse_args()
+    result = measure_parts(options, PARTS)
     if options.only is None:
         result["default"] = beside_paillier(result)
         if not options.json:
             print(f"default\n{json.dumps(result['default'], indent=2)}")
         if not options.quick:
-            path = Path(__file__).parent / "results" / "hamming.json"
-            path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            keep("hamming", result)
     print(json.dumps(result))
 
 

@@ -11,15 +11,19 @@ faster.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import main
 
 
 def cpu_seconds(work: Callable[[], Any], repeat: int = 3) -> float:
@@ -156,21 +160,5 @@ def many_sites(quick: bool) -> dict[str, Any]:
 PARTS = {"hull": hull, "run": whole_run, "scma": scma, "sum": secure_sum, "many": many_sites}
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=sorted(PARTS))
-    options = parser.parse_args()
-    result = {}
-    for name, part in PARTS.items():
-        if options.only in (None, name):
-            result[name] = part(options.quick)
-            if not options.json:
-                print(f"{name}\n{json.dumps(result[name], indent=2)}")
-    print(json.dumps(result))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, PARTS)

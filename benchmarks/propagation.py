@@ -16,16 +16,20 @@ process.
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import keep, parser, read
 
 SIZES = (1_000, 5_000, 10_000, 50_000)
 DENSE_UP_TO = 10_000
@@ -206,12 +210,9 @@ def main() -> None:
     """Measure, print, write."""
     import tempfile
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", type=int, choices=SIZES)
-    options = parser.parse_args()
-    path = Path(__file__).parent / "results" / "propagation.json"
+    line = parser(__doc__)
+    line.add_argument("--only", type=int, choices=SIZES)
+    options = line.parse_args()
     sizes = [options.only] if options.only else [n for n in SIZES if not options.quick or n <= 5_000]
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -221,11 +222,9 @@ def main() -> None:
             for name, figures in result[str(n)].items():
                 print(f"  {name:26} {json.dumps(figures)}", flush=True)
     if not options.quick:
-        path.parent.mkdir(exist_ok=True)
-        old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        kept = old | result
+        kept = read("propagation") | result
         ordered = {str(n): kept[str(n)] for n in SIZES if str(n) in kept}
-        path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+        keep("propagation", ordered)
         write_docs(ordered)
     if options.json:
         print(json.dumps(result))

@@ -24,7 +24,10 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "reading.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import measure_parts, parser
+
 TYPES = np.array(["alpha", "beta", "gamma"])
 GOALS = {"csv": (1.2, 1.5), "parquet": (1.2, 1.5), "h5ad": (1.5, 1.5)}
 
@@ -166,29 +169,14 @@ PARTS: dict[str, Callable[[bool], Any]] = {"csv": csv, "parquet": parquet, "h5ad
 
 def main() -> None:
     """Measure, print, and keep the full results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=sorted(PARTS))
-    parser.add_argument("--measure", nargs=2, metavar=("WORK", "FILE"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    line = parser(__doc__, PARTS)
+    line.add_argument("--measure", nargs=2, metavar=("WORK", "FILE"), help=argparse.SUPPRESS)
+    options = line.parse_args()
     if options.measure:
         measure(options.measure[0], Path(options.measure[1]))
         return
-    result = {}
-    for name, part in PARTS.items():
-        found = part(options.quick) if options.only in (None, name) else None
-        if found is None:
-            continue
-        result[name] = found
-        if not options.json:
-            most = GOALS.get(name)
-            met = "" if most is None else f" (goal: time <= {most[0]}, memory <= {most[1]})"
-            print(f"{name}{met}\n{json.dumps(found, indent=2)}")
-    if not options.quick:
-        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps({**kept, **result}) + "\n", encoding="utf-8")
-    print(json.dumps(result))
+    goals = {name: f" (goal: time <= {most[0]}, memory <= {most[1]})" for name, most in GOALS.items()}
+    print(json.dumps(measure_parts(options, PARTS, "reading", goals)))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ times. MB are what one site sends.
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,10 @@ import numpy as np
 import fedgeom
 from fedgeom.methods.ridge.features import Fourier, Ground
 
-RESULTS = Path(__file__).parent / "results" / "ridge.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import main
+
 SITES = 5
 
 
@@ -63,25 +65,5 @@ PARTS: dict[str, Callable[[bool], Any]] = {
 }
 
 
-def main() -> None:
-    """Measure, print, and keep the full results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=sorted(PARTS))
-    options = parser.parse_args()
-    result = {}
-    for name, part in PARTS.items():
-        if options.only in (None, name):
-            result[name] = part(options.quick)
-            if not options.json:
-                print(f"{name}\n{json.dumps(result[name], indent=2)}")
-    if not options.quick:
-        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({**kept, **result}) + "\n", encoding="utf-8")
-    print(json.dumps(result))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, PARTS, "ridge")

@@ -11,9 +11,8 @@ that a busy machine disturbs both alike.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "topology.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import main
 
 
 def ratio(ours: Callable[[], Any], bare: Callable[[], Any], repeat: int) -> float:
@@ -113,25 +114,5 @@ PARTS: dict[str, Callable[[bool], Any]] = {
 }
 
 
-def main() -> None:
-    """Measure, print, and keep the full results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=sorted(PARTS))
-    options = parser.parse_args()
-    result = {}
-    for name, part in PARTS.items():
-        if options.only in (None, name):
-            result[name] = part(options.quick)
-            if not options.json:
-                print(f"{name}\n{json.dumps(result[name], indent=2)}")
-    if not options.quick:
-        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({**kept, **result}) + "\n", encoding="utf-8")
-    print(json.dumps(result))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, PARTS, "topology")

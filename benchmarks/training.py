@@ -11,10 +11,10 @@ disturbs all alike.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import itertools
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,10 @@ import fedgeom
 from fedgeom.methods.iterative import ConvNet, Linear
 from fedgeom.methods.iterative.networks.layers import Whole
 
-RESULTS = Path(__file__).parent / "results" / "training.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import keep, parser
+
 SITES, ROWS, SHAPE, CLASSES, BATCH, RATE = 20, 600, (1, 28, 28), 10, 64, 0.05
 NETWORK = ConvNet(channels=16)
 
@@ -137,15 +140,11 @@ def measure(repeat: int, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and keep the full results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     torch.set_num_threads(1)
     result = {name: round(value, 3) for name, value in measure(*((1, 2) if options.quick else (3, 3))).items()}
     if not options.quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(result) + "\n", encoding="utf-8")
+        keep("training", result)
     if not options.json:
         print(json.dumps(result, indent=2))
     print(json.dumps(result))

@@ -2,6 +2,7 @@
 
     FEDGEOM_DATA=folder python benchmarks/unknown.py          # a few minutes; writes results/unknown.json
     FEDGEOM_DATA=folder python benchmarks/unknown.py --json   # the last line is one JSON object
+    python benchmarks/unknown.py --quick                      # digits alone; writes nothing
 
 Each class in turn is left out of training. 40 % of all rows are kept aside for testing. Rules: "alone", the joint
 model's own; "site", each site's own model file, which knows the rows that the site learnt from, on that site's test
@@ -10,9 +11,9 @@ rows; "known", the joint model with half of the test rows as known ones, on the 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
+import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -20,48 +21,30 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "unknown.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import keep, parser
+from benchmarks.real_sets import cells, pooled
+
+from papers.common import MissingFile
+
 ALPHA = 0.05
 FEWEST = 5
 """Classes of which a site has fewer rows are left out there."""
 
 
-def kang(file: Path) -> tuple[Any, Any, Any]:
-    """Read blood cells of 8 donors: 20 principal components of the 1,000 genes that vary most, pooled."""
-    import scipy.sparse as sp
-    from sklearn.decomposition import PCA
-
-    z = np.load(file)
-    parts = (z["X_data"], z["X_indices"].astype("int32"), z["X_indptr"])
-    counts = sp.csr_matrix(parts, shape=tuple(z["X_shape"])).astype(float)[z["y"] >= 0]
-    scaled = sp.csr_matrix(sp.diags(1e4 / np.asarray(counts.sum(axis=1)).ravel()) @ counts)
-    scaled.data = np.log1p(scaled.data)
-    spread = np.asarray(scaled.multiply(scaled).mean(axis=0) - np.square(scaled.mean(axis=0))).ravel()
-    few = scaled[:, np.argsort(-spread)[:1000]].toarray()
-    labelled = z["y"] >= 0
-    X = PCA(20, random_state=0).fit_transform(few)
-    return X, z["class_names"][z["y"][labelled]], z["donor_names"][z["donor"][labelled]]
-
-
-def pooled(name: str, **options: Any) -> tuple[Any, Any, Any]:
-    """Return a built-in set in one table: rows, labels, and the site of each row."""
-    import fedgeom
-
-    found = fedgeom.load_set(name, **options)
-    parts = [*found.train, *found.test]
-    sites = np.concatenate([np.repeat(site.name, len(site)) for site in parts])
-    return np.vstack([site.X for site in parts]), np.concatenate([site.y for site in parts]).astype(str), sites
-
-
-def sets() -> dict[str, tuple[Any, Any, Any]]:
+def sets(quick: bool) -> dict[str, tuple[Any, Any, Any]]:
     """Return the sets that are found here."""
-    from fedgeom.data.sets import available, data_folder
+    from fedgeom.data.sets import available
 
     found = {"digits": pooled("digits")}
+    if quick:
+        return found
     if "hipc" in available():
         found["hipc"] = pooled("hipc", rows=2000)
-    file = (data_folder() or Path()) / "kang_pbmc_8donors.npz"
-    return found | ({"kang": kang(file)} if file.is_file() else {})
+    with contextlib.suppress(MissingFile):
+        found["kang"] = cells("kang_pbmc_8donors.npz", "y", "class_names", "donor", 20)
+    return found
 
 
 def shares(X: Any, y: Any, owner: Any, left_out: str, method: Any) -> dict[str, tuple[float, float]]:
@@ -98,8 +81,6 @@ def main() -> None:
     """Print a table, keep the figures, and with --json print them too."""
     import fedgeom
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
     methods = {
         "Moments": fedgeom.Moments(space="euclidean"),
         "Ridge": fedgeom.Ridge(),
@@ -109,10 +90,10 @@ def main() -> None:
         "XCLP, anchors": fedgeom.XCLP(graph="anchors", anchors=200, bits=512),
         "XCLP, anchors, a quarter kept aside": fedgeom.XCLP(graph="anchors", anchors=200, bits=512, holdout=0.25),
     }
-    wanted, figures = parser.parse_args().json, {}
+    options, figures = parser(__doc__).parse_args(), {}
     print("| set | method | rule | known rows, wanted 0.05 (range) | rows of a class left out (range) |")
     print("|---|---|---|---|---|")
-    for name, (X, y, owner) in sets().items():
+    for name, (X, y, owner) in sets(options.quick).items():
         for title, method in methods.items():
             by_rule: dict[str, list[tuple[float, float]]] = defaultdict(list)
             for left_out in np.unique(y):
@@ -126,8 +107,9 @@ def main() -> None:
                     "known": known.round(4).tolist(),
                     "left out": new.round(4).tolist(),
                 }
-    RESULTS.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    if wanted:
+    if not options.quick:
+        keep("unknown", figures)
+    if options.json:
         print(json.dumps(figures))
 
 

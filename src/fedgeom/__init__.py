@@ -7,7 +7,7 @@
 
 Running          check, run, Run, Ledger, Policy, Network, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses
+Methods          Hulls, Moments, XCLP, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
@@ -37,6 +37,7 @@ _HOMES = {
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
     "Network": "fedgeom.engines.network",
+    "Pipeline": "fedgeom.preparation.pipeline",
     "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
     "Policy": "fedgeom.federation.policy",
     "Run": "fedgeom.federation.results",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from fedgeom.methods import *  # noqa: F403
     from fedgeom.methods.catalogue import load_model as load_model
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+    from fedgeom.preparation.pipeline import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
 
 

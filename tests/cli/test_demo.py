@@ -43,19 +43,35 @@ def finish(process, code=0):
 
 def test_demo_without_any_data(tmp_path):
     output = finish(start(tmp_path, "demo", FEDGEOM_DATA=str(tmp_path)))
-    for piece in ("were not found", "bösartig", "masked hulls", "each site alone", "8 of 8 local names", "demo-1"):
+    said = (
+        "gaps, columns of words",
+        "bösartig",
+        "masked hulls",
+        "each site alone",
+        "8 of 8 local names",
+        "demo-1",
+    )
+    for piece in said:
         assert piece in output
     folder = tmp_path / "runs" / "demo-1"
     assert (folder / "picture.png").is_file()
     assert (folder / "report.html").is_file()
     assert {"majority", "local", "own", "pooled"} == {one.model for one in read_evaluation(folder).scores}
+    found = read_evaluation(folder)
+    assert found["own"].accuracy.value > 0.88
+    line = next(line.strip() for line in output.splitlines() if line.strip().startswith("fedgeom predict"))
+    said = finish(start(tmp_path, *line.split()[1:]))
+    assert "rows agree with 'diagnosis'" in said
+    assert (tmp_path / "predictions.csv").read_text().startswith("row,class,probability")
 
 
 def test_demo_over_five_hospitals(tmp_path):
     file = find_file("hipc")
     if file is None:
         pytest.skip("hipc_tcell_5hospitals.npz is not here; FEDGEOM_DATA may name its folder")
-    output = finish(start(tmp_path, "demo", "--out", "here/d", FEDGEOM_DATA=str(file.parent)))
+    output = finish(
+        start(tmp_path, "demo", "--sites-data", "hipc", "--out", "here/d", FEDGEOM_DATA=str(file.parent))
+    )
     for piece in ("Stanford", "T4 virgen", "P-801", "of 50 local names"):
         assert piece in output
     found = read_evaluation(tmp_path / "here" / "d-1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -172,3 +174,23 @@ def test_rows_for_prediction_are_dense_unless_asked_for_as_they_came(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((2, 2), np.float32))
     assert read_table(tmp_path / "a.npz").X.dtype == np.float64
     assert read_table(tmp_path / "a.npz", as_it_came=True).X.dtype == np.float32
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_reading_takes_little_more_memory_than_the_table(tmp_path, ending):
+    """Finding 15: a CSV took 22 times the memory of its table, and Parquet 2.4 times; counted, not timed."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow", reason="needs the bio extra")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(20_000, 20)), columns=[f"c{at}" for at in range(20)])
+    frame["label"] = np.where(rng.random(len(frame)) < 0.5, "ill", "well")
+    file = tmp_path / f"rows{ending}"
+    frame.to_csv(file, index=False) if ending == ".csv" else frame.to_parquet(file)
+    read_site(file, label="label", rows=[0, 1])  # imports are not counted
+    tracemalloc.start()
+    site = read_site(file, label="label")
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1.5 * site.table.nbytes
+    assert held < 1.2 * site.table.nbytes
+    np.testing.assert_allclose(site.X, frame.iloc[:, :20])

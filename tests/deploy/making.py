@@ -101,4 +101,11 @@ def parameters_of(method: Method) -> str:
     """Return the part of a federation file with the settings of a method that are not the usual ones."""
     usual = type(method)().terms()
     changed = {n: value for n, value in method.terms().items() if value != usual[n] and n != "holdout"}
-    return "\n".join(["[parameters]", *(f"{name} = {json.dumps(value)}" for name, value in changed.items())])
+    return "\n".join(["[parameters]", *(f"{name} = {_toml(value)}" for name, value in changed.items())])
+
+
+def _toml(value: Any) -> str:
+    """Write a value as TOML has it; what is None is left out of tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items() if one is not None) + "}"
+    return json.dumps(value)

@@ -24,6 +24,7 @@ from fedgeom.evaluation.figures import read_evaluation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.method import Method
+from fedgeom.methods.iterative import MLP
 from tests.deploy.conftest import GOOD
 from tests.deploy.deployment import Federation
 from tests.deploy.making import parameters_of
@@ -40,6 +41,7 @@ METHODS: dict[str, Method] = {
     "moments": fedgeom.Moments(),
     "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
     "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
+    "hyperfed": fedgeom.HyperFed(rounds=2, epochs=1, network=MLP(hidden=8, features=8, embedding=4)),
 }
 """The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
 SPOILT = ("moments", "dora")

@@ -104,3 +104,37 @@ def test_nothing_is_said_of_nothing():
     assert metrics.score(Tally.blank(2)) == {}
     one = Tally(2, np.array([[2, 0, 0], [0, 0, 0], [0, 0, 0]]), np.array([[2] + [0] * (BINS - 1), [0] * BINS]))
     assert set(metrics.score(one)) == {"accuracy", "balanced_accuracy", "macro_f1"}
+
+
+def grouped(sizes, right) -> Tally:
+    """Return the tally of groups with so many rows, so many of them called rightly."""
+    n, r = np.array(sizes), np.array(right)
+    table = np.zeros((3, 3), np.int64)
+    table[0, 0], table[0, 1] = r.sum(), (n - r).sum()
+    return Tally(int(r.sum()), table, None, np.array([len(n), (r * r).sum(), (r * n).sum(), (n * n).sum()]))
+
+
+def test_a_row_is_worth_less_where_rows_of_a_group_are_alike():
+    """By hand: 40 groups of 10 alike rows are 40 rows; Student's t of 39 takes the rest."""
+    t39 = 2.0226909
+    half = [10, 0] * 20
+    alike = metrics.row_worth(grouped([10] * 40, half))
+    assert alike == pytest.approx(0.1 * (metrics.Z / t39) ** 2, rel=1e-5)
+    # each group has half of its rows right: groups agree, and a row is worth no more than a row
+    assert metrics.row_worth(grouped([10] * 40, [5] * 40)) == pytest.approx((metrics.Z / t39) ** 2, rel=1e-5)
+    assert metrics.row_worth(grouped([10] * 40, [10] * 40)) == pytest.approx(alike)  # nobody can tell
+    assert metrics.row_worth(grouped([10], [7])) == 0.1
+    assert metrics.row_worth(Tally.blank(2)) == metrics.row_worth(Tally.blank(2, grouped=True)) == 1.0
+
+
+def test_the_interval_of_groups_holds_the_true_share_in_most_cases():
+    rng, held, naive = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        p = rng.beta(4, 1, size=25)  # each patient's own share; their mean is 0.8
+        found = grouped([20] * 25, rng.binomial(20, p))
+        one = metrics.score(found)["accuracy"]
+        held += one.low <= 0.8 <= one.high
+        one = metrics.wilson(found.right, found.rows)
+        naive += one.low <= 0.8 <= one.high
+    assert 0.92 <= held / 300 <= 0.99
+    assert naive / 300 < 0.85

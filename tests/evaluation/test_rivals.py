@@ -11,8 +11,10 @@ from sklearn.preprocessing import StandardScaler
 import fedgeom
 from fedgeom.data.sets import load_set
 from fedgeom.data.vocabularies import in_own_words
-from fedgeom.evaluation.rivals import beside_pooled, class_titles, own_counts, pooled_tally
+from fedgeom.evaluation.rivals import beside_pooled, class_titles, matched_tally, own_counts, pooled_tally
+from fedgeom.federation.holdout import Holdout
 from fedgeom.testing.examples import example_sites
+from tests.methods.ptopofl.making import concepts
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +71,12 @@ def test_pooling_needs_one_vocabulary():
     method = fedgeom.Hulls(embedding="discriminant", n_classes=2, holdout=0.3)
     run = fedgeom.run(method, data.train)
     assert "pooled" not in run.evaluation
+    matched = run.evaluation["matched"]  # names are as the run matched them: all rightly here
     parts = list(zip(run.train, run.test, strict=True))
     found = beside_pooled(run.evaluation, pooled_tally(method, run.model, parts, run.local, truth))
     assert found["pooled"].accuracy.value > 0.9
+    assert matched.accuracy == found["pooled"].accuracy
+    assert "matched" not in found  # with the truth it is not needed
     assert beside_pooled(found, pooled_tally(method, run.model, parts, run.local, truth)) == found
     titles = class_titles(run.model, run.local)
     assert titles == run.evaluation.classes
@@ -106,3 +111,76 @@ def test_limits_are_those_of_the_rows_that_are_learnt_from():
     run = fedgeom.run(method, sites, policy=policy, holdout=0.5)
     assert run.evaluation is not None
     assert "tested" in run._repr_html_()
+
+
+def test_names_matched_wrongly_cost_pooled_rows_what_they_cost_the_federation():
+    data, _ = in_own_words(load_set("breast-cancer", test_share=0))
+    method = fedgeom.Hulls(embedding="discriminant", n_classes=2, holdout=0.3)
+    run = fedgeom.run(method, data.train)
+    parts = list(zip(run.train, run.test, strict=True))
+    right = matched_tally(method, run.model, parts, run.local)
+    first = run.sites[0].name
+    turned = run.local | {
+        first: run.local[first] | {"names": {w: 1 - g for w, g in run.local[first]["names"].items()}}
+    }
+    wrong = matched_tally(method, run.model, parts, turned)
+    assert right.rows == wrong.rows == run.evaluation.rows
+    assert wrong.right < right.right - len(run.test[0]) / 2
+    assert matched_tally(method, run.model, parts, {}) is None
+
+
+@pytest.mark.parametrize("method", [fedgeom.FedPer(rounds=2), fedgeom.LocalOnly()], ids=lambda one: one.name)
+def test_it_is_said_where_there_is_no_joint_model_to_score(method):
+    """The row was missing without a word."""
+    run = fedgeom.run(method, example_sites(rows=40), holdout=0.25)
+    assert "joint" not in run.evaluation
+    assert "none that predicts by itself" in run.evaluation.unscored["joint"]
+    assert fedgeom.run("moments", example_sites(rows=40), holdout=0.25).evaluation.unscored == {}
+
+
+def test_the_consensus_of_clusters_is_scored_at_all_sites():
+    """PTopoFL's joint model was not scored: sites were given their cluster's alone."""
+    pytest.importorskip("gudhi")
+    sites = concepts()
+    settings = {
+        "rounds": 4,
+        "points": 20,
+        "clusters": 2,
+        "cluster_by": "updates",
+        "secure": False,
+        "trust": "none",
+    }
+    run = fedgeom.run(fedgeom.PTopoFL(**settings, beta=0.0), sites, holdout=0.25)
+    right = sum(int((run.model.predict(one.X) == one.y).sum()) for one in run.test)
+    assert run.evaluation["joint"].rows == run.evaluation.rows
+    assert run.evaluation["joint"].accuracy.value == right / run.evaluation.rows
+    assert run.evaluation["joint"].accuracy.value < run.evaluation["own"].accuracy.value - 0.2
+
+
+def test_intervals_take_groups_as_drawn_one_by_one_where_rows_are_kept_aside_by_them():
+    """Thirty rows of a patient are not thirty patients: the interval was that of independent rows."""
+    rng = np.random.default_rng(0)
+    sites = []
+    for name in "abcd":
+        patient = np.repeat(np.arange(16), 30)
+        moved = rng.normal(size=(16, 2))[patient]  # all rows of a patient are off alike
+        ill = patient % 2
+        X = moved + 0.1 * rng.normal(size=(480, 2)) + ill[:, None]
+        sites.append(fedgeom.SiteData(name, X, np.where(ill, "ill", "well"), groups=patient))
+    method = fedgeom.Moments(space="euclidean")
+    by_patient = fedgeom.run(method, sites, holdout=Holdout(0.25, grouped=True)).evaluation
+    plain = fedgeom.run(
+        method, sites, holdout=Holdout(0.25)
+    ).evaluation  # groups are heeded, intervals are not by them
+    assert by_patient.confusion == plain.confusion
+    assert by_patient.groups == 16
+    assert plain.groups == 0
+    for name in ("accuracy", "balanced_accuracy", "auc"):
+        narrow, wide = (getattr(one["own"], name) for one in (plain, by_patient))
+        assert wide.value == narrow.value
+        assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+    for one in ("majority", "pooled", "local"):
+        assert (
+            by_patient[one].accuracy.high - by_patient[one].accuracy.low
+            > plain[one].accuracy.high - plain[one].accuracy.low
+        )

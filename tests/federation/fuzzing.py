@@ -73,7 +73,20 @@ def sites_for(method: Method) -> list[SiteData]:
     """Return three sites, or six for a method that sums half of the sites: each policy asks for three in a sum."""
     if isinstance(method, RidgeUpdate):
         return change_of(small_sites(), [])
+    if method.preparing:
+        return raw_sites(3 if len(method.preparing) > 1 else 40)
     return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
+
+
+def raw_sites(columns: int) -> list[SiteData]:
+    """Return small sites with named columns; the second has codes."""
+    rng, names = np.random.default_rng(0), ("a", "b", *(f"c{at}" for at in range(2, columns)))
+    found = []
+    for site in small_sites():
+        X = 3 + np.column_stack([site.X, rng.random((len(site), columns - 2))])
+        X[:, 1] = np.arange(len(site)) % 3
+        found.append(SiteData(site.name, X, site.y, columns=names))
+    return found
 
 
 def record(method: Method, sites: list[SiteData] | None = None, policy: Policy | None = None) -> list[Exchange]:
@@ -123,6 +136,16 @@ SPOILT: tuple[Method, ...] = (
         shape=(2, 1, 1),
     ),
     updating(),
+    fedgeom.Ridge(
+        prepare=[
+            {"name": "one-hot", "columns": ["b"], "min_rows": 2},
+            {"name": "impute", "bits": 12},
+            {"name": "select-variable", "count": 2, "flavor": "sites"},
+            "scale",
+            {"name": "pca", "components": 1},
+        ]
+    ),
+    fedgeom.Moments(prepare=[{"name": "pca", "components": 1, "exact_columns": 1}], space="euclidean"),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),

@@ -29,23 +29,25 @@ class Toy(Method):
 
 
 def test_settings_have_kind_default_and_meaning() -> None:
-    assert parameters(Toy)[1:] == (
+    assert parameters(Toy)[2:] == (
         Parameter("size", "a whole number from 1 to 9", "3", "How large it is,\nin rooms."),
         Parameter("silent", "True or False", "True", ""),
     )
 
 
-def test_every_method_can_keep_rows_aside() -> None:
-    kept = parameters(Toy)[0]
+def test_every_method_can_keep_rows_aside_and_prepare_them() -> None:
+    kept, prepared = parameters(Toy)[:2]
+    assert (prepared.name, prepared.wanted, prepared.default) == ("prepare", "a list of steps", "()")
     assert (kept.name, kept.wanted, kept.default) == ("holdout", "a share up to 0.5, Holdout(…) or None", "None")
 
 
 def test_help_names_the_parameters() -> None:
-    kept = parameters(Toy)[0]
-    meaning = kept.meaning.replace("\n", "\n    ")
+    kept, prepared = parameters(Toy)[:2]
+    meaning, how = (one.meaning.replace("\n", "\n    ") for one in (kept, prepared))
     assert inspect.getdoc(Toy) == (
         "A toy.\n\nWith a second paragraph.\n\nParameters\n----------\n"
         f"holdout: {kept.wanted}; None if not given\n    {meaning}\n"
+        f"prepare: {prepared.wanted}; () if not given\n    {how}\n"
         "size: a whole number from 1 to 9; 3 if not given\n    How large it is,\n    in rooms.\n"
         "silent: True or False; True if not given"
     )

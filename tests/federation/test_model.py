@@ -227,3 +227,8 @@ def test_kinds_of_columns_are_kept_in_the_file_and_rows_of_another_kind_are_refu
     with pytest.raises(InputError, match="2 names and 1 kinds of columns"):
         LINE.with_columns(["age", "sex"], ("whole",))
     assert again.for_site({}).column_kinds == ("whole", "flag")
+
+
+def test_a_file_with_single_precision_is_computed_in_it() -> None:
+    assert not LINE.single
+    assert Line(np.array([1.0, -1.0], np.float32), ("below", "above"), 0.5).single

@@ -9,9 +9,10 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.method import METHODS
+from fedgeom.errors import InputError
+from fedgeom.federation.method import METHODS, methods_that_match
 from fedgeom.federation.record import read_warnings
-from fedgeom.methods.words import disjoint_words, look_ahead, look_at_names, methods_that_match, mixed_words
+from fedgeom.methods.words import disjoint_words, look_ahead, look_at_names, mixed_words
 
 
 def words(*names: tuple[str, ...]) -> list[SiteData]:
@@ -125,3 +126,22 @@ def test_hulls_that_mix_words_warn() -> None:
     assert re.search(r"at s3 \(certain: 0\.12 away, with class \d it would be 1\.46\)", found.why)
     assert 'names = "shared"' in found.remedy
     assert len(repr(run)) < 300
+
+
+@pytest.mark.parametrize("name", ["Moments", "FedAvg", "Ridge", "HyperFed", "XCLP", "Shrunk", "PTopoFL"])
+def test_own_names_are_refused_in_words_where_a_method_cannot_match_them(name: str) -> None:
+    """In Python it was a bare TypeError; in a federation file it was told."""
+    method = getattr(fedgeom, name)
+    with pytest.raises(
+        InputError, match=rf'names="own" given, but {name} goes by shared names; .*: hulls.*relabel'
+    ):
+        method(names="own")
+    with pytest.raises(InputError, match="always; leave it out"):
+        method(names="shared")
+
+
+def test_a_setting_that_is_not_there_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"Moments has no setting 'spce'; it has .*\. Did you mean 'space'\?"):
+        fedgeom.Moments(spce="euclidean")
+    with pytest.raises(InputError, match=r"names='mine' given; wanted one of 'own', 'shared'"):
+        fedgeom.Hulls(names="mine")

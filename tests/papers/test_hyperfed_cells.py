@@ -50,9 +50,10 @@ def test_every_row_is_measured_once_and_the_page_pairs_seeds(made_up: None) -> N
         known = results["lung"].setdefault(str(seed), {})
         cells.measure("lung", seed, 2, known, lambda: kept.append(1))
         assert set(known) == set(cells.ROWS)
-    assert len(kept) == 2 * len(cells.ROWS)
+    trainings = len([row for row in cells.ROWS if not row.endswith((cells.CLASS, cells.NODE))])
+    assert len(kept) == 2 * trainings
     cells.measure("lung", 0, 2, results["lung"]["0"], lambda: kept.append(1))
-    assert len(kept) == 2 * len(cells.ROWS)
+    assert len(kept) == 2 * trainings
     for rows in results["lung"].values():
         for entry in rows.values():
             assert entry["by depth"][-1] == entry["accuracy"]
@@ -68,3 +69,23 @@ def test_every_row_is_measured_once_and_the_page_pairs_seeds(made_up: None) -> N
     assert "| FedAvg | 3 |" in page
     assert f"| {cells.TARGETS} | 2 |" in page
     assert "## kang" in page
+
+
+def test_what_is_said_is_judged_by_the_tree(made_up: None) -> None:
+    drawn = cells.draw("lung", 0)
+    group = drawn.tree.nodes.index("x")
+    said = np.full(len(drawn.y), group)
+    found = cells.judge(drawn, said)
+    away = np.array([1, 1, 3])[drawn.y]  # a and b are below x, c is not
+    assert found["tree error"] == pytest.approx(away.mean(), abs=1e-4)
+    assert found["accuracy"] == 0
+    assert found["by depth"] == [pytest.approx(np.mean(drawn.y < 2), abs=1e-4), 0.0]
+
+
+def test_even_targets_give_others_as_much_as_the_trees_and_the_secure_run_is_the_twin(made_up: None) -> None:
+    drawn = cells.draw("lung", 0)
+    even = cells.even_targets(drawn)
+    assert 2 * np.exp(-2 / even.softness) == pytest.approx(
+        np.mean(np.exp(-drawn.tree.distances() / cells.SOFTNESS).sum(axis=1)) - 1
+    )
+    assert cells.equal_in_secret(cells.TARGETS, drawn)

@@ -61,3 +61,12 @@ def test_how_exact_the_auc_is_where_it_matters():
     one = msgspec.structs.replace(figures()["own"], auc_error=0.012)
     found = msgspec.structs.replace(figures(), scores=[one])
     assert "AUC is from a histogram: 0.012 off at most" in scores.notes(found)
+
+
+def test_what_was_not_scored_and_what_intervals_are_of_is_said():
+    found = msgspec.structs.replace(figures(), groups=36, unscored={"joint": "there is none"})
+    found = msgspec.structs.replace(found, scores=[msgspec.structs.replace(figures()["own"], model="matched")])
+    said = scores.notes(found)
+    assert "intervals take the 36 groups of test rows as drawn one by one, not the rows" in said
+    assert "federated, joint model not scored: there is none" in said
+    assert any(one.startswith("pooled rows, names as matched: trained on all rows") for one in said)

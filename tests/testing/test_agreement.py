@@ -74,3 +74,33 @@ def test_a_model_that_looks_at_the_other_rows_is_found() -> None:
     assert agreement.rows_are_judged_alone(fedgeom.Moments(), example_sites(), 0) == 8
     with pytest.raises(AssertionError, match="into another class when it comes alone"):
         agreement.rows_are_judged_alone(Crowd(), example_sites(), 0)
+
+
+class Vague(MomentsModel):
+    """Has other probabilities for one row than for many, in the eighth digit."""
+
+    def predict_proba(self, X: Any) -> Any:
+        return super().predict_proba(X) + (1e-8 if len(X) == 1 else 0)
+
+
+class Single(Vague):
+    single = True
+
+
+class Vagueness(fedgeom.Moments):
+    name: ClassVar[str] = "test vagueness"
+    made: ClassVar[type[MomentsModel]] = Vague
+
+    def conduct(self, sites: Any) -> Any:
+        return self.made(**{k: v for k, v in vars(super().conduct(sites)).items() if k != "method"})
+
+
+class Singleness(Vagueness):
+    name: ClassVar[str] = "test singleness"
+    made: ClassVar[type[MomentsModel]] = Single
+
+
+def test_only_single_precision_may_differ_in_the_eighth_digit() -> None:
+    with pytest.raises(AssertionError, match="probabilities of a row differ by 1e-08 when it comes alone"):
+        agreement.rows_are_judged_alone(Vagueness(), example_sites(), 0)
+    assert agreement.rows_are_judged_alone(Singleness(), example_sites(), 0) == 8

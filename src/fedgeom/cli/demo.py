@@ -1,10 +1,10 @@
-"""``fedgeom demo``: hospitals that name their classes differently learn one classifier."""
+"""``fedgeom demo``: hospitals with raw tables, which name their classes differently, learn one classifier."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,8 @@ import typer
 class Choice(StrEnum):
     """The sets that have sites with words of their own."""
 
-    AUTO = "auto"
-    HIPC = "hipc"
     BREAST_CANCER = "breast-cancer"
+    HIPC = "hipc"
     OLSSON = "olsson"
     DIGITS = "digits"
 
@@ -27,14 +26,16 @@ TITLES = {
 }
 
 
+TABLES = "tables"
+"""The folder of the raw files, in that of the run."""
 SHARE = 0.3
 """The share of its rows on which each site tests the model."""
 
 
 def demo(
     sites_data: Annotated[
-        Choice, typer.Option(help="The data; auto is the hospitals' if it is found, else breast-cancer.")
-    ] = Choice.AUTO,
+        Choice, typer.Option(help="The data; breast-cancer begins with raw files, the others with clean tables.")
+    ] = Choice.BREAST_CANCER,
     out: Annotated[
         Path, typer.Option(help="Where to keep the run: OUT-1, OUT-2, …, the first that is free.")
     ] = Path("runs/demo"),
@@ -42,10 +43,16 @@ def demo(
         int, typer.Option(help="The seed of sampling and learning; keys and masks are always new.")
     ] = 0,
 ) -> None:
-    """Show the whole thing on real data: hospitals, each with label names of its own, learn one classifier."""
-    from fedgeom.cli.outcome import kept, new_folder, show
+    """Show the whole thing: hospitals with raw files and label names of their own learn one classifier.
+
+    The measurements are real; gaps, words and other columns are put into the files here. In the end the model predicts
+    from a raw file.
+    """
+    from dataclasses import replace
+
+    from fedgeom.cli.outcome import as_seen, kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.sets import SETS, available, load_set
+    from fedgeom.data.sets import load_set
     from fedgeom.data.vocabularies import in_own_words
     from fedgeom.engines.run import run
     from fedgeom.evaluation.figures import FILE
@@ -55,14 +62,9 @@ def demo(
 
     screen = console()
     name = sites_data.value
-    if name == "auto":
-        name = "hipc" if "hipc" in available() else "breast-cancer"
     data, truth = in_own_words(load_set(name, seed=seed, test_share=0.0))
+    raw = sites_data is Choice.BREAST_CANCER
     screen.print(f"[bold]{TITLES[name]}[/bold]")
-    if sites_data is Choice.AUTO and name != "hipc":
-        screen.print(
-            f"[dim]The five hospitals' cells were not found; to have them, {SETS['hipc'].how_to_get}.[/dim]"
-        )
     for site in data.train:
         words = sorted(truth[site.name], key=lambda word: truth[site.name][word])
         few = ", ".join(words[:3]) + (", …" if len(words) > 3 else "")
@@ -73,11 +75,57 @@ def demo(
     folder = new_folder(out)
     method = Hulls(n_classes=len(data.classes), embedding="none" if data.in_disc else "discriminant")
     with kept(folder, screen):
+        sites = list(data.train)
+        if raw:
+            sites, method = roughened(sites, folder / TABLES, seed, screen), replace(method, prepare="table")
         with Questions(screen) as watch:
-            finished = run(method, data.train, seed=seed, holdout=SHARE, record=folder, watch=watch)
+            finished = run(method, sites, seed=seed, holdout=SHARE, record=folder, watch=watch)
         screen.print()
         if finished.evaluation is not None:  # only who knows what the words mean can pool the rows
-            parts = list(zip(finished.train, finished.test, strict=True))
-            pooled = pooled_tally(method, finished.model, parts, finished.local, truth)
+            seen = as_seen(finished)
+            parts = list(zip(seen.train, seen.test, strict=True))
+            pooled = pooled_tally(method, seen.model, parts, finished.local, truth)
             write_json(folder / FILE, beside_pooled(finished.evaluation, pooled, seed), private=True)
         show(finished, screen, truth=truth)
+        if raw:
+            tell_of_prediction(finished, screen)
+
+
+def tell_of_prediction(finished: Any, screen: Any) -> None:
+    """Say how the first site predicts from its raw file, and how often it then gets its own names."""
+    import numpy as np
+
+    from fedgeom.cli.predict import site_model
+    from fedgeom.data.roughening import LABEL
+    from fedgeom.methods.catalogue import load_model
+
+    folder, site = finished.folder, finished.sites[0]
+    again = f"fedgeom predict {folder} {folder / TABLES / site.name}.csv --site {site.name} --label {LABEL}"
+    right = np.mean(load_model(site_model(folder, site.name)).predict(site) == site.y)
+    screen.print(f"\nThe model takes raw files, and speaks {site.name}'s words:", soft_wrap=True)
+    screen.print(f"  {again} --out predictions.csv", markup=False, soft_wrap=True)
+    screen.print(f"  ({right:.1%} of its {len(site):,} rows, learnt from or not, get their own name)")
+
+
+def roughened(sites: list[Any], folder: Path, seed: int, screen: Any) -> list[Any]:
+    """Write each site's table as a raw file, read it back as its steward would, and say what is in it."""
+    import numpy as np
+
+    from fedgeom.data.readers import read_site
+    from fedgeom.data.roughening import LABEL, as_raw_text, cuts_of
+    from fedgeom.storage import make_private_folder, write_text
+
+    make_private_folder(folder)
+    rng, cuts, found = np.random.default_rng(seed), cuts_of(sites), []
+    for at, site in enumerate(sites):
+        file = folder / f"{site.name}.csv"
+        write_text(file, as_raw_text(site, cuts, rng, extra=at == 0), private=True)
+        found.append(read_site(file, label=LABEL, name=site.name, text=True))
+    gaps = sum(int(np.isnan(site.X).sum()) for site in found)
+    screen.print(
+        f"Raw files in {folder}: {gaps:,} gaps, columns of words, and in each another order of columns; "
+        f"{found[0].name} begins with {', '.join(found[0].columns[:3])}.\n",
+        markup=False,
+        soft_wrap=True,
+    )
+    return found

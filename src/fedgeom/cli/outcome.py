@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,8 +105,9 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
         from fedgeom.report.disc import draw_disc
 
         with out.status("drawing"):
-            tests = run.test if any(len(part) for part in run.test) else None
-            picture = draw_disc(run, run.train, folder / page.PICTURE, test_sites=tests, truth=truth)
+            seen = as_seen(run)
+            tests = seen.test if any(len(part) for part in seen.test) else None
+            picture = draw_disc(seen, seen.train, folder / page.PICTURE, test_sites=tests, truth=truth)
         close_to_others(picture)
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
     elif "ellipse_means" in run.artifacts:
@@ -117,6 +119,15 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
     show_record(folder, out)
     show_warnings(run.warnings, out)
+
+
+def as_seen(run: Run) -> Run:
+    """Return a run with its rows as the method saw them: prepared, where they were raw."""
+    made = run.model.preparation
+    if made is None:
+        return run
+    train, test = ([made.transform(part) for part in parts] for parts in (run.train, run.test))
+    return replace(run, model=run.model.bare(), train=train, test=test)
 
 
 def show_record(folder: Path, out: Console) -> None:

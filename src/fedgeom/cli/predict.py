@@ -118,9 +118,11 @@ def predict(
         raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
 
     if known is not None:
-        chosen = chosen.with_known(_read(known, chosen, columns, ignore_others, label, index).X)
+        shown = _read(known, chosen, columns, ignore_others, label, index)
+        chosen = chosen.with_known(shown.X if chosen.preparation is None else shown)
     table = _read(file, chosen, columns, ignore_others, label, index)
     names = row_names(file, table, index)
+    chosen, table = _prepared(chosen, table)
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
     if probabilities and chances is None:
@@ -195,7 +197,10 @@ def _read(
             why = "--columns says which to take" if columns is not None else "the model knows no names of columns"
             raise InputError(f"--ignore-others given, but {why}; leave it out")
         wanted = list(model.column_names)
-    table = read_table(file, columns=wanted, label=label, also=() if index is None else (index,))
+    beside = () if index is None else (index,)
+    if model.preparation is not None:
+        return _read_raw(file, model, wanted, label, beside)
+    table = read_table(file, columns=wanted, label=label, also=beside)
     if table.columns and not model.column_names and not isinstance(wanted, list):
         complain(
             "the model knows no names of columns: those of the file are taken in the order in which they stand; "
@@ -205,6 +210,25 @@ def _read(
     if table.columns:
         check_kinds(np.asarray(rows), model.column_names, model.column_kinds, str(file), table.first_row)
     return replace(table, X=rows)
+
+
+def _read_raw(file: Path, model: Any, wanted: Any, label: str | None, also: tuple[str, ...]) -> Any:
+    """Return a raw file's table as it came, with its columns of text; those that the model does not know are left."""
+    from fedgeom.data.readers import read_table
+    from fedgeom.errors import InputError
+
+    table = read_table(file, columns=wanted, label=label, also=also, as_it_came=True, text=True)
+    named = set(model.column_names)
+    if named and table.columns and not named & set(table.columns):
+        raise InputError(f"{file} has none of the raw columns that the model learnt from")
+    return table
+
+
+def _prepared(model: Any, table: Any) -> tuple[Any, Any]:
+    """Return a model that takes rows as they are, and the table's rows prepared for it."""
+    if model.preparation is None:
+        return model, table
+    return model.bare(), replace(table, X=model.preparation.rows(table))
 
 
 def site_model(run: Path, site: str) -> Path:

@@ -61,6 +61,7 @@ def run(
                 resumable=True,
                 resume=resume is not None,
                 watch=watch,
+                writers=plan.writers,
                 chosen=checked.chosen,
                 checked=looked,
             )

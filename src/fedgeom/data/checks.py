@@ -114,8 +114,9 @@ def _cell_faults(site: SiteData) -> list[Finding]:
         if mostly:
             what += f"; mostly empty: {', '.join(mostly[:MOST_COLUMNS])}{more}"
     remedy = (
-        "finite numbers are wanted: impute, drop the rows, or leave columns that are mostly empty out at all sites "
-        "(rows are counted from 0; in a text file, where the header is row 1, as there)"
+        'finite numbers are wanted: let the run fill gaps in (prepare = "table"), drop the rows, or leave columns '
+        "that are mostly empty out at all sites (rows are counted from 0; in a text file, where row 1 is the header, "
+        "as there)"
     )
     return [fault(what, remedy, site=site.name, topic="gaps")]
 

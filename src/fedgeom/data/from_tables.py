@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.bio import anndata_table
+from fedgeom.data.categories import with_text
 from fedgeom.data.frames import frame_table
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError
@@ -32,6 +33,7 @@ class FromTables:
         group: str | None = None,
         columns: Columns | None = None,
         drop_unlabelled: bool = False,
+        text: bool = False,
     ) -> Any:
         """Return the rows of a pandas DataFrame as a site, or with ``by`` as a list of sites, one for each value there.
 
@@ -39,11 +41,17 @@ class FromTables:
         - ``name``: what the one site is called, without ``by``;
         - ``group``: the column with the row's patient or the like: none stands on both sides of a holdout;
         - ``columns``: the features; all other columns if not given;
-        - ``drop_unlabelled``: leave rows without a label out; otherwise their label is "".
+        - ``drop_unlabelled``: leave rows without a label out; otherwise their label is "";
+        - ``text``: keep columns of text, as `categories`, for methods with preparation.
 
         Names of columns are kept, and the frame's index as `index`.
         """
-        table = frame_table(frame, "the frame", label, columns, also=[one for one in (by, group) if one])
+
+        def read(some: Columns | None, beside: Sequence[str]) -> Table:
+            return frame_table(frame, "the frame", label, some, also=beside)
+
+        beside = [one for one in (by, group) if one]
+        table = with_text(read, columns, beside) if text else read(columns, beside)
         return cls.from_table(table, "the frame", name, by=by, group=group, drop_unlabelled=drop_unlabelled)
 
     @classmethod
@@ -100,7 +108,7 @@ class FromTables:
         numbers = table.first_row + np.arange(len(table))
         groups = None if group is None else table.also[group]
         make: Any = cls
-        site = make(name, table.X, table.y, {}, table.columns, numbers, table.index, groups)
+        site = make(name, table.X, table.y, {}, table.columns, numbers, table.index, groups, table.categories)
         owner = None if by is None else table.also[by]
         if rows is not None:
             chosen = np.atleast_1d(np.asarray(rows))

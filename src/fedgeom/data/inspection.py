@@ -65,8 +65,8 @@ def _kind_findings(site: SiteData, facts: TableFacts) -> list[Finding]:
                 level="warning",
                 what=f"looks like raw counts: whole numbers up to {facts.high.max():,.0f}, {facts.sparsity:.0%} zeros, "
                 f"{low:,.0f} to {high:,.0f} in a row",
-                remedy="how deeply a row was sequenced would outweigh what it is: at every site bring rows to one "
-                "depth and take logarithms (scanpy.pp.normalize_total, scanpy.pp.log1p), or use a joint embedding",
+                remedy="how deeply a row was sequenced would outweigh what it is: let the run prepare them, prepare = "
+                '"counts" (one depth, logarithms, variable genes, components), or use a joint embedding',
                 sites=(site.name,),
                 topic="counts",
             )

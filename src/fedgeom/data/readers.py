@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.archives import read_npz
 from fedgeom.data.bio import read_h5ad
+from fedgeom.data.categories import with_text
 from fedgeom.data.frames import read_parquet
 from fedgeom.data.rows import as_rows, dense
 from fedgeom.data.sites import SiteData
@@ -87,6 +88,7 @@ def read_site(
     rows: npt.ArrayLike | None = None,
     drop_unlabelled: bool = False,
     group: str | None = None,
+    text: bool = False,
 ) -> SiteData:
     """Read one site's file.
 
@@ -99,12 +101,13 @@ def read_site(
     - ``drop_unlabelled``: leave rows without a label out. Without it their label is ``""``; what to do with them is
       the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them;
     - ``group``: the column (key, ``obs`` column) with the patient of each row, or the like: no group stands on both
-      sides of a holdout.
+      sides of a holdout;
+    - ``text``: keep columns of text, as categories, for methods with preparation; otherwise they are refused.
 
     Which files can be read is in `fedgeom.data.readers.READERS`, by their endings; packages may add to them.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, [group] if group else [])
+    table = _table(file, ending, label, columns, [group] if group else [], text=text)
     found: SiteData = SiteData.from_table(
         table, str(file), name or _stem(file, ending), group=group, drop_unlabelled=drop_unlabelled, rows=rows
     )
@@ -119,10 +122,11 @@ def read_sites_from(
     columns: Columns | None = None,
     drop_unlabelled: bool = False,
     group: str | None = None,
+    text: bool = False,
 ) -> list[SiteData]:
     """Read one file that holds several sites, one for each value of the column ``by``; the others as in `read_site`."""
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, [by, group] if group and group != by else [by])
+    table = _table(file, ending, label, columns, [by, group] if group and group != by else [by], text=text)
     found: list[SiteData] = SiteData.from_table(
         table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled
     )
@@ -149,14 +153,15 @@ def read_table(
     label: str | None = None,
     also: Sequence[str] = (),
     as_it_came: bool = False,
+    text: bool = False,
 ) -> Table:
     """Read a file's rows for prediction, with the names of its columns and rows; ``label`` as in `read_rows`.
 
     ``also`` names columns that are no features but wanted as text (`Table.also`). Its X are dense float64 rows, or
-    with ``as_it_came`` what the file holds: sparse, or of another type.
+    with ``as_it_came`` what the file holds: sparse, or of another type. ``text`` keeps columns of text.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, also)
+    table = _table(file, ending, label, columns, also, text=text)
     if len(table) == 0:
         raise InputError(f"{file} has no rows")
     return table if as_it_came else replace(table, X=dense(table.X, str(file)))
@@ -182,8 +187,27 @@ def _stem(file: Path, ending: str) -> str:
     return plain[: -len(ending)] or plain
 
 
-def _table(file: Path, ending: str, label: str | None, columns: Columns | None, also: Sequence[str] = ()) -> Table:
-    """Let the reader read, and see to it that what it returns is a table."""
+def _table(
+    file: Path,
+    ending: str,
+    label: str | None,
+    columns: Columns | None,
+    also: Sequence[str] = (),
+    *,
+    text: bool = False,
+) -> Table:
+    """Let the reader read, with ``text`` also columns of text, and see to it that what it returns is a table."""
+
+    def read(some: Columns | None, beside: Sequence[str]) -> Table:
+        return _numbers(file, ending, label, some, beside)
+
+    return with_text(read, columns, also) if text else read(columns, also)
+
+
+def _numbers(
+    file: Path, ending: str, label: str | None, columns: Columns | None, also: Sequence[str] = ()
+) -> Table:
+    """Let the reader read columns of numbers."""
     reader = READERS.find(ending)
     if also and "also" not in signature(reader).parameters:
         raise InputError(

@@ -41,6 +41,8 @@ class SiteData(FromTables):
     """(rows,): what the steward calls each row, such as barcodes, text or numbers; None where they have no names."""
     groups: npt.NDArray[Any] | None
     """(rows,): to which group each row belongs, such as its patient: no group stands on both sides of a holdout."""
+    categories: Mapping[str, tuple[str, ...]]
+    """For each column of text its words; the column's cells say which, counted from 0. Only preparation reads them."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class SiteData(FromTables):
         row_numbers: npt.ArrayLike | None = None,
         index: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
         *,
         table: Any = None,
     ) -> None:
@@ -87,7 +90,12 @@ class SiteData(FromTables):
                 raise InputError(
                     f"{where}: {what.replace('_', ' ')} of shape {one.shape} for {n} rows; wanted one each"
                 )
+        words = {str(column): tuple(map(str, some)) for column, some in (categories or {}).items()}
+        words = {
+            column: some for column, some in words.items() if column in names
+        }  # columns may have been left out
         fields = {"name": name, "table": rows, "y": labels, "extra": extras, "columns": names, **found}
+        fields["categories"] = words
         for what, one in fields.items():
             object.__setattr__(self, what, one)
 

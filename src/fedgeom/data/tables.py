@@ -26,11 +26,13 @@ EMPTY = (*UNLABELLED, "none", "null", "?", ".")
 
 
 class TextColumnsError(InputError):
-    """Some columns of a table hold text; the others, ``numbers``, could be read."""
+    """Some columns of a table hold text; the others, ``numbers``, could be read; ``wanted`` are both, in order."""
 
-    def __init__(self, message: str, words: tuple[str, ...], numbers: tuple[str, ...]):
+    def __init__(
+        self, message: str, words: tuple[str, ...], numbers: tuple[str, ...], wanted: tuple[str, ...] = ()
+    ):
         super().__init__(message)
-        self.words, self.numbers = words, numbers
+        self.words, self.numbers, self.wanted = words, numbers, wanted or (*numbers, *words)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Table:
     """(rows,): what the rows are called, such as barcodes; None where they are only counted."""
     also: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
     """The columns that were asked for beside label and features, such as the patient of each row, (rows,) each."""
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each column of text its words; the cells of X say which, counted from 0 (`fedgeom.data.categories`)."""
 
     def __len__(self) -> int:
         return int(np.shape(self.X)[0])
@@ -81,9 +85,11 @@ def from_columns(
         examples = "; ".join(no_number(name, column(name), first_row) for name in words[:3])
         raise TextColumnsError(
             f"{file}: these columns hold text, wanted numbers: {listed(words)} ({examples}). Mend the cells, or name "
-            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}",
+            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}. Where the text means categories, "
+            'let the run prepare them: prepare = "table"',
             tuple(words),
             tuple(usable),
+            tuple(wanted),
         )
     X = np.column_stack(found)
     return Table(

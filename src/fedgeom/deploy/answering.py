@@ -84,7 +84,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         try:
             approvals = FolderApprovals.of(folder)
             identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy, approvals)
-            load, method = functools.cache(lambda: read_data(folder)), method_class(frame.method)
+            load, method = functools.cache(lambda: read_data(folder, text=True)), method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
             reply, memory = runner.answer(request, kept.memory or None, begin)
         except InputError as error:  # about files of the site, which are nobody else's business
@@ -216,8 +216,8 @@ def reveals(method: str, question: str, answered: str) -> str:
     return "" if known is None else known.answer_reveals or known.answer.reveals
 
 
-def read_data(folder: SiteFolder, columns: list[str] | None = None) -> SiteData:
-    """Read the site's table, as site.toml says, or with these columns instead."""
+def read_data(folder: SiteFolder, columns: list[str] | None = None, *, text: bool = False) -> SiteData:
+    """Read the site's table, as site.toml says, or with these columns instead; ``text``: columns of text, too."""
     config = folder.config()
     return read_site(
         folder.path / config.file,
@@ -226,6 +226,7 @@ def read_data(folder: SiteFolder, columns: list[str] | None = None) -> SiteData:
         columns=config.columns if columns is None else columns,
         drop_unlabelled=config.drop_unlabelled,
         group=config.group or None,
+        text=text,
     )
 
 

@@ -41,7 +41,9 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
         )  # names make no difference to it; that it cannot match them is said where it is built
     names, why = _names(path, federation, sites)
     method, added = federation.method, dict[str, Any]()
-    in_disc = all(site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
+    in_disc = not federation.prepare and all(
+        site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites
+    )
     if not method:
         method = FOR_SHARED if names == "shared" else _for_own(federation.parameters)
         if method == FOR_OWN and in_disc:

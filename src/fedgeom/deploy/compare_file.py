@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.federation_file import FederationFile, only_known
+from fedgeom.deploy.federation_file import OWN_KEYS, FederationFile, only_known, prepare_of
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.plain_preparation import fit_plain
 from fedgeom.methods.catalogue import method_class
 from fedgeom.registry import did_you_mean
 
@@ -49,6 +50,8 @@ def methods_to_compare(
             raise InputError(f"there is no method {name!r}; there are: {METHODS}{'.' if hint else ''}{hint}")
     if not names:
         raise InputError('no methods are named; wanted --methods all, or names such as "moments,hulls,fedavg"')
+    prepared = prepare_of(path, federation)
+    seen = as_seen(prepared, sites)
     methods: dict[str, Method] = {}
     failed: dict[str, str] = {}
     known: set[str] = set()
@@ -58,16 +61,24 @@ def methods_to_compare(
         except (FedgeomError, ImportError) as error:  # an extra that is not installed
             failed[name] = str(error)
             continue
-        settings = [one.name for one in dataclasses.fields(cls) if one.name != "holdout"]
+        settings = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
         known |= set(settings)
         only_known(path, f"[compare.{name}]", federation.compare.get(name, {}), settings)
         try:
             own = federation.compare.get(name, {})
-            methods[name] = cls.from_terms(fitting_settings(cls, federation, sites, own))
+            methods[name] = cls.from_terms(fitting_settings(cls, federation, seen, own) | prepared)
         except InputError as error:
             failed[name] = str(error)
     only_known(path, "[parameters]", federation.parameters, sorted(known))
     return Comparing(methods, failed)
+
+
+def as_seen(prepared: Mapping[str, Any], sites: Sequence[SiteData]) -> Sequence[SiteData]:
+    """Return the tables as methods will see them."""
+    if not prepared:
+        return sites
+    found = fit_plain(prepared["prepare"], sites)
+    return [found.transform(site) for site in sites]
 
 
 def fitting_settings(
@@ -78,7 +89,7 @@ def fitting_settings(
     What it has of its own comes first, then the file's, then the tables'. A setting that the method named in the file
     does not allow is an error there and passed over in the others.
     """
-    settings = [one.name for one in dataclasses.fields(cls) if one.name != "holdout"]
+    settings = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
     given = {key: value for key, value in federation.parameters.items() if key in settings}
     fitting = given if cls.name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
     said = fitting | dict(own)

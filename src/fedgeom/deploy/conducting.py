@@ -13,7 +13,7 @@ from fedgeom.engines.flower.commands import poll_seconds
 from fedgeom.engines.flower.engine import FlowerEngine, Grid
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
 from fedgeom.evaluation.figures import evaluate
-from fedgeom.evaluation.rivals import class_titles
+from fedgeom.evaluation.rivals import class_titles, without_joint
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.record import RunRecord
@@ -43,6 +43,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
             "terms": hash_terms(job.terms()).hex(),
         },
         resume=True,
+        writers=job.file.writers,
     )
     transcript = job.run_folder / "transcript.bin"
     session = Session(
@@ -62,7 +63,8 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: Grid) -> None:
         raise
     model, sites = session.hold(engine)
     if sites.evaluation is not None:
-        record.evaluation(evaluate(sites.evaluation, class_titles(model, {}), seed=job.file.seed))
+        found = evaluate(sites.evaluation, class_titles(model, {}), seed=job.file.seed)
+        record.evaluation(without_joint(found, model, sites.evaluation))
     session.close()
 
 

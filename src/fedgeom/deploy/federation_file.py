@@ -15,13 +15,16 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
-from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.method import METHODS, Method, methods_that_match
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.settings import read_value
+from fedgeom.federation.steps import Step, read_steps
 from fedgeom.methods.catalogue import method_class
-from fedgeom.methods.words import methods_that_match
 from fedgeom.registry import did_you_mean
 
 T = TypeVar("T")
+OWN_KEYS = ("holdout", "prepare")
+"""Settings of every method that stand at the top of the file, not among the parameters."""
 Share = Annotated[float, msgspec.Meta(ge=0, le=0.5)]
 
 MOST_APPROVAL_WAIT = 7 * 24 * 3600.0
@@ -59,6 +62,9 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """One file with all sites; ``sites_from`` names the column that says to which a row belongs."""
     sites_from: str = ""
     drop_unlabelled: bool = False
+    prepare: str | list[str | dict[str, Any]] = ""
+    """How raw rows become features: "counts", "table", or a list of steps, by name or as tables with a name and
+    settings (`fedgeom.preparation`); with it columns of text are read as categories."""
     shared_columns: bool = False
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
@@ -67,6 +73,9 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """`fedgeom compare` only: settings of single methods, by their names."""
     sweep: dict[str, Any] = {}
     """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.sweep_file`)."""
+    writers: list[str] = []
+    """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
+    terms: it is about what the coordinator knows anyway."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -109,9 +118,7 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
         )
     cls = method_class(federation.method)
     parameters = _with_names(path, federation, cls)
-    settings = [
-        field.name for field in dataclasses.fields(cls) if field.name != "holdout"
-    ]  # it has a key of its own
+    settings = [field.name for field in dataclasses.fields(cls) if field.name not in OWN_KEYS]
     only_known(path, "[parameters]", parameters, settings)
     if federation.holdout_by and not federation.holdout:
         raise InputError(
@@ -120,9 +127,20 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     grouped = bool(federation.holdout_by)
     tested = {"holdout": {"share": federation.holdout, "grouped": grouped}} if federation.holdout else {}
     try:
-        return cls.from_terms(parameters | tested)
+        return cls.from_terms(parameters | tested | prepare_of(path, federation))
     except InputError as error:
         raise InputError(f"{path}: [parameters] {error}") from error
+
+
+def prepare_of(path: str | Path, federation: FederationFile) -> dict[str, Any]:
+    """Return the setting that prepares raw rows, where the file has one; refuse what is no step."""
+    if not federation.prepare:
+        return {}
+    try:
+        steps = read_value("prepare", read_steps(federation.prepare), tuple[Step, ...])
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return {"prepare": steps}
 
 
 def _with_names(path: str | Path, federation: FederationFile, cls: type[Method]) -> dict[str, Any]:
@@ -177,6 +195,7 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
         columns=federation.columns,
         drop_unlabelled=federation.drop_unlabelled,
         group=federation.holdout_by or None,
+        text=bool(federation.prepare),
     )
 
 
@@ -191,6 +210,7 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
         columns=entry.columns if entry.columns is not None else federation.columns,
         drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
         group=entry.group or federation.holdout_by or None,
+        text=bool(federation.prepare),
     )
 
 

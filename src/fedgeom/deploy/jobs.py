@@ -14,6 +14,7 @@ from fedgeom.deploy.federation_file import FederationFile, build_method, read_fe
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
+from fedgeom.federation.writers.base import check_writers
 from fedgeom.storage import make_private_folder, write_file
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
@@ -56,6 +57,7 @@ def create_job(folder: CoordinatorFolder, federation: Path) -> Job:
     """Copy a federation file into a new job, after checking all that can be checked without the sites."""
     file = read_federation(federation)
     build_method(federation, file)
+    check_writers(file.writers)
     roster = folder.roster()
     names = site_names(file) or list(roster)
     strangers = sorted(set(names) - set(roster))

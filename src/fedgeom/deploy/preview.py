@@ -30,6 +30,7 @@ from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
 from fedgeom.federation.shown_rows import ShownRows
+from fedgeom.preparation.plain import prepared_method
 
 REHEARSED = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
 """What a rehearsal keeps of the site's policy: what shapes the conversation, not what ends it."""
@@ -93,9 +94,10 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         )
     pinned = plan.sites or (folder.path / config.roster).is_file()
     terms = proposed_terms(folder, federation) if pinned else None
-    own = read_data(folder)
+    own = read_data(folder, text=bool(method.preparing))
     rng = np.random.default_rng(seed)
-    phantoms = [perturbed(own, rng, f"phantom-{i}") for i in range(1, count)]
+    alike = drawn if method.preparing else perturbed
+    phantoms = [alike(own, rng, f"phantom-{i}") for i in range(1, count)]
     report = own_report(folder, method, own, count, plan.seed)
     refusals = file_refusals(folder, plan) + [str(one) for one in report.errors]
     # The rehearsal also shows what the site's policy would refuse.
@@ -110,7 +112,8 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
             broke_off = str(error)
     else:
         broke_off = "the site's table is not ready, so that it would leave before anything is computed"
-    shown = rows_shown(method, own, engine.heard)
+    seen = prepared_method(method, [own, *phantoms]).sites[0] if method.preparing and not broke_off else own
+    shown = rows_shown(method, seen, engine.heard)
     refusals += [
         f"{one.extreme} of {one.rows} rows of {one.label!r} would become corners, and its policy says "
         f"max_corner_share = {config.policy.max_corner_share:g}"
@@ -129,6 +132,11 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         broke_off=broke_off,
         terms=terms,
     )
+
+
+def drawn(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
+    """Return a phantom site for raw tables: the site's own rows, drawn with replacement, gaps and words as they are."""
+    return replace(own.take(np.sort(rng.integers(len(own), size=len(own)))), name=name)
 
 
 def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:

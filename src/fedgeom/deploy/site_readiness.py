@@ -52,7 +52,8 @@ def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int, se
 def _report(folder: SiteFolder, method: Method | None, sites: int, seed: int = 0) -> Report:
     config = folder.config()
     collector = Collector(config.name)
-    own, _ = read_numbers(collector, lambda columns: read_data(folder, columns))
+    text = method is not None and bool(method.preparing)
+    own, _ = read_numbers(collector, lambda columns: read_data(folder, columns, text=text))
     if own is None:
         return Report.of("" if method is None else method.name, (), collector.found)
     report = check_own(method, own, config.policy, sites=sites, seed=seed)

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.compare_file import fitting_settings
-from fedgeom.deploy.federation_file import FederationFile, convert_part, only_known
+from fedgeom.deploy.compare_file import as_seen, fitting_settings
+from fedgeom.deploy.federation_file import OWN_KEYS, FederationFile, convert_part, only_known, prepare_of
 from fedgeom.errors import InputError
 from fedgeom.evaluation.contest import JUDGED
 from fedgeom.federation.method import METHODS, Method
@@ -147,14 +147,15 @@ def _methods(
             f"[sweep.rows.{name}]; there are: {METHODS}.{hint}"
         )
     cls = method_class(chosen)
-    known = [field.name for field in dataclasses.fields(cls) if field.name != "holdout"]
+    known = [field.name for field in dataclasses.fields(cls) if field.name not in OWN_KEYS]
     only_known(path, f"[sweep.rows.{name}] parameters", row.parameters, known)
-    found = []
+    found, prepared = [], prepare_of(path, federation)
+    seen = as_seen(prepared, sites)
     for one in settings:
         only_known(path, f"what row {name!r} of [sweep] tries", one, known)
         own = row.parameters | one
         try:
-            found.append(cls.from_terms(fitting_settings(cls, federation, sites, own)))
+            found.append(cls.from_terms(fitting_settings(cls, federation, seen, own) | prepared))
         except InputError as error:
             raise InputError(f"{path}: row {name!r} of [sweep] with {own}: {error}") from error
     return found

@@ -11,28 +11,30 @@ from fedgeom.data.checks import check_finite
 from fedgeom.data.findings import Collector, Finding, Level, fault
 from fedgeom.data.inspection import inspect_table
 from fedgeom.data.kinds import Kind, kinds_of
-from fedgeom.data.memory import free_memory
 from fedgeom.data.readiness import Report, summaries
-from fedgeom.data.rows import dense_bytes
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
+from fedgeom.data.tables import listed
 from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.engines.sizes import memory_findings, size_faults
 from fedgeom.errors import InputError
 from fedgeom.evaluation.figures import LEAST_ROWS
 from fedgeom.federation.holdout import part_rows
-from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import MessageSizes, Method
+from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.policy_checks import reasons_against
+from fedgeom.federation.steps import Columns
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.words import look_ahead
+from fedgeom.preparation.plain import prepared_method
 from fedgeom.protocols.names.messages import CountNames
-
-ANNOUNCED = 32 * 2**20
-"""From this size on a table or a message is worth a note."""
+from fedgeom.protocols.preparing.left_out import left_out
 
 NAMES = "vocabulary"
 """The topic of what sites' label names will do to a method that goes by them."""
+
+REHEARSED_CELLS = 2**24
+"""Raw tables of up to so many cells are prepared before a run, to look at them as the method will."""
 
 HARMLESS = ("size", "policy", "classes", "labels")
 """With errors on these topics, what concerns all tables together can still be looked at."""
@@ -59,11 +61,13 @@ class CheckedSites:
     """With their columns in one order, as a run needs them."""
     kinds: tuple[Kind, ...] = ()
     """The kinds of their columns, where these have names."""
+    raw: bool = False
+    """Whether their rows are yet to be prepared: then the sites agree on columns themselves."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of their columns, where they are known."""
-        return next((site.columns for site in self.sites if site.columns), ())
+        return () if self.raw else next((site.columns for site in self.sites if site.columns), ())
 
 
 def check_aligned(
@@ -74,6 +78,8 @@ def check_aligned(
     Without a method only what every method needs is looked at.
     """
     given = _site_list(sites)
+    if method is not None and method.preparing:
+        return CheckedSites(check_raw(method, given, policy, seed=seed), given, raw=True)
     data, findings = align(given)
     facts = {site.name: TableFacts.of(site) for site in data}
     for site in data:
@@ -93,15 +99,44 @@ def check_aligned(
     return CheckedSites(Report.of(method.name, summaries(given), _without_echoes(findings)), data, kinds)
 
 
+def check_raw(method: Method, data: list[SiteData], policy: Policy | None, *, seed: int) -> Report:
+    """Look at raw tables in the light of the steps that prepare them, and where they are small, at what comes out."""
+    rules = policy or Policy()
+    findings = [one for site in data for one in inspect_table(site) if one.topic != "counts"]
+    findings += _cohort_findings(method, data, rules)
+    findings += _site_findings(method, data, policy, seed)
+    if not _stops(findings) and sum(len(site) * site.shape[1] for site in data) <= REHEARSED_CELLS:
+        together = Collector()
+        with together.take():
+            made = prepared_method(method, data, seed, rules.class_floors)
+            findings += _left_out(data, made.preparation.raw)
+            findings += _site_findings(made.method, made.sites, policy, seed)
+            if not _stops(findings):
+                findings += _joint_findings(made.method, made.sites, rules, seed, whole=True)
+        findings += together.found
+    return Report.of(method.name, summaries(data), _without_echoes(findings))
+
+
+def _left_out(data: Sequence[SiteData], raw: Columns) -> list[Finding]:
+    """Say which columns and categories a run goes on without."""
+    return [
+        Finding(level="note", what=f"{what}: {listed(names, 8)}", sites=(site.name,), topic="columns")
+        for site in data
+        for what, names in left_out(site, raw).items()
+    ]
+
+
 def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1, seed: int = 0) -> Report:
     """Look at one site's table, as its steward can: against a method's terms among so many sites, or by itself."""
     findings = [*inspect_table(own), *_same_everywhere([own])]
     if method is None:
         return Report.of("", summaries([own]), [*findings, *_table_findings([own])])
+    if method.preparing:
+        findings = [one for one in findings if one.topic not in ("counts", "constants")]
     for why in reasons_against(policy, method):
         findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
     findings += _site_findings(method, [own], policy, seed)
-    if not _stops(findings) and not any(one.topic == "size" for one in findings):
+    if not _stops(findings) and not any(one.topic == "size" for one in findings) and not method.preparing:
         others = [
             replace(own, name=f"{own.name} {at}") for at in range(max(sites, 1))
         ]  # rows like ours, for sizes
@@ -193,7 +228,7 @@ def _joint_findings(
         method.check_limits(data, policy)
     sizes = method.message_sizes(data) if all(len(site) for site in data) else None
     if sizes is not None and not together.found:
-        together.found += _size_faults(sizes, data, policy)
+        together.found += size_faults(sizes, data, policy)
     if whole:
         with together.take():
             method.check_together(data)
@@ -203,7 +238,7 @@ def _joint_findings(
             for one in look_ahead(method, data)
         ]
     too_large = any(one.topic == "size" and one.level == "error" for one in together.found)
-    return together.found + _memory_findings(data, None if too_large else sizes)
+    return together.found + memory_findings(data, None if too_large else sizes)
 
 
 def _test_findings(method: Method, aside: Sequence[SiteData]) -> list[Finding]:
@@ -238,48 +273,6 @@ def _rare_classes(method: Method, data: Sequence[SiteData], policy: Policy) -> l
     remedy = "merge rare classes, or set single_site_classes = true knowingly"
     level: Level = "error" if len(where) - len(rare) < 2 else "warning"
     return [Finding(level=level, what=what, remedy=remedy, topic="classes")]
-
-
-def _size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
-    limit, largest = min(policy.max_message_bytes, LARGEST_MESSAGE), max(sizes.sent, sizes.received)
-    if largest > limit:
-        what = (
-            f"the largest message is one of about {largest:,} bytes, for {data[0].shape[1]:,} columns; the limit is "
-            f"{limit:,} (max_message_bytes in the policy)"
-        )
-        return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
-    if largest < ANNOUNCED:
-        return []
-    what = (
-        f"messages are large: a site sends up to about {sizes.sent:,} bytes, and is sent {sizes.received:,}; the "
-        f"limit is {limit:,}"
-    )
-    return [Finding(level="note", what=what, topic="size")]
-
-
-def _memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> list[Finding]:
-    """Compare what a run in this process takes with what is free: all tables, copies of one, and all messages."""
-    tables = [8 * len(site) * site.shape[1] for site in data]
-    largest = 0 if sizes is None else max(sizes.sent, sizes.received)
-    unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
-    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
-    if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
-        return []
-    held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
-    if free is None or needed < free:
-        return [Finding(level="note", what=held, topic="memory")]
-    return [
-        Finding(
-            level="warning",
-            what=f"{held}; {_size(free)} are free",
-            remedy="use fewer columns or rows (in a deployment, each site holds its own table only)",
-            topic="memory",
-        )
-    ]
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
 
 
 def _without_echoes(findings: Sequence[Finding]) -> list[Finding]:

@@ -58,6 +58,7 @@ def run(
     interfere: Interfere | None = None,
     n_jobs: int = 1,
     network: Network | None = None,
+    writers: Sequence[str] = (),
     chosen: str = "",
     checked: CheckedSites | None = None,
 ) -> Run:
@@ -68,22 +69,21 @@ def run(
     for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
     ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
     side; with ``network``, `Run.timing` tells how long the run would take on such a network. The same seed gives the
-    same model, always; keys and masks are new each time. ``chosen`` is for the record; with ``checked``, from
-    `fedgeom.engines.check.check_aligned` with the same arguments, tables are not looked at.
+    same model, always; keys and masks are new each time. ``chosen`` is for the record, as are ``writers``
+    ("tensorboard", "mlflow"); with ``checked``, from `check_aligned` with the same arguments, tables are not looked at.
 
     With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
     ``run.evaluation`` has the figures, beside simple rivals.
 
-    ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process
-    died: with the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the
-    run in ``record``, given the same method, sites and seed; the model is the one it would have been. Where
-    there is no run yet, it begins a resumable one.
+    ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process died: with
+    the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the run in ``record``,
+    given the same method, sites and seed; the model is the one it would have been. No run yet: a resumable one begins.
     """
     method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
-    if record is None and (resumable or resume):
-        raise InputError("resumable and resume need record, the folder in which the run is kept")
+    if record is None and (resumable or resume or writers):
+        raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
     found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
     found.report.raise_errors(but=("policy",))  # a policy's noes the sites themselves say, and the record has them
@@ -96,7 +96,7 @@ def run(
     options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
     kept = store if going_on or _began(store, data) else None
     carrier, number = _engine(made, method, data, options, kept)
-    log = None if record is None else RunRecord(record, config, resume=going_on)
+    log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
     transcript = None if store is None else store.transcript
     session = Session(
         method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=found.kinds
@@ -134,9 +134,12 @@ def _hold(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        warnings = [*conversation.warnings, *odd, *session.method.look_back(data, local)]
+        raw = bool(session.method.preparing)  # a method looks back on rows as it saw them
+        seen_back = [] if raw else session.method.look_back(data, local)
+        warnings = [*conversation.warnings, *odd, *seen_back]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]
-        tested = evaluate_run(session.method, model, conversation.evaluation, parts, local, session.seed)
+        seen = [_prepared(model, train, aside) for train, aside in parts]
+        tested = evaluate_run(session.method, model.bare(), conversation.evaluation, seen, local, session.seed)
         if log is not None:
             log.sites(results)
             log.warnings(warnings)
@@ -163,6 +166,12 @@ def _hold(
         again=partial(_update, session.method),
         timing=getattr(carrier, "timing", None),
     )
+
+
+def _prepared(model: Any, train: SiteData, aside: SiteData) -> tuple[SiteData, SiteData]:
+    """Return the rows that were learnt from and tested on as the model saw them, for rivals that see them, too."""
+    made = model.preparation
+    return (train, aside) if made is None else (made.transform(train), made.transform(aside))
 
 
 def _engine_class(

@@ -25,6 +25,7 @@ TITLES = {
     "own": "federated",
     "joint": "federated, joint model",
     "pooled": "pooled rows",
+    "matched": "pooled rows, names as matched",
 }
 """What is scored, as people read it, in the order of the table."""
 COLUMNS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "auc": "AUC"}
@@ -35,7 +36,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     """majority (always the commonest class), local (each site's own, trained alone), own (what each site ends with),
-    joint (the joint model, where sites end with others) or pooled (trained on all rows in one place)."""
+    joint (the joint model, where sites end with others), pooled (trained on all rows in one place) or matched (the same
+    where sites have names of their own: with those that the run takes for one class)."""
     rows: int
     accuracy: Figure | None = None
     balanced_accuracy: Figure | None = None
@@ -44,6 +46,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     """For two classes: from a histogram of the scores."""
     auc_error: float = 0.0
     """How far the histogram's AUC may be from that of the scores themselves."""
+
+    def values(self) -> dict[str, float]:
+        """Return the figures that there are, without their intervals."""
+        found = {name: getattr(self, name) for name in COLUMNS}
+        return {name: figure.value for name, figure in found.items() if figure is not None}
 
 
 class ClassFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +82,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """How many rows were tested."""
     sites: int
     """How many sites had rows to test on."""
+    groups: int = 0
+    """How many groups, such as patients, the test rows are of, where rows were kept aside by group: intervals then take
+    groups as drawn one by one, not rows."""
+    unscored: dict[str, str] = {}
+    """Which models were not scored, and why."""
     scores: list[Score]
     by_class: list[ClassFigures]
     by_site: list[SiteFigures] = []
@@ -136,7 +148,12 @@ def evaluate(
     """Return the figures that follow from the counts of all sites, and those of single sites where they are known."""
     own = counts.models["own"]
     tallies = {"majority": majority(counts), **counts.models}
-    scores = [_score(name, tallies[name], seed) for name in TITLES if name in tallies and tallies[name].rows]
+    worth = metrics.row_worth(own)
+    if np.array_equal(own.flat(), counts.models["joint"].flat()):  # sites end with the joint model after all
+        tallies.pop("joint")
+    scores = [
+        _score(name, tallies[name], seed, worth) for name in TITLES if name in tallies and tallies[name].rows
+    ]
     tested, confusion = own.confusion.sum(axis=1), own.confusion
     columns = [metrics.recalls(confusion), metrics.precisions(confusion), metrics.f1_scores(confusion)]
     by_class = [
@@ -154,6 +171,7 @@ def evaluate(
         classes=list(classes),
         rows=own.rows,
         sites=counts.sites,
+        groups=0 if own.groups is None else int(own.groups[0]),
         scores=scores,
         by_class=by_class,
         by_site=[_at_site(name, one) for name, one in (by_site or {}).items()],
@@ -161,9 +179,11 @@ def evaluate(
     )
 
 
-def with_score(evaluation: Evaluation, model: str, found: Tally, seed: int = 0) -> Evaluation:
-    """Return the figures with those of one more model."""
-    return msgspec.structs.replace(evaluation, scores=[*evaluation.scores, _score(model, found, seed)])
+def with_score(
+    evaluation: Evaluation, model: str, found: Tally, seed: int = 0, worth: float | None = None
+) -> Evaluation:
+    """Return the figures with those of one more model; ``worth`` as for `fedgeom.evaluation.metrics.score`."""
+    return msgspec.structs.replace(evaluation, scores=[*evaluation.scores, _score(model, found, seed, worth)])
 
 
 def majority(counts: Counts) -> Tally:
@@ -174,8 +194,9 @@ def majority(counts: Counts) -> Tally:
     return Tally(int(true[commonest]), confusion, None)
 
 
-def _score(name: str, found: Tally, seed: int) -> Score:
-    figures = metrics.score(found, seed)
+def _score(name: str, found: Tally, seed: int, worth: float | None = None) -> Score:
+    # What nobody counted by group is taken to fall on groups as the federated models' answers do.
+    figures = metrics.score(found, seed, worth if found.groups is None else None)
     error = metrics.auc_error(found.scores) if "auc" in figures and found.scores is not None else 0.0
     return Score(model=name, rows=found.rows, auc_error=error, **figures)
 

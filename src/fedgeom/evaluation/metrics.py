@@ -33,16 +33,38 @@ class Figure(msgspec.Struct, frozen=True):
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def wilson(right: int, rows: int) -> Figure:
-    """Return a share with Wilson's interval.
+def wilson(right: int, rows: int, worth: float = 1.0) -> Figure:
+    """Return a share with Wilson's interval; ``worth`` is how many independent rows each row is worth (`row_worth`).
 
     >>> print(wilson(9, 10))
     0.900 [0.596, 0.982]
     """
-    share, spread = right / rows, Z**2 / rows
+    share, n = right / rows, worth * rows
+    spread = Z**2 / n
     middle = (share + spread / 2) / (1 + spread)
-    half = Z * math.sqrt(share * (1 - share) / rows + spread / (4 * rows)) / (1 + spread)
+    half = Z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
     return Figure(share, max(middle - half, 0.0), min(middle + half, 1.0))
+
+
+def row_worth(found: Tally) -> float:
+    """Return how many independent rows each test row is worth, where rows come in groups such as patients: 1 at most.
+
+    It is the variance of the share of right rows, were rows drawn one by one, divided by its variance where groups are
+    drawn (that of a ratio of sums over groups), with Student's t for their number. Where all or no rows are right, rows
+    of a group are taken to be alike.
+    """
+    if found.groups is None or not found.rows or found.groups[0] < 1:
+        return 1.0
+    from scipy.stats import t  # half a second, and only where rows have groups
+
+    count, rr, rn, nn = (float(number) for number in found.groups)
+    share, alike = found.right / found.rows, found.rows / nn
+    if count < 2:
+        return 1 / found.rows
+    between = (rr - 2 * share * rn + share**2 * nn) / found.rows**2 * count / (count - 1)
+    alone = share * (1 - share) / found.rows
+    worth = min(alone / between, 1.0) if between > 0 and alone > 0 else 1.0 if alone > 0 else alike
+    return max(worth, alike) * (Z / float(t.ppf(0.975, count - 1))) ** 2
 
 
 def recalls(confusion: Ints) -> Floats:
@@ -91,22 +113,29 @@ def auc_error(scores: Ints) -> float:
     return float(_ratio((first * second).sum() / 2, first.sum() * second.sum()))
 
 
-def score(found: Tally, seed: int = 0) -> dict[str, Figure]:
+def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, Figure]:
     """Return accuracy, balanced accuracy, macro-F1 and, for two classes, AUC, each with its interval.
 
-    Wilson's for accuracy; for the others the counts are drawn anew, seeded. What cannot be said is not there.
+    Wilson's for accuracy; for the others the counts are drawn anew, seeded. Where rows come in groups, both are as of
+    so many rows fewer as they are worth (`row_worth`), or as ``worth`` says. What cannot be said is not there.
     """
+    worth = row_worth(found) if worth is None else worth
     if not found.rows:
         return {}
     rng, shape = np.random.default_rng(seed), found.confusion.shape
     draws = max(50, min(DRAWS, MOST_DRAWN // found.confusion.size))
-    cells = rng.multinomial(found.rows, found.confusion.ravel() / found.rows, size=draws).reshape(draws, *shape)
-    figures = {"accuracy": wilson(found.right, found.rows)}
+    n = max(round(worth * found.rows), 2) if worth < 1 else found.rows
+    cells = rng.multinomial(n, found.confusion.ravel() / found.rows, size=draws).reshape(draws, *shape)
+    figures = {"accuracy": wilson(found.right, found.rows, worth)}
     figures |= _drawn("balanced_accuracy", balanced_accuracy, found.confusion, cells)
     figures |= _drawn("macro_f1", macro_f1, found.confusion, cells)
     if found.scores is not None and found.scores.sum(axis=1).all():
         rows = found.scores.sum(axis=1)
-        again = [rng.multinomial(n, one / n, size=draws) for n, one in zip(rows, found.scores, strict=True)]
+        drawn = [max(round(worth * n), 1) if worth < 1 else n for n in rows.tolist()]
+        again = [
+            rng.multinomial(fewer, one / n, size=draws)
+            for fewer, n, one in zip(drawn, rows, found.scores, strict=True)
+        ]
         figures |= _drawn("auc", auc, found.scores, np.stack(again, axis=1))
     return figures
 

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.evaluation.figures import Evaluation, evaluate, with_score
+from fedgeom.evaluation.metrics import row_worth
 from fedgeom.federation.holdout import Parts
 from fedgeom.federation.method import Method
 from fedgeom.protocols.evaluation.baseline import train_baseline
@@ -56,14 +58,62 @@ def evaluate_run(
     if counts is None:
         return None
     by_site = {train.name: own_counts(local.get(train.name, {})) for train, _ in parts}
-    found = evaluate(counts, class_titles(model, local), by_site, seed)
-    return beside_pooled(found, pooled_tally(method, model, parts, local), seed)
+    found = without_joint(evaluate(counts, class_titles(model, local), by_site, seed), model, counts)
+    worth, pooled = row_worth(counts.models["own"]), pooled_tally(method, model, parts, local)
+    if pooled is not None:
+        return beside_pooled(found, pooled, seed, worth)
+    matched = matched_tally(method, model, parts, local)
+    return found if matched is None else with_score(found, "matched", matched, seed, worth)
 
 
-def beside_pooled(evaluation: Evaluation, pooled: Tally | None, seed: int = 0) -> Evaluation:
-    """Return the figures with those of pooled rows, where there are any and they are not there yet."""
-    known = pooled is None or "pooled" in evaluation
-    return evaluation if known or pooled is None else with_score(evaluation, "pooled", pooled, seed)
+def without_joint(evaluation: Evaluation, model: Any, counts: Counts) -> Evaluation:
+    """Return the figures, and why there are none of a joint model where there is none that predicts."""
+    if counts.models["joint"].rows or getattr(model, "everywhere", True):
+        return evaluation
+    why = "there is none that predicts by itself, because sites keep parts of theirs to themselves"
+    return msgspec.structs.replace(evaluation, unscored=evaluation.unscored | {"joint": why})
+
+
+def beside_pooled(
+    evaluation: Evaluation, pooled: Tally | None, seed: int = 0, worth: float | None = None
+) -> Evaluation:
+    """Return the figures with those of pooled rows, where there are any and they are not there yet.
+
+    Where they are, those with names as matched are no longer needed.
+    """
+    if pooled is None or "pooled" in evaluation:
+        return evaluation
+    scores = [one for one in evaluation.scores if one.model != "matched"]
+    return with_score(msgspec.structs.replace(evaluation, scores=scores), "pooled", pooled, seed, worth)
+
+
+def matched_tally(method: Method, model: Any, parts: Sequence[Parts], local: Local) -> Tally | None:
+    """Train on all rows in one place, by the classes that the run put the sites' own names into, and count.
+
+    A row is right when the site's word for the class that it is given is the row's own: names that were matched wrongly
+    cost this rival what they cost the federation. None where names were not matched.
+    """
+    rows, classes = list[tuple[SiteData, SiteData, Mapping[str, int]]](), len(model.classes_)
+    for train, aside in parts:
+        names = local.get(train.name, {}).get("names")
+        if isinstance(names, Mapping) and own_counts(local[train.name]) is not None:
+            rows.append((_labelled(method, train), _labelled(method, aside), names))
+    learnt = [class_numbers(a.y.astype(str), dict(names), classes) for a, _, names in rows]
+    y = np.concatenate(learnt) if learnt else np.empty(0, np.int64)
+    if not (y < classes).any() or not sum(len(b) for _, b, _ in rows):
+        return None
+    known = y < classes
+    whole = train_baseline(np.vstack([a.X for a, _, _ in rows])[known], y[known].astype(str))
+    given = [whole.predict(b.X).astype(np.int64) for _, b, _ in rows]
+    words = [
+        model.for_site(local[b.name]).classes_.astype(str)[at] for (_, b, _), at in zip(rows, given, strict=True)
+    ]
+    true = [class_numbers(b.y.astype(str), dict(names), classes) for _, b, names in rows]
+    own = np.concatenate([b.y.astype(str) for _, b, _ in rows])
+    chances = None
+    if classes == 2 == len(whole.names):
+        chances = np.vstack([whole.predict_proba(b.X) for _, b, _ in rows])
+    return tally(np.concatenate(words), own, np.concatenate(given), np.concatenate(true), classes, chances)
 
 
 def pooled_tally(

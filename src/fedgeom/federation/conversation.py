@@ -109,6 +109,8 @@ class Sites:
         """What a method wants to keep for pictures."""
         self.last_step: Callable[[Any], None] | None = None
         """What is still to be done with the model when the method is done."""
+        self.preparation: Any = None
+        """How the sites prepared their rows; None where they are taken as they are."""
         self.evaluation: Any = None
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []

@@ -54,6 +54,12 @@ class Holdout(Choice):
         return {"share": self.share, "grouped": self.grouped}
 
 
+def by_group(settings: Any) -> bool:
+    """Say whether a method's settings keep rows aside by group."""
+    wanted: Holdout | None = getattr(settings, "holdout", None)
+    return wanted is not None and wanted.grouped
+
+
 _KNOWN: dict[int, tuple[tuple[Any, ...], Parts]] = {}
 """For each table that is alive, how it was last parted: a site is built anew for each question, its parts are not."""
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.describing import Documentation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain_preparation import fit_plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
-from fedgeom.registry import Registry
+from fedgeom.federation.steps import Step, read_steps
+from fedgeom.registry import Registry, did_you_mean
 
 if TYPE_CHECKING:
     HoldoutOrShare = Holdout | float | Mapping[str, Any] | None
+    StepsOrPreset = Sequence[Step | str | Mapping[str, Any]] | str
 else:
     HoldoutOrShare = Holdout | None
+    StepsOrPreset = tuple[Step, ...]
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
@@ -64,13 +71,39 @@ class Method(Settings):
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
+    prepare: StepsOrPreset = ()
+    """How raw rows become features, before the method sees them: "counts", "table", or steps of
+    `fedgeom.preparation` (by object, name or table), each fitted over all sites by secure sums."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if isinstance(cls.__dict__.get("__doc__"), str):
             cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
+        if "plain" in cls.__dict__:
+            cls.plain = _prepared_first(cls.__dict__["plain"])  # type: ignore[method-assign]
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
+
+    def __new__(cls, *values: Any, **settings: Any) -> Self:
+        """Refuse settings that the method does not have, in words."""
+        if settings:
+            known = inspect.signature(cls.__init__).parameters
+            strange = next((name for name in settings if name not in known), None)
+            if strange is not None and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+                raise InputError(
+                    _no_setting(cls, strange, settings[strange], [name for name in known if name != "self"])
+                )
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prepare", read_steps(self.prepare))
+        super().__post_init__()
+
+    @property
+    def preparing(self) -> tuple[Step, ...]:
+        """The steps of preparation, as objects."""
+        found: tuple[Step, ...] = self.prepare  # type: ignore[assignment]
+        return found
 
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
@@ -122,3 +155,44 @@ class Method(Settings):
         own = [q for kind, q in cls.site.understands().items() if kind.startswith(f"{cls.name}.")]
         lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
         return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
+
+
+def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
+    """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
+
+    @wraps(plain)
+    def whole(self: Method, sites: Sequence[SiteData], seed: int = 0, **options: Any) -> Plain:
+        if not self.preparing:
+            return plain(self, sites, seed, **options)
+        found = fit_plain(self.preparing, sites, seed)
+        made = plain(replace(self, prepare=()), [found.transform(site) for site in sites], seed, **options)
+        return Plain(made.model.with_preparation(found), made.local)
+
+    return whole
+
+
+def methods_that_match() -> list[str]:
+    """Return the names of the methods to which sites may come with label names of their own."""
+    found = []
+    for name in METHODS:
+        try:
+            method = METHODS.find(name)
+        except InputError:  # it comes from a package that cannot be imported
+            continue
+        if getattr(method, "matches_names", False):
+            found.append(name)
+    return found
+
+
+def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
+    """Say that a method has no such setting, and what to do; of names, which methods could match them."""
+    if name == "names" and value in ("own", "shared") and not cls.matches_names:
+        goes = f'names="{value}" given, but {cls.__name__} goes by shared names'
+        if value == "shared":
+            return f"{goes} always; leave it out"
+        return (
+            f"{goes}; the methods that match names are: {', '.join(methods_that_match())}. Take one of these, or bring "
+            "the sites' labels to the same names (SiteData.relabel) and leave it out"
+        )
+    hint = did_you_mean(name, known)
+    return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

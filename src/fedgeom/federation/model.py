@@ -18,6 +18,7 @@ from fedgeom.data.columns import check_distinct
 from fedgeom.data.kinds import Kind, read_kinds, write_kinds
 from fedgeom.errors import InputError
 from fedgeom.federation.known import PREFIX, Known
+from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.federation.unknown_rows import JudgesRows
 from fedgeom.storage import write_file
 
@@ -49,6 +50,8 @@ class Model(JudgesRows, ABC):
     """The name of the method that yields it."""
     column_names: tuple[str, ...] = ()
     """The names of the columns, where they are known (`with_columns`); empty otherwise."""
+    preparation: Preparation | None = None
+    """What takes raw rows to those that the model learnt from; None: it takes rows as they are."""
     column_kinds: tuple[Kind, ...] = ()
     """Of what kind the numbers of each column were: "flag" (0 or 1), "whole" or "number"; empty where nobody looked."""
 
@@ -59,6 +62,18 @@ class Model(JudgesRows, ABC):
                 setattr(cls, name, _by_name(vars(cls)[name]))
         if "for_site" in vars(cls):
             cls.for_site = _keeping_names(vars(cls)["for_site"])  # type: ignore[method-assign]
+
+    def with_preparation(self, preparation: Preparation | None) -> Self:
+        """Return the model with what takes raw rows to those that it learnt from; without any, as it is."""
+        if preparation is None:
+            return self
+        return self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
+
+    def bare(self) -> Self:
+        """Return the model without its preparation: it takes rows that are prepared already."""
+        if self.preparation is None and not self.column_names:
+            return self
+        return self._having("preparation", None)._having("column_names", ())._having("column_kinds", ())
 
     def with_columns(self, names: Sequence[str], kinds: Sequence[Kind] = ()) -> Self:
         """Return the model with names for its columns, and the kinds of their numbers; without names, as it is."""
@@ -104,6 +119,8 @@ class Model(JudgesRows, ABC):
     @property
     def n_features_in_(self) -> int:
         """How many columns the model takes, as scikit-learn calls it."""
+        if self.preparation is not None:
+            return self.preparation.raw.width
         if self.width is None:
             raise AttributeError(f"{type(self).__name__} does not say how many columns it takes")
         return self.width
@@ -162,6 +179,11 @@ class Model(JudgesRows, ABC):
         return True
 
     @property
+    def single(self) -> bool:
+        """Whether predictions are computed in single precision: as they are where the file has such arrays."""
+        return any(array.size and array.dtype == np.float32 for array in self.tensors()[0].values())
+
+    @property
     def in_disc(self) -> bool:
         """Whether rows become points of the Poincaré disc (``to_disc``), so that the model can be drawn there."""
         return False
@@ -170,7 +192,9 @@ class Model(JudgesRows, ABC):
         """Return the model file's bytes; the same model always gives the same."""
         arrays, facts = self.tensors()
         known = {} if self.known is None else self.known.arrays()
-        return to_bytes(self.method, arrays | known, facts | _columns_facts(self.column_names, self.column_kinds))
+        prepared, fact = ({}, {}) if self.preparation is None else self.preparation.stored()
+        named = _columns_facts(self.column_names, self.column_kinds)
+        return to_bytes(self.method, arrays | known | prepared, facts | fact | named)
 
     @classmethod
     def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
@@ -179,9 +203,11 @@ class Model(JudgesRows, ABC):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("the names of the file's columns are no texts")
         kinds = read_kinds(facts.get(COLUMN_KINDS, ""))
-        own = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
-        rest = {name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS)}
+        own = {name: array for name, array in arrays.items() if not name.startswith((PREFIX, f"{FACT}/"))}
+        rest = {name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS, FACT)}
         made = cls.from_tensors(own, rest).with_columns(names, kinds)
+        if FACT in facts:
+            made = made.with_preparation(Preparation.read(arrays, facts[FACT]))
         known = Known.read(arrays)
         return made if known is None else made.knowing(known)
 
@@ -208,6 +234,8 @@ class Model(JudgesRows, ABC):
 def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(takes_rows)
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
+        if self.preparation is not None:  # the bare model takes what its own methods pass on
+            return takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
         return takes_rows(self, self.ordered(X), *more, **options)
 
     return ordered
@@ -216,7 +244,8 @@ def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
 def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(for_site)
     def kept(self: Model, local: Mapping[str, Any]) -> Any:
-        return for_site(self, local).with_columns(self.column_names, self.column_kinds)
+        made = for_site(self, local).with_columns(self.column_names, self.column_kinds)
+        return made.with_preparation(self.preparation)
 
     return kept
 

@@ -21,7 +21,8 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     rounds = getattr(settings, "rounds", 0)
     if isinstance(rounds, int) and rounds > policy.max_rounds:
         found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
-    features = settings.most_features
+    steps = getattr(settings, "preparing", ())
+    features = max([settings.most_features, *(step.most_features for step in steps)])
     if features > policy.max_features:
         found.append(f"max_features = {policy.max_features}, but there may be {features}")
     rows = settings.rows_per_step

@@ -24,6 +24,7 @@ from fedgeom.errors import InputError, printable
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.writers.base import Writers, check_writers
 from fedgeom.storage import as_plain, make_private_folder, open_new, write_file, write_json
 
 FORMAT = "fedgeom-run/1"
@@ -45,7 +46,10 @@ def versions() -> dict[str, str]:
 class RunRecord:
     """Writes a run's folder."""
 
-    def __init__(self, folder: str | Path, config: dict[str, Any], *, resume: bool = False):
+    def __init__(
+        self, folder: str | Path, config: dict[str, Any], *, resume: bool = False, writers: Sequence[str] = ()
+    ):
+        check_writers(writers)
         self.folder = Path(folder)
         if (self.folder / "config.json").exists() and not resume:
             raise InputError(f"{self.folder} already holds a run; choose another folder or remove it")
@@ -60,6 +64,7 @@ class RunRecord:
         self._metrics = open_new(self.folder / "metrics.jsonl")
         self._rounds: Any = None
         (self.folder / "rounds.jsonl").unlink(missing_ok=True)
+        self._writers = Writers(writers, self.folder, config)
 
     def status(self, state: str, detail: str = "") -> None:
         """Say how the run stands: running, finished, failed or interrupted."""
@@ -76,12 +81,14 @@ class RunRecord:
     def metric(self, name: str, value: Any) -> None:
         """Append a metric."""
         self._metrics.write(msgspec.json.encode({"metric": name, "value": value}, enc_hook=as_plain) + b"\n")
+        self._writers.metric(name, value)
 
     def round(self, figures: Mapping[str, float]) -> None:
         """Append a round's figures, so that they can be followed while the run goes on."""
         if self._rounds is None:
             self._rounds = open_new(self.folder / "rounds.jsonl")
         self._rounds.write(msgspec.json.encode(figures) + b"\n")
+        self._writers.round(figures)
 
     def model(self, data: bytes) -> None:
         """Keep the model file."""
@@ -108,6 +115,9 @@ class RunRecord:
         """Keep how well the model does on rows kept aside, where it was tested."""
         if figures is not None:
             self._write("evaluation.json", figures)
+            self._writers.evaluation(
+                [(one.model, name, found) for one in figures.scores for name, found in one.values().items()]
+            )
 
     def sites(self, results: Mapping[str, SiteResult]) -> None:
         """Keep each site's own view (in a deployment it stays at the site)."""
@@ -120,6 +130,7 @@ class RunRecord:
         for file in (self._ledger, self._metrics, self._events, self._rounds):
             if file is not None:
                 file.close()
+        self._writers.close(state)
 
     def _write(self, name: str, content: Any) -> None:
         write_json(self.folder / name, content, private=True)

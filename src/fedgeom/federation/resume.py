@@ -119,6 +119,8 @@ class ResumeStore:
 def hash_rows(site: SiteData) -> bytes:
     """Hash a site's table, as it came: nothing is made dense."""
     digest = hashlib.sha256(repr((site.shape, site.y.astype(str).tolist())).encode())
+    if site.categories:
+        digest.update(repr(sorted(site.categories.items())).encode())
     sparse = hasattr(site.table, "indptr")
     parts = (site.table.indptr, site.table.indices, site.table.data) if sparse else (site.table,)
     for part in parts:

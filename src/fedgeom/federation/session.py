@@ -75,6 +75,7 @@ class Session:
         began = time.perf_counter()
         try:
             model = self.method.conduct(sites).with_columns(self.columns, self.kinds)
+            model = model.with_preparation(sites.preparation)
             if sites.last_step is not None:
                 if self.record is not None:
                     self.record.model(model.to_bytes())  # whatever becomes of the test

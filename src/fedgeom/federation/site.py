@@ -26,6 +26,7 @@ from fedgeom.federation.approval import (
 )
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.settings import Settings
 
 WORK_SHARE = 16
@@ -204,6 +205,10 @@ class Site(ABC, Generic[Mem]):
     def model_file(self) -> bytes:
         """Return the site's own model file, which stays at the site; nothing where the method leaves none."""
         return b""
+
+    def preparation(self) -> Preparation | None:
+        """Return what took the site's raw rows to those that the method saw; None: they were taken as they are."""
+        return None
 
     def known_scores(self) -> Floats | None:
         """Return how well the site's rows fit a model that did not learn from them (`Model.density_scores`), (rows,).

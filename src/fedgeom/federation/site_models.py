@@ -35,13 +35,16 @@ def own_model_file(site: Site[Any]) -> bytes:
     try:
         method, arrays, facts = from_bytes(data)
         model: Model = METHODS.find(method).model_type.from_file(arrays, facts)
-        model = model.with_columns(site.data.columns, _kinds(site) if site.data.columns else ())
+        preparation = site.preparation()
+        if preparation is None:
+            model = model.with_columns(site.data.columns, _kinds(site) if site.data.columns else ())
     except InputError:  # a site of another package may keep what it likes
         return data
     scores = site.known_scores()
     if scores is None:
         scores = _scores_aside(model, site.aside)
-    return (describing(model, site.data) if scores is None else model.knowing(Known.scored(scores))).to_bytes()
+    made = describing(model, site.data) if scores is None else model.knowing(Known.scored(scores))
+    return made.with_preparation(preparation).to_bytes()
 
 
 def _kinds(site: Site[Any]) -> tuple[Kind, ...]:

@@ -21,6 +21,7 @@ class JudgesRows:
 
     method: str
     column_names: tuple[str, ...] = ()
+    preparation: Any = None
     column_kinds: tuple[Kind, ...] = ()
     known: Known | None = None
     """How well rows of known classes fit, where the model was shown some (`with_known`)."""
@@ -51,7 +52,7 @@ class JudgesRows:
         return rows
 
     def _ordered(self, X: npt.ArrayLike) -> Floats:
-        rows = np.asarray(self.ordered(X), np.float64)
+        rows = np.asarray(self.ordered(X) if self.preparation is None else self.preparation.rows(X), np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise InputError(f"X has shape {rows.shape}; wanted finite rows and columns")
         return rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import fedgeom.preparation  # noqa: F401  # registers the steps, which are settings of every method
 from fedgeom.federation.method import METHODS
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
-from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.method import Method, methods_that_match
 from fedgeom.federation.run_warnings import RunWarning
 
 MOST_WORDS = 8
@@ -53,19 +52,6 @@ def look_at_names(sites: Sequence[SiteData]) -> SeenNames:
     elif not several:
         kind = "own"
     return SeenNames(kind, by_site, tuple(sorted({word for mine in by_site.values() for word in mine})))
-
-
-def methods_that_match() -> list[str]:
-    """Return the names of the methods to which sites may come with label names of their own."""
-    found = []
-    for name in METHODS:
-        try:
-            method = METHODS.find(name)
-        except InputError:  # it comes from a package that cannot be imported
-            continue
-        if getattr(method, "matches_names", False):
-            found.append(name)
-    return found
 
 
 def look_ahead(method: Method, sites: Sequence[SiteData]) -> list[RunWarning]:

@@ -14,12 +14,15 @@ from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.conversation import Sites
+from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
+from fedgeom.federation.preparation import Preparation
 from fedgeom.protocols.evaluation.coordinator import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.joining.messages import class_floors
+from fedgeom.protocols.preparing.coordinator import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
 from fedgeom.protocols.secure_sum.collecting import Collected, collect, collect_again
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum, unmask
@@ -38,15 +41,17 @@ class Reals:
 def join(sites: Sites, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
-    The method's site class says which secure sums there will be (`SummingSite.planned_sums`). Where the terms keep rows
-    aside, the model is tested on them when the method is done.
+    The method's site class says which secure sums there will be (`SummingSite.planned_sums`). Where the terms prepare
+    rows, that is done before anything else; where they keep rows aside, the model is tested on them in the end.
     """
     planned = method.site.all_sums(method)  # type: ignore[attr-defined]
     min_sites = int(getattr(method, "min_sites", 2))
     joined = invite(sites, rounds=len(planned), terms=method.terms(), min_sites=min_sites)
     cohort = Cohort(joined, [question.kind for question in planned], min_sites)
     if method.holdout is not None:
-        sites.last_step = partial(evaluate, cohort)
+        sites.last_step = partial(evaluate, cohort, by_group(method))
+    if method.preparing:
+        cohort.preparation = sites.preparation = prepare(cohort, method.preparing)
     return cohort
 
 
@@ -64,6 +69,8 @@ class Cohort:
         self.left: tuple[str, ...] = joined.names
         """The sites that are still there; every sum over all of them leaves out those that were lost in it."""
         self._planned, self._next = list(planned), 0
+        self.preparation: Preparation | None = None
+        """How the sites prepared their rows; None where they are taken as they are."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,7 +79,9 @@ class Cohort:
 
     @property
     def columns(self) -> int:
-        """How many columns the sites' tables have."""
+        """How many columns the sites' tables have, once they are prepared."""
+        if self.preparation is not None:
+            return self.preparation.columns.width
         return self.joined.keys[self.names[0]].columns
 
     @property
@@ -92,6 +101,10 @@ class Cohort:
                 self._next = number + 1
                 return number
         raise ProtocolError(f"no further sum of kind {kind!r} is planned in this run")
+
+    def skip_to(self, number: int) -> None:
+        """Leave out, for good, the planned sums before a number."""
+        self._next = max(self._next, number)
 
     def sum_reals(self, question: SumQuestion, *, length: int) -> Floats:
         """Return the sum of the real numbers that all sites still there contribute."""

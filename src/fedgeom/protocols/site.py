@@ -21,6 +21,7 @@ from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, part_rows
 from fedgeom.federation.messages import Message, Question, encode
 from fedgeom.federation.model import Model
+from fedgeom.federation.preparation import Preparation, planned_sums
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.evaluation.counts import numbered
 from fedgeom.protocols.evaluation.messages import SumEvaluation
@@ -31,6 +32,9 @@ from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
 from fedgeom.protocols.joining.ring import RingDraw, RingMemory
 from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.preparing.checking import check_no_text
+from fedgeom.protocols.preparing.messages import SUMS, CountCategories
+from fedgeom.protocols.preparing.site import Preparing, PreparingMemory
 from fedgeom.protocols.secure_sum.hiding import SumsMemory
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness
 from fedgeom.protocols.secure_sum.site import Sums
@@ -43,6 +47,7 @@ class SecureMemory(Memory, kw_only=True):
     """For each kind of question that is no sum, and each of its rounds, a hash of the one that was answered."""
     joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
     ring: RingMemory = msgspec.field(default_factory=RingMemory)
+    preparing: PreparingMemory = msgspec.field(default_factory=PreparingMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
     handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
     evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
@@ -74,12 +79,20 @@ class SummingSite(Site[Mem]):
     """
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Joining, RingDraw, Sums, HandedModel, Evaluating)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (
+        Joining,
+        RingDraw,
+        Preparing,
+        Sums,
+        HandedModel,
+        Evaluating,
+    )
     takes_models: ClassVar[bool] = True
     """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
     of their own, or have sites make it from a sum, say False."""
     joining: Joining
     ring: RingDraw
+    preparing: Preparing
     sums: Sums
     handed: HandedModel[Any]
     evaluation: Evaluating
@@ -101,19 +114,26 @@ class SummingSite(Site[Mem]):
 
     @classmethod
     def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the planned sums, and that of the test where rows are kept aside for one."""
+        """Return the planned sums, before them those that prepare rows, and at the end that of the test."""
+        steps = settings.preparing
+        prepared = (CountCategories, *(SUMS[kind] for kind in planned_sums(steps))) if steps else ()
         tested = (SumEvaluation,) if settings.holdout is not None else ()
-        return (*cls.planned_sums(settings), *tested)
+        return (*prepared, *cls.planned_sums(settings), *tested)
 
     def examine(self, settings: Any, seed: int = 0) -> None:
         """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found.
 
-        What is raised, and stays at the site, has all that is wrong, and all that looks odd beside.
+        What is raised, and stays at the site, has all that is wrong, and all that looks odd beside. Of rows that are to
+        be prepared only what the steps need is looked at; they are looked at again when they are.
         """
         faults = Collector(self.name)
         with faults.take():
-            self.check(settings)
-            if settings.holdout is not None:
+            if settings.preparing:
+                self.preparing.check_raw(settings, self.whole)
+            else:
+                check_no_text(self.whole)
+                self.check(settings)
+            if settings.holdout is not None and not settings.preparing:
                 train, _ = part_rows(self.whole, settings, seed, self.policy)
                 blank = self.memory_type(run=self.run, method=self.memory.method)
                 type(self)(train, self.identity, self.run, blank, self.method_type).check(settings)  # type: ignore[arg-type]
@@ -139,7 +159,7 @@ class SummingSite(Site[Mem]):
         return self.joining.memory.seed
 
     @property
-    def _parts(self) -> Parts:
+    def raw_parts(self) -> Parts:
         """The rows to learn from and those kept aside, as the terms say; before there are any, all and none."""
         joined = bool(self.joining.memory.terms_hash)
         return part_rows(self.whole, self.settings if joined else None, self.seed, self.policy)
@@ -147,12 +167,12 @@ class SummingSite(Site[Mem]):
     @property
     def data(self) -> SiteData:
         """The rows that the method works on: all of the site's, but for those kept aside for testing."""
-        return self._parts[0]
+        return self.preparing.prepared(self.raw_parts[0])
 
     @property
     def aside(self) -> SiteData:
         """The rows that are kept aside for testing."""
-        return self._parts[1]
+        return self.preparing.prepared(self.raw_parts[1])
 
     @cached_property
     def table(self) -> SiteData:
@@ -161,13 +181,17 @@ class SummingSite(Site[Mem]):
         rare = names.rare if names is not None else ()
         return self.data.take(~np.isin(self.data.y.astype(str), rare)) if rare else self.data
 
+    def preparation(self) -> Preparation | None:
+        """Return how the rows were prepared."""
+        return self.preparing.preparation() if self.joining.memory.terms_hash else None
+
     def model_file(self) -> bytes:
         """Return the joint model as it was handed out; methods with personal models or own names return those."""
         return self.memory.handed.model
 
     def outcome(self) -> dict[str, Any]:
         """Return what the site learnt, and what it counted on the rows kept aside."""
-        return self.result() | self.evaluation.result()
+        return self.result() | self.preparing.result() | self.evaluation.result()
 
     def joint_file(self) -> bytes:
         """Return the joint model where the site knows it and ends with another of its own; nothing elsewhere."""
@@ -196,6 +220,7 @@ class SummingSite(Site[Mem]):
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
         if not isinstance(question, Hello | DrawRing | Share) and not self.joining.memory.cohort:
             raise ProtocolError("the site was asked before it joined")
+        self._check_prepared(question)
         if not isinstance(question, SumQuestion):
             if not isinstance(question, OWN_RULES):
                 self._take_once(question)
@@ -225,6 +250,12 @@ class SummingSite(Site[Mem]):
         if question.checked:
             vector = self.sums.tagged(question.ticket, vector)
         return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
+
+    def _check_prepared(self, question: Question) -> None:
+        """Refuse a question of the method before the rows are prepared, where the terms prepare them."""
+        early = isinstance(question, OWN_RULES) or question.kind.startswith("prepare.")
+        if not early and self.settings.preparing and not self.preparing.memory.done:
+            raise ProtocolError(f"{question.kind!r} is asked before the rows are prepared")
 
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.

@@ -50,6 +50,15 @@ def site_rows(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
 def notes(evaluation: Evaluation) -> list[str]:
     """Return what a reader of the tables must know: what is not shown, and how exact it is."""
     found = []
+    if evaluation.groups:
+        found.append(
+            f"intervals take the {evaluation.groups:,} groups of test rows as drawn one by one, not the rows"
+        )
+    found += [f"{TITLES[name]} not scored: {why}" for name, why in evaluation.unscored.items()]
+    if "matched" in evaluation:
+        found.append(
+            f"{TITLES['matched']}: trained on all rows in one place, words that the run put into one class taken as one"
+        )
     few = [one for one in evaluation.by_site if not one.accuracy and one.tested]
     none = [one.site for one in evaluation.by_site if not one.tested]
     if few:

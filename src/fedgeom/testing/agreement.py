@@ -130,7 +130,9 @@ def rows_are_judged_alone(method: Method, sites: Sequence[SiteData], seed: int) 
             if hasattr(model, "predict_proba"):
                 ones = np.vstack([model.predict_proba(row[None]) for row in rows])
                 gap = float(np.abs(model.predict_proba(rows) - ones).max())
-                # Networks compute in single precision, and how a processor adds up depends on the number of rows.
-                assert gap < 1e-6, f"the probabilities of a row differ by {gap:.3g} when it comes alone"
+                # How a processor adds up depends on the number of rows, and in single precision it shows earlier.
+                assert gap < (1e-6 if model.single else 1e-9), (
+                    f"the probabilities of a row differ by {gap:.3g} when it comes alone"
+                )
             asked += 1
     return asked

@@ -79,6 +79,34 @@ def test_a_policy_with_a_larger_cohort_raises_the_bound():
     assert run.metrics["sites mixed"] == [5.0]
 
 
+@pytest.mark.parametrize("deviations", ["unit", "raw"])
+def test_the_sum_mixes_at_least_as_many_sites_as_every_policy_asks_for(deviations):
+    """1/Σp² ≥ min_cohort where without the policy the weights would go to fewer."""
+    sites = clinics(6)
+    sites[0] = fedgeom.SiteData(sites[0].name, 0.01 * sites[0].X, sites[0].y)  # it moves least, and would get most
+    method = quick(
+        rounds=1,
+        scale="none",
+        aggregation={"name": "consistent", "mixed": 1.0, "deviations": deviations},
+    )
+    free = fedgeom.run(method, sites, policy=fedgeom.Policy(min_cohort=2)).metrics["sites mixed"]
+    assert min(free) < 4
+    bound = fedgeom.run(method, sites, policy=fedgeom.Policy(min_cohort=4)).metrics["sites mixed"]
+    assert min(bound) >= 4 - 1e-3
+    assert min(bound) == pytest.approx(4, abs=1e-2)  # no more than the bound asks for
+
+
+def test_sites_refuse_weights_that_mix_fewer(monkeypatch):
+    """A coordinator that lies about the weights gets nothing."""
+
+    def one_alone(self, cosines, lengths, *, mixed=1.0):
+        return np.array([0.9, *[0.1 / (len(cosines) - 1)] * (len(cosines) - 1)])
+
+    monkeypatch.setattr(Consistent, "weigh", one_alone)
+    with pytest.raises(fedgeom.FedgeomError, match=r"a sum of 1\.2 sites; the policy asks for 4"):
+        fedgeom.run(quick(rounds=1), clinics(5), policy=fedgeom.Policy(min_cohort=4))
+
+
 def test_the_mean_compares_nothing():
     heard, _ = overhear(quick(aggregation="mean"), clinics())
     assert not any(isinstance(h.question, CompareUpdates | PassOn) for h in heard)

@@ -47,6 +47,11 @@ def test_the_nearest_class_has_the_least_expected_distance(run):
     X = clinics()[0].X
     expected = run.model.predict_proba(X) @ np.array([[0, 2, 3], [2, 0, 3], [3, 3, 0]])
     np.testing.assert_array_equal(run.model.predict_nearest(X), np.array(list("abc"))[expected.argmin(axis=1)])
+    nodes = run.model.predict_nearest(X, groups=True)
+    assert (
+        nodes.tolist()
+        == np.array(run.model.tree.nodes)[run.model.tree.nearest_node(run.model.predict_proba(X))].tolist()
+    )
 
 
 def test_the_tree_error_counts_edges(run):

@@ -1,4 +1,4 @@
-"""Augmentation: crops and flips, seeded."""
+"""Augmentation: crops, flips and mixed rows, seeded."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Crops
+from fedgeom.methods.iterative import Crops, CrossEntropy, Mixed
 from fedgeom.methods.iterative.augmentation import NoAugmentation
-from tests.methods.iterative.torching import DIGITS, digits, torch
+from tests.methods.iterative.torching import DIGITS, batch_of, digits, torch
 
 
 def seeded(seed=0):
@@ -41,3 +41,49 @@ def test_tables_have_no_crops_and_images_train_with_them_the_same_again():
     rule = FedAvg(**(DIGITS | {"network": "convnet", "shape": (1, 8, 8), "rounds": 1, "augmentation": Crops(1)}))
     first, again = (rule.plain(digits()).model.parameters.flat() for _ in range(2))
     assert np.array_equal(first, again)
+
+
+def drawn(alpha, rows):
+    """What `Mixed` draws first from a fresh generator: the partners and the share."""
+    generator = seeded()
+    partner = torch.randperm(rows, generator=generator)
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    return partner, float(np.random.default_rng(seed).beta(alpha, alpha))
+
+
+@pytest.mark.parametrize("weights", [None, (1.0, 2.0, 3.0)])
+def test_mixed_rows_name_both_classes_in_proportion(weights):
+    """Cross-entropy is linear in the targets, so mixing losses is the loss of mixed targets."""
+    rows, labels = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]], [0, 1, 1]
+    given = {} if weights is None else {"weights": torch.tensor(weights)}
+    found = Mixed(alpha=2.0).loss(CrossEntropy(), batch_of(rows, labels, **given))
+    partner, share = drawn(2.0, 3)
+    assert 0 < share < 1
+    X = torch.tensor(rows)
+    logs = (share * X + (1 - share) * X[partner]).log_softmax(dim=1)
+    own = -logs[torch.arange(3), torch.tensor(labels)]
+    theirs = -logs[torch.arange(3), torch.tensor(labels)[partner]]
+    w = torch.ones(3) if weights is None else torch.tensor(weights)
+    expected = share * (w * own).sum() / w.sum() + (1 - share) * (w[partner] * theirs).sum() / w.sum()
+    assert float(found) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_mixed_images_are_moved_as_crops_are_and_tables_stay():
+    X = torch.arange(1.0, 1 + 3 * 1 * 4 * 5).reshape(3, 1, 4, 5)
+    assert torch.equal(Mixed(pad=1, flip=0.5)(X, seeded()), Crops(pad=1, flip=0.5)(X, seeded()))
+    assert Mixed()(X, seeded()) is X
+
+
+def test_mixing_trains_is_seeded_and_goes_with_any_loss():
+    sites = digits()
+    for changes in ({}, {"loss": "balanced"}):
+        rule = FedAvg(**(DIGITS | {"augmentation": "mixed", "rounds": 5, "epochs": 3, "rate": 0.2} | changes))
+        one, again = rule.plain(sites, 1).model, rule.plain(sites, 1).model
+        assert one.to_bytes() == again.to_bytes()
+        other = FedAvg(**(DIGITS | {"rounds": 5, "epochs": 3, "rate": 0.2} | changes)).plain(sites, 1).model
+        assert one.to_bytes() != other.to_bytes()
+        X, y = (np.concatenate([getattr(site, part) for site in sites]) for part in ("X", "y"))
+        assert np.mean(one.predict(X) == y.astype(str)) > 0.7
+    assert FedAvg.from_terms(rule.terms()) == rule
+    with pytest.raises(InputError, match="augmentation are for torch"):
+        FedAvg(rounds=1, augmentation="mixed").plain(sites)

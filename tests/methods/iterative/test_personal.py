@@ -118,3 +118,13 @@ def test_an_object_a_name_and_a_table_are_the_same(given, same, plain):
 def test_refusals(given, message):
     with pytest.raises(InputError, match=message):
         FedAvg(personal=given)
+
+
+def test_fine_tuning_can_be_a_few_steps():
+    X, y = drawn(40)
+    joint = model(0.1, 0.2, 0.3, 0.4)
+    few = FineTuned(steps=2).model(task(X, y, solver="sgd"), joint)
+    np.testing.assert_array_equal(few.flat(), task(X, y, solver="sgd").fit(joint, steps=2).flat())
+    assert np.abs(few.flat() - FineTuned().model(task(X, y, solver="sgd"), joint).flat()).max() > 0
+    with pytest.raises(InputError, match="steps"):
+        FineTuned(steps=0)

@@ -92,3 +92,13 @@ def test_sites_of_the_twin_share_no_arrays():
     """Real sites are given a copy each; a twin whose first site spoils the second's would not be one."""
     algorithm = InPlace(rounds=2, epochs=1)
     assert algorithm.plain(SITES).model.to_bytes() == fedgeom.run(algorithm, SITES).model.to_bytes()
+
+
+def test_whoever_watches_is_told_the_joint_model_of_each_round():
+    seen = []
+    last = simulate(FedAvg(rounds=3), SITES, 3, watch=lambda number, model: seen.append((number, model)))
+    assert [number for number, _ in seen] == [0, 1, 2]
+    np.testing.assert_array_equal(seen[-1][1].parameters.flat(), last.model.parameters.flat())
+    np.testing.assert_array_equal(
+        seen[1][1].parameters.flat(), simulate(FedAvg(rounds=2), SITES, 3).model.parameters.flat()
+    )

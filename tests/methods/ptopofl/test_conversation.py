@@ -17,7 +17,7 @@ from fedgeom.federation.messages import Array, decode, unpack
 from fedgeom.methods.iterative.conversation import Group
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import State
-from fedgeom.methods.ptopofl.conversation import TopoConversation, merge_small
+from fedgeom.methods.ptopofl.conversation import TopoConversation
 from fedgeom.methods.ptopofl.messages import Describe, Description
 from fedgeom.methods.ptopofl.site import TopoSite
 from tests.methods.ptopofl.making import concepts, hospitals, vector
@@ -107,15 +107,6 @@ def test_a_site_whose_data_change_is_clustered_anew_and_learns_faster() -> None:
 def test_eq_9_without_change_is_small() -> None:
     run = fedgeom.run(PTopoFL(rounds=3, track_every=1, points=200), hospitals(rows=150))
     assert max(run.metrics["drift"].values()) < 1e-9  # all rows are looked at, so the descriptor cannot differ
-
-
-def test_small_clusters_join_the_nearest_before_a_secure_sum() -> None:
-    labels = np.array([0, 0, 0, 1, 2, 2, 2])
-    gaps = np.ones((7, 7))
-    gaps[3, 4:] = gaps[4:, 3] = 0.1
-    assert merge_small(labels, gaps, 3).tolist() == [0, 0, 0, 1, 1, 1, 1]
-    assert merge_small(labels, gaps, 1).tolist() == [0, 0, 0, 1, 2, 2, 2]
-    assert merge_small(np.array([0, 1]), np.ones((2, 2)), 3).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("odd", [np.full(48, np.nan), np.zeros(47), np.zeros((48, 1)), np.zeros(48, np.uint8)])

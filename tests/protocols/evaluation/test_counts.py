@@ -67,3 +67,23 @@ def test_counts_are_one_vector_and_add_up(classes):
         assert (again.models[name].confusion == one.models[name].confusion + other.models[name].confusion).all()
     assert (again.models["own"].scores is not None) == (classes == 2)
     assert Tally.blank(classes).rows == 0
+
+
+def test_right_answers_are_counted_by_group_where_groups_are_given():
+    said, own = words("x x y y x"), words("x y y y x")
+    numbers = {"x": 0, "y": 1}
+    classes = class_numbers(said, numbers, 2), class_numbers(own, numbers, 2)
+    found = tally(said, own, *classes, 2, groups=np.array(["p", "p", "p", "q", "q"]))
+    assert found.groups.tolist() == [2, 2**2 + 2**2, 2 * 3 + 2 * 2, 3**2 + 2**2]
+    assert tally(said, own, *classes, 2).groups is None
+
+
+def test_counts_by_group_are_at_the_end_of_the_vector_and_add_up():
+    rng = np.random.default_rng(0)
+    length = counts_length(3, grouped=True)
+    one, other = (Counts.read(rng.integers(0, 9, length), 3) for _ in range(2))
+    assert len(one.flat()) == length == counts_length(3) + 4 * len(MODELS)
+    again = Counts.read(one.flat() + other.flat(), 3)
+    for name in MODELS:
+        assert again.models[name].groups.tolist() == (one.models[name].groups + other.models[name].groups).tolist()
+    assert Counts.read(one.flat()[: counts_length(3)], 3).models["own"].groups is None

@@ -14,6 +14,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import encode
+from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.evaluation.counts import Counts
 from fedgeom.protocols.evaluation.messages import SumEvaluation
@@ -23,11 +24,13 @@ from fedgeom.testing.examples import example_sites
 from fedgeom.testing.rehearsal import Rehearsal, refused
 
 
-class Told:
-    """A model that says what it is told, with or without probabilities."""
+class Told(Model):
+    """A model that says what it is told."""
+
+    method = "told"
 
     def __init__(self, names: list[str], said: list[str]):
-        self.classes_, self._said = np.array(names), np.array(said)
+        self.names, self._said = names, np.array(said)
 
     def predict(self, X: Any) -> np.ndarray:
         return self._said[: len(X)]

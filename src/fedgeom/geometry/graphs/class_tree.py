@@ -192,6 +192,23 @@ class ClassTree:
         chances = np.asarray(probabilities, np.float64)
         return np.asarray((chances @ self.distances()).argmin(axis=1))
 
+    def nearest_node(self, probabilities: ArrayLike) -> Ints:
+        """Return for each row the node, class or group, with the least expected tree distance to the true class.
+
+        If the probabilities are right, no other rule has a lower expected tree error (it is the Bayes decision for that
+        loss), so none that names classes only. Where no class is likelier than all others it names their group.
+
+        >>> tree = ClassTree.read({"T cell": ["CD4", "CD8", "NKT"], "B cell": {}}, ["CD4", "CD8", "NKT", "B cell"])
+        >>> [tree.nodes[at] for at in tree.nearest_node([[0.7, 0.2, 0.1, 0.0], [0.4, 0.3, 0.3, 0.0]])]
+        ['CD4', 'T cell']
+        """
+        chances = np.asarray(probabilities, np.float64)
+        costs = chances @ self.node_distances()[self.classes]
+        # Of nodes that are equally good the deepest: it says most. Sums of probabilities are rounded, so equally good
+        # is what differs by rounding only.
+        equally = costs <= costs.min(axis=1, keepdims=True) + 1e-9
+        return np.asarray(np.where(equally, self.depths[None, :], -1).argmax(axis=1))
+
     def at_depth(self, nodes: ArrayLike, depth: int) -> Ints:
         """Return each node's forebear at a depth, or the node itself where it lies less deep."""
         found = np.array(nodes, np.int64)

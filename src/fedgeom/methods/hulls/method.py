@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fedgeom.arrays import Floats, Indices
-from fedgeom.data.checks import check_columns
+from fedgeom.arrays import Indices
+from fedgeom.data.checks import check_columns, label_names
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
@@ -22,8 +22,9 @@ from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, radius_of_level, reach_levels
+from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, radius_of_level
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
+from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, word_length
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.numbers import check_number, unequal_numbers
@@ -34,15 +35,12 @@ from fedgeom.methods.hulls.site import HullSite
 from fedgeom.methods.words import look_at_names, mixed_words
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.names.coordinator import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 
-Mapped = tuple[Floats | None, Floats | None]
-"""The joint map and the joint scale; None each where rows are points of the disc."""
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
 
@@ -96,10 +94,12 @@ class Hulls(HullSettings, Method):
             joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of the scatter, or else of the levels that are agreed on; hulls are smaller."""
+        """Return the size of the largest of scatter, levels that are agreed on, and encoded hulls."""
         scatter = 8 * joint_map.scatter_length(sites[0].shape[1]) if self.maps else 0
         levels = 0 if self.settled else 8 * sum(LEVELS)
-        return MessageSizes(max(scatter, levels), scatter)
+        words = len(self.classes or label_names(sites)) if self.shared else 0
+        hulls = 8 * word_length(self, sites, lambda reach: self._plan(reach, len(sites), words))
+        return MessageSizes(max(scatter, levels, hulls), scatter)
 
     def _check_grid(self, farthest: float) -> None:
         try:
@@ -245,13 +245,11 @@ class Hulls(HullSettings, Method):
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same from the sites' hulls themselves, without labels, codes, masks or messages."""
         ordered = sorted(sites, key=lambda site: site.name)
-        tables, mapped = self._plain_points(ordered)
+        tables, mapped = joint_points(self, ordered)
         both = list(zip(tables, ordered, strict=True))
-        levels = np.max(
-            [reach_levels(points, site.y, self.trim, c=self.curvature) for points, site in both], axis=0
-        )
+        levels = joint_reach(self, tables, ordered)
         words = self.classes or tuple(sorted({str(one) for site in ordered for one in site.classes.tolist()}))
-        plan = self._plan([int(level) for level in levels], len(ordered), len(words) if self.shared else 0)
+        plan = self._plan(levels, len(ordered), len(words) if self.shared else 0)
         found = [local_hulls(points, site.y.astype(str), plan.grid, self.trim) for points, site in both]
         if self.shared:
             corners = [np.unique(np.concatenate([one[word] for one in found if word in one])) for word in words]
@@ -273,18 +271,3 @@ class Hulls(HullSettings, Method):
             if self.maps and not self.joint_scale:
                 local[site.name]["scales"] = joint_map.column_scales(site.X).tolist()
         return Plain(model, local)
-
-    def _plain_points(self, sites: Sequence[SiteData]) -> tuple[list[Floats], Mapped]:
-        """Return the sites' rows as points of the disc, and the joint map with its scale."""
-        if not self.maps:
-            return [site.X for site in sites], (None, None)
-        columns, bits, joint = sites[0].X.shape[1], SumScatter.fraction_bits, None
-        if self.joint_scale:
-            total = fixed_sum([joint_map.site_scale(site.X) for site in sites], fraction_bits=bits)
-            joint = joint_map.joint_scales(total, columns)
-        scatter = [joint_map.site_scatter(site.X, site.y.astype(str), joint) for site in sites]
-        total = fixed_sum(scatter, fraction_bits=bits)
-        matrix = joint_map.projection(total, columns)
-        own = [joint_map.column_scales(site.X) if joint is None else joint for site in sites]
-        points = [joint_map.embed(s.X, matrix, one, c=self.curvature) for s, one in zip(sites, own, strict=True)]
-        return points, (matrix, joint_map.joint_scales(total, columns) if joint is None else joint)

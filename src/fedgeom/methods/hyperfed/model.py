@@ -45,10 +45,13 @@ class HyperFedModel(TrainedModel):
         found: npt.NDArray[Any] = np.array(tree.nodes)[tree.likeliest_at_depth(self.predict_proba(X), depth)]
         return found
 
-    def predict_nearest(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return for each row the class with the least expected tree distance to the true one."""
-        found: npt.NDArray[Any] = np.array(self.names)[self.tree.nearest(self.predict_proba(X))]
-        return found
+    def predict_nearest(self, X: npt.ArrayLike, *, groups: bool = False) -> npt.NDArray[Any]:
+        """Return for each row the class with the least expected tree distance to the true one; or class or group."""
+        tree, chances = self.tree, self.predict_proba(X)
+        if groups:
+            found: npt.NDArray[Any] = np.array(tree.nodes)[tree.nearest_node(chances)]
+            return found
+        return np.asarray(np.array(self.names)[tree.nearest(chances)])
 
     def tree_error(self, X: npt.ArrayLike, y: npt.ArrayLike) -> tuple[float, float]:
         """Return the mean tree distance between true and predicted class over all rows, and over mistakes alone."""

@@ -8,6 +8,7 @@ from fedgeom.methods.iterative.aggregation import Median as Median
 from fedgeom.methods.iterative.aggregation import TrimmedMean as TrimmedMean
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
 from fedgeom.methods.iterative.augmentation import Crops as Crops
+from fedgeom.methods.iterative.augmentation import Mixed as Mixed
 from fedgeom.methods.iterative.consistent import Consistent as Consistent
 from fedgeom.methods.iterative.effort import Effort as Effort
 from fedgeom.methods.iterative.heads.base import Head as Head

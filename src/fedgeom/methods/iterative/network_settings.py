@@ -45,7 +45,7 @@ class NetworkSettings:
     sampling: Literal["shuffled", "balanced"] = "shuffled"
     """"balanced": rows are drawn so that all classes of a site come equally often."""
     augmentation: AugmentationOrName = "none"
-    """How images are changed before a step: "none", or Crops(pad=4, flip=0.5)."""
+    """How rows are changed before a step: "none", Crops(pad=4, flip=0.5) for images, Mixed(0.5): mixed two by two."""
 
     @property
     def loss_of_rows(self) -> Loss:

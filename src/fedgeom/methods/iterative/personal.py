@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from fedgeom.arrays import Ints
-from fedgeom.federation.settings import SHARE, Choice
+from fedgeom.federation.settings import SHARE, Between, Choice
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 
@@ -45,9 +45,14 @@ class FineTuned(Personal):
 
     name: ClassVar[str] = "finetuned"
 
+    steps: Annotated[int, Between(1, 10**6)] | None = None
+    """Gradient steps; None: as many as in a round."""
+
     def model(self, task: Task, joint: Tree) -> Tree:
         """Train from the joint model on."""
-        return task.fit(joint) if task.rows else joint
+        if not task.rows:
+            return joint
+        return task.fit(joint) if self.steps is None else task.fit(joint, steps=self.steps)
 
 
 @dataclass(frozen=True)

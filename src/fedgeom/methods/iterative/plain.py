@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,8 +23,13 @@ from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.fixed_point import fixed_sum
 
+Watch = Callable[[int, TrainedModel], None]
+"""Is told the round, from 0, and the joint model after it."""
 
-def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+
+def simulate(
+    rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0, *, watch: Watch = lambda number, model: None
+) -> Plain:
     """Train as a run does when no site is lost: every site in every round, no rows set aside, no groups."""
     if rule.share < 1 or rule.validation or rule.groups > 1 or rule.extra_columns:
         raise InputError(
@@ -41,9 +46,13 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
         rows, y = scaling.rows_of(site, learner.dtype), label_indices(site.y, names)
         rows = scaling.scaled(rows, centre, spread, learner.dtype)
-        return Task(
-            learner, rows, y, effort, generator(seed, number, site.name), len(names), first, rule.loss_of_rows
-        )
+        rng = generator(seed, number, site.name)
+        return Task(learner, rows, y, effort, rng, len(names), first, rule.loss_of_rows, number)
+
+    def joint() -> TrainedModel:
+        known = scale[0] if rule.scale != "site" else (None, None)
+        made = _model(rule, names, first | state["model"], columns, known)
+        return replace(made, joint=is_joint(rule, first))
 
     shared = rule.shared(first)
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]
@@ -55,9 +64,8 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         mean = combined(rule, form, sent, weights, given).flat
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
-    found = first | state["model"]
-    model = _model(rule, names, found, columns, scale[0] if rule.scale != "site" else (None, None))
-    model = replace(model, joint=is_joint(rule, first))
+        watch(number, joint())
+    model = joint()
     local = {}
     for at, site in enumerate(ordered):
         own = Tree(rule.personalise(task(at, LAST), state.select(rule.gives).copy(), owns[at]))

@@ -99,7 +99,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     secure: bool | None = None
     """Whether the coordinator sees sums only. None: wherever the rule and its aggregation can do with sums."""
     personal: PersonalOrName = "none"
-    """What a site makes of the last model for itself: "none", "finetuned", or Interpolation(0.5)."""
+    """What a site makes of the last model for itself: "none", "finetuned", FineTuned(5), or Interpolation(0.5)."""
     validation: Annotated[float, Between(0, 0.9)] = 0.0
     """The share of its rows that a site sets aside to watch the loss of the joint model."""
     patience: Annotated[int, Between(1, MOST_ROUNDS)] | None = None

@@ -76,6 +76,13 @@ def set_aside(rows: int, share: float, seed: int, site: str) -> npt.NDArray[np.b
     return aside
 
 
+def ends_personal(rule: TrainingRule) -> bool:
+    """Say whether sites may end with other models than the joint one: the settings say so, whatever the data are."""
+    kind, chosen = type(rule), getattr(rule.personal, "name", rule.personal)
+    usual = kind.personalise is TrainingRule.personalise and kind.whole is TrainingRule.whole
+    return not usual or chosen != "none" or rule.groups > 1
+
+
 class TrainingSite(SummingSite[TrainingMemory]):
     """Answers the questions of every algorithm."""
 
@@ -137,7 +144,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows)
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Return what is sent, the site's weight, and the figures on the rows set aside.
@@ -224,10 +231,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
         state = self._given(ask.given, task)
-        joint = Array.of((task.first | state["model"]).flat())
+        joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
-        if self.settings.holdout is not None and self.tells_joint(task) and joint != self.memory.model:
+        if self.settings.holdout is not None and ends_personal(self.rule):
             self.memory.joint = joint
         return Finished()
 
@@ -249,9 +256,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
         found = self.result()
         return self.joint_model().for_site(found).to_bytes() if found else b""
 
-    def tells_joint(self, task: Task) -> bool:
-        """Say whether the last model that a site is given is the joint one: a whole one, and of all sites."""
-        return is_joint(self.rule, task.first)
+    def joint_of(self, given: Leaves, task: Task) -> Array | None:
+        """Return the joint model from what a site is given last, as one vector; None where that is no whole model."""
+        if not is_joint(self.rule, task.first):
+            return None
+        return Array.of((task.first | self._given(given, task)["model"]).flat())
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""

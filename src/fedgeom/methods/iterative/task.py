@@ -34,6 +34,8 @@ class Task:
     """The whole model before any training."""
     loss_of_rows: Loss = field(default_factory=CrossEntropy)
     """The loss that the rule's settings name."""
+    round: int = 0
+    """Which round it is, from 0; after the last one, `fedgeom.methods.iterative.site.LAST`."""
 
     def __post_init__(self) -> None:
         self.learner.bind(self.X.shape[1], self.classes)

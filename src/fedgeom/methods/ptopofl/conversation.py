@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Ints
 from fedgeom.federation.conversation import Sites
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.descriptors import NAMES
-from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
-from fedgeom.geometry.topology.persistence import Diagrams
 from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.settings import TopoSettings
+from fedgeom.methods.ptopofl.shapes import CONSENSUS, cluster_by_distance, judge_shapes
 
 
 class TopoConversation(Conversation):
@@ -59,31 +57,19 @@ class TopoConversation(Conversation):
         names = tuple(given)
         if not round:
             self.members = names
-        phi = {
-            key: _table([getattr(given[name], key).numpy() for name in names])
-            for key in ("descriptor", "by_class")
-        }
         if rule.track_every:
-            for name, vector in zip(names, phi["descriptor"], strict=True):
-                self.history.setdefault(name, []).append(vector)
+            for name in names:
+                self.history.setdefault(name, []).append(given[name].descriptor.numpy().astype(np.float64))
             if round and not self._drifted(names):
                 return
-        seen = phi["by_class" if rule.cluster_by == "classes" else "descriptor"]
-        if rule.cluster_by == "diagrams":
-            shapes = [Diagrams(d.h0.numpy(), d.h1.numpy(), rule.points) for d in given.values()]
-            self._cluster(names, site_distance_matrix(shapes))
-        elif rule.cluster_by in ("topology", "classes"):
-            self._cluster(names, topology.descriptor_distances(seen))
-        if rule.closeness and seen.shape[1]:
-            labels = np.array([self.cluster[name] for name in names])
-            self.closeness = dict(zip(names, topology.topology_closeness(seen, labels).tolist(), strict=True))
-        if rule.trust == "merges":
-            self._judge(names, topology.z_scores(np.array([given[name].merges for name in names])))
-        elif rule.trust in ("topology", "classes"):
-            # Eq. 8 takes the descriptors as they are; the normalised ones are for clusters and weights.
-            judged = phi["by_class" if rule.trust == "classes" else "descriptor"]
-            apart = topology.descriptor_distances(judged, normalise=False)
-            self._judge(names, topology.z_scores(topology.mean_distances(apart)))
+        before = np.array([self.cluster[name] for name in names])
+        judged = judge_shapes(rule, list(given.values()), before)
+        if judged.clusters is not None:
+            self._take_clusters(names, judged.clusters)
+        if judged.closeness is not None:
+            self.closeness = dict(zip(names, judged.closeness.tolist(), strict=True))
+        if judged.z is not None:
+            self._judge(names, judged.z)
 
     def _usable(self, said: Description) -> bool:
         """Say whether a description has the numbers that were asked for: one site must not stop everybody."""
@@ -96,12 +82,7 @@ class TopoConversation(Conversation):
         finite = all(array.dtype == np.float64 and np.isfinite(array).all() for array in every)
         return right and finite and bool(np.isfinite(said.merges))
 
-    def _cluster(self, names: Sequence[str], distances: Floats) -> None:
-        rule = self.rule
-        wanted = rule.clusters if rule.clusters is None else min(rule.clusters, len(names))
-        labels = topology.cluster_sites(distances, wanted, most=min(rule.most_clusters, len(names)))
-        if rule.masked:
-            labels = merge_small(labels, distances, max(3, rule.min_sites))
+    def _take_clusters(self, names: Sequence[str], labels: Ints) -> None:
         self.cluster = dict.fromkeys(self.members, 0) | dict(zip(names, labels.tolist(), strict=True))
         self.sites.metrics["clusters"] = {name: self.cluster[name] for name in sorted(self.cluster)}
 
@@ -138,6 +119,8 @@ class TopoConversation(Conversation):
             if members:
                 factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
                 given = Tree(model=state.get(f"cluster {label}", state["model"]))
+                if number == self.rule.rounds and getattr(self.rule, "holdout", None) is not None:
+                    given |= {CONSENSUS: state["model"]}  # what the joint model is worth is counted at the sites
                 whole = tuple(sorted(n for n, cluster in self.cluster.items() if cluster == label))
                 found.append(Group(members, given, factors, whole if self.rule.groups > 1 else ()))
         return found
@@ -164,7 +147,7 @@ class TopoConversation(Conversation):
         names = tuple(outcome.updates)
         moves = np.array([(outcome.updates[name]["model"] - state["model"]).flat() for name in names])
         self.moved = True
-        self._cluster(names, topology.cosine_distances(moves))
+        self._take_clusters(names, cluster_by_distance(self.rule, topology.cosine_distances(moves)))
         models = {}
         for label in set(self.cluster.values()):
             inside = [n for n in names if self.cluster[n] == label]
@@ -189,24 +172,3 @@ class TopoConversation(Conversation):
         turned = 1 - (moves @ middle) / np.maximum(lengths, 1e-300)
         self._judge(names, topology.z_scores(turned))
         return self.trust
-
-
-def _table(rows: Sequence[Floats]) -> Floats:
-    return np.vstack(rows).astype(np.float64)
-
-
-def merge_small(labels: npt.NDArray[np.int64], distances: Floats, least: int) -> npt.NDArray[np.int64]:
-    """Join clusters of fewer than ``least`` sites to the nearest other one: a secure sum of few hides nobody.
-
-    labels (sites,), i8, distances (sites, sites), f8; returns (sites,), i8.
-    """
-    found = labels.copy()
-    while True:
-        values, counts = np.unique(found, return_counts=True)
-        if len(values) == 1 or counts.min() >= least:
-            return np.unique(found, return_inverse=True)[1].astype(np.int64)
-        small = values[int(np.argmin(counts))]
-        inside = found == small
-        others = [value for value in values if value != small]
-        nearest = min(others, key=lambda value: float(distances[np.ix_(inside, found == value)].mean()))
-        found[inside] = nearest

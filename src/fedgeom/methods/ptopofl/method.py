@@ -48,7 +48,7 @@ class PTopoFL(TopoSettings, Algorithm):
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse weights that single sites out, with what to do; what the default settings lead to is computed here."""
-        from fedgeom.methods.ptopofl.plain import mixtures  # needs gudhi
+        from fedgeom.methods.ptopofl.foresight import mixtures  # slow to import
 
         found, least = super().advise(sites, policy, seed), policy.min_cohort
         for names, mixed in mixtures(self, sites, seed):

@@ -19,9 +19,9 @@ from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.ptopofl.conversation import merge_small
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
+from fedgeom.methods.ptopofl.shapes import merge_small
 
 
 def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
@@ -84,29 +84,6 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found
     return Plain(model, own)
-
-
-def mixtures(
-    method: TopoSettings, sites: Sequence[SiteData], seed: int = 0
-) -> list[tuple[tuple[str, ...], float]]:
-    """Return the clusters of a run, and how many sites each one's weighted sum really mixes: (Σf)²/Σf².
-
-    Empty where sums are open, sites are weighed alike, or the weights follow from more than topology.
-    """
-    weighs = (method.cluster_by, method.trust, method.scale) == ("topology", "topology", "joint")
-    if not weighs or not method.masked or method.epsilon is not None:
-        return []
-    ordered = sorted(sites, key=lambda site: site.name)
-    centre, spread = scales(method, ordered)[0]
-    phi = np.array([_descriptor(method, (site.X - centre) / spread, seed, site.name) for site in ordered])
-    cluster, factors = _clusters(method, phi, np.ones(len(ordered)))
-    found = []
-    for label in np.unique(cluster):
-        inside = cluster == label
-        f = factors[inside]
-        names = tuple(site.name for site, mark in zip(ordered, inside, strict=True) if mark)
-        found.append((names, float(f.sum() ** 2 / max(float((f**2).sum()), 1e-300))))
-    return found
 
 
 def _check_covered(method: TopoSettings) -> None:

@@ -12,23 +12,23 @@ from fedgeom.data.findings import Collector, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
-from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
-from fedgeom.geometry.topology.label_geometry import mixed_merge_share
-from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
+from fedgeom.geometry.topology.persistence import rips_diagrams
+from fedgeom.methods.iterative.messages import Leaves
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
 from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
+from fedgeom.methods.ptopofl.shapes import CONSENSUS, NONE, NOTHING, describe_rows
 from fedgeom.privacy.descriptors import BLOCK_ROWS, private_descriptor
 
 RIPS_BYTES = 64
 """About how many bytes persistence takes for each pair of points (measured at 1,000 and 2,000 of them)."""
 BOX = 3.0
 """Private descriptors clip rows to this many joint deviations: a public bound, as a proof of privacy needs one."""
-NOTHING, NONE = Array.of(np.empty((0, 2))), Array.of(np.empty(0))
 
 
 class TopoMemory(TrainingMemory, kw_only=True):
@@ -80,24 +80,8 @@ class TopoSite(TrainingSite):
             raise ProtocolError("the terms of this run ask for no open descriptor")
         if not method.describes_in(ask.round):  # each round draws other points: many make more than one descriptor
             raise ProtocolError(f"the terms of this run ask for no descriptor in round {ask.round + 1}")
-        options: dict[str, Any] = {
-            "points": method.points,
-            "scale": "unit box" if method.unit_box else "none",
-            "size_free": method.size_free,
-            "repeats": method.repeats,
-        }
-        whole = by_class = NONE
-        if method.by_rows:
-            whole = Array.of(descriptor(X, rng=self._rng(ask.round), **options))
-        if method.by_class:
-            labels, classes = self.table.y.astype(str), self.memory.agreement.classes
-            by_class = Array.of(class_descriptors(X, labels, classes, rng=self._rng(ask.round), **options))
-        h0 = h1 = NOTHING
-        if method.cluster_by == "diagrams":
-            cloud = rips_diagrams(X[subsample(len(X), method.points, self._rng(ask.round))])
-            h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
-        merges = mixed_merge_share(X, self.table.y.astype(str)) if method.trust == "merges" else 0.0
-        return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
+        classes = self.memory.agreement.classes
+        return describe_rows(method, X, self.table.y, classes, lambda: self._rng(ask.round))
 
     @answers(DescribePrivately)
     def describe_privately(self, ask: DescribePrivately) -> Description:
@@ -134,9 +118,12 @@ class TopoSite(TrainingSite):
             "shape constants": memory.shape_constants.numpy(),
         }
 
-    def tells_joint(self, task: Task) -> bool:
-        """Sites are given their cluster's model."""
-        return False
+    def joint_of(self, given: Leaves, task: Task) -> Array | None:
+        """Return the consensus, which comes beside the cluster's model where rows are kept aside to test it."""
+        came = from_wire(given)
+        if CONSENSUS not in came:
+            return None
+        return super().joint_of(to_wire(Tree(model=came[CONSENSUS])), task)
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained."""

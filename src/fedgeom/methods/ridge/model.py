@@ -85,6 +85,11 @@ class RidgeModel(Model):
         """How many columns the model takes."""
         return int(self.moments.shape[1])
 
+    @property
+    def single(self) -> bool:
+        """Whether some features are computed in single precision."""
+        return any(np.dtype(one.dtype) == np.float32 for one in self._parts[0])
+
     @cached_property
     def _parts(self) -> tuple[tuple[FeatureMap, ...], Ground]:
         learnt = len(self.offsets) > 0

@@ -26,14 +26,15 @@ class Summing(Protocol):
         """Return the sum of the whole numbers that all sites still there contribute."""
 
 
-def evaluate(cohort: Summing, model: Any) -> None:
+def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:
     """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
     sites = cohort.sites
     # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.
     cohort.left = tuple(name for name in cohort.left if name not in sites.lost)
     try:
         classes = len(model.classes_)
-        total = cohort.sum_counts(SumEvaluation(classes=classes), length=counts_length(classes))
+        length = counts_length(classes, grouped=grouped)
+        total = cohort.sum_counts(SumEvaluation(classes=classes), length=length)
     except AttributeError as error:
         sites.notices.append(RunWarning(NOT_TESTED, str(error), "give the model classes_, or names"))
     except (TooFewSitesError, ProtocolError) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,13 @@ FARTHEST = 8.0
 """asinh of the largest log-odds with a bin of its own: farther ones are in the last bin."""
 
 
-def counts_length(classes: int) -> int:
-    """Return how many numbers a site sends: they follow from the number of classes."""
-    return 1 + (classes + 1) + len(MODELS) * _block(classes)
+SQUARES = 4
+"""How many numbers say how a model's right answers fall on groups of rows (`Tally.groups`)."""
+
+
+def counts_length(classes: int, *, grouped: bool = False) -> int:
+    """Return how many numbers a site sends: they follow from the number of classes, and whether rows have groups."""
+    return 1 + (classes + 1) + len(MODELS) * (_block(classes) + SQUARES * grouped)
 
 
 def _block(classes: int) -> int:
@@ -39,6 +44,9 @@ class Tally:
     that no joint class stands for, the last column of answers that are none of the site's words for the class."""
     scores: Ints | None
     """(2, bins): for two classes, rows by the class they have and the bin of the log-odds (`score_bins`)."""
+    groups: Ints | None = None
+    """(4,): where rows are kept aside by group, such as patient, with r of its n rows called rightly: how many groups
+    there are, and the sums over groups of r², r·n and n²."""
 
     @property
     def rows(self) -> int:
@@ -58,9 +66,10 @@ class Tally:
         return cls(int(values[0]), values[1 : 1 + size**2].reshape(size, size), scores)
 
     @classmethod
-    def blank(cls, classes: int) -> Tally:
+    def blank(cls, classes: int, *, grouped: bool = False) -> Tally:
         """Return counts of nothing."""
-        return cls.read(np.zeros(_block(classes), np.int64), classes)
+        made = cls.read(np.zeros(_block(classes), np.int64), classes)
+        return replace(made, groups=np.zeros(SQUARES, np.int64)) if grouped else made
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +90,9 @@ class Counts:
 
     def flat(self) -> Ints:
         """Return all counts in one vector, (`counts_length`,)."""
-        return np.concatenate([[self.sites], self.trained, *(self.models[name].flat() for name in MODELS)]).astype(
+        ordered = [self.models[name] for name in MODELS]
+        squares = [one.groups for one in ordered if one.groups is not None]
+        return np.concatenate([[self.sites], self.trained, *(one.flat() for one in ordered), *squares]).astype(
             np.int64
         )
 
@@ -91,6 +102,9 @@ class Counts:
         first, size = 2 + classes, _block(classes)
         blocks = [values[first + at * size : first + (at + 1) * size] for at in range(len(MODELS))]
         models = {name: Tally.read(block, classes) for name, block in zip(MODELS, blocks, strict=True)}
+        if len(values) == counts_length(classes, grouped=True):
+            squares = values[counts_length(classes) :].reshape(len(MODELS), SQUARES)
+            models = {name: replace(models[name], groups=own) for name, own in zip(MODELS, squares, strict=True)}
         return cls(int(values[0]), values[1:first], models)
 
 
@@ -101,11 +115,13 @@ def tally(
     true_class: Ints,
     classes: int,
     chances: Floats | None = None,
+    groups: npt.NDArray[Any] | None = None,
 ) -> Tally:
     """Count what a model says of rows.
 
     said, words (rows,): the model's words and the site's own; said_class, true_class (rows,): the joint classes of
-    both, ``classes`` where there is none; chances (rows, 2): for two classes, their probabilities.
+    both, ``classes`` where there is none; chances (rows, 2): for two classes, their probabilities; groups (rows,): the
+    group of each, where intervals are to heed them.
     """
     right = said == words
     # The class may be right and the word another one of the site: then the row is called wrongly all the same.
@@ -118,7 +134,15 @@ def tally(
         if chances is not None:
             known = true_class < classes
             np.add.at(scores, (true_class[known], score_bins(chances[known])), 1)
-    return Tally(int(right.sum()), confusion, scores)
+    return Tally(int(right.sum()), confusion, scores, None if groups is None else _squares(right, groups))
+
+
+def _squares(right: npt.NDArray[np.bool_], groups: npt.NDArray[Any]) -> Ints:
+    """Return how right answers fall on groups (`Tally.groups`)."""
+    found, of_row = np.unique(groups, return_inverse=True)
+    n = np.bincount(of_row, minlength=len(found)).astype(np.int64)
+    r = np.bincount(of_row, weights=right, minlength=len(found)).astype(np.int64)
+    return np.array([len(found), (r * r).sum(), (r * n).sum(), (n * n).sum()], np.int64)
 
 
 def score_bins(chances: Floats) -> Ints:

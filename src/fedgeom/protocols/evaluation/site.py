@@ -11,11 +11,12 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
+from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.evaluation.baseline import train_baseline
-from fedgeom.protocols.evaluation.counts import Counts, Tally, class_numbers, counts_length, tally
+from fedgeom.protocols.evaluation.counts import MODELS, Counts, Tally, class_numbers, counts_length, tally
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 
 
@@ -42,7 +43,7 @@ class Evaluating(Part[EvaluationMemory]):
         own = site.handed.read(file)  # type: ignore[attr-defined]
         if own.joint_classes != ask.classes:
             raise ProtocolError(f"a model of {ask.classes} classes was to be tested; the site's has others")
-        site.check_size(counts_length(ask.classes))
+        site.check_size(counts_length(ask.classes, grouped=self._grouped))
         if memory.counts is None:
             memory.classes, memory.counts = ask.classes, Array.of(self._counts(own).flat())
         return site.contribute(ask, memory.counts.numpy())  # type: ignore[attr-defined]
@@ -51,9 +52,13 @@ class Evaluating(Part[EvaluationMemory]):
         site: Any = self.site
         file = site.joint_file()
         joint = site.handed.read(file) if file else None
-        return count_rows(
-            self._labelled(site.data), self._labelled(site.aside), own, joint, site.class_numbers(own)
-        )
+        train, aside = self._labelled(site.data), self._labelled(site.aside)
+        return count_rows(train, aside, own, joint, site.class_numbers(own), grouped=self._grouped)
+
+    @property
+    def _grouped(self) -> bool:
+        """Whether the terms keep rows aside by group, so that intervals heed groups."""
+        return by_group(self.site.settings)  # type: ignore[attr-defined]
 
     def _labelled(self, part: SiteData) -> SiteData:
         """Return the rows of a part that have a label, in the site's words, those of rare classes aside."""
@@ -71,7 +76,13 @@ class Evaluating(Part[EvaluationMemory]):
 
 
 def count_rows(
-    train: SiteData, aside: SiteData, own: Model, joint: Model | None, numbers: dict[str, int]
+    train: SiteData,
+    aside: SiteData,
+    own: Model,
+    joint: Model | None,
+    numbers: dict[str, int],
+    *,
+    grouped: bool = False,
 ) -> Counts:
     """Count what models say of a site's rows: its own, the joint one, and one trained on the site's rows alone.
 
@@ -80,24 +91,27 @@ def count_rows(
     classes, words = own.joint_classes, aside.y.astype(str)
     here = class_numbers(train.y.astype(str), numbers, classes)
     trained = np.bincount(here, minlength=classes + 1).astype(np.int64)
-    models = {name: Tally.blank(classes) for name in ("own", "joint", "local")}
+    models = {name: Tally.blank(classes, grouped=grouped) for name in MODELS}
+    groups = aside.groups if grouped else None
     if len(aside):
         true = class_numbers(words, numbers, classes)
-        models["own"] = _said_by(own, aside, words, true)
+        models["own"] = _said_by(own, aside, words, true, groups)
         if joint is not None:
-            models["joint"] = _said_by(joint, aside, words, true)
+            models["joint"] = _said_by(joint, aside, words, true, groups)
         if len(train):
-            models["local"] = _said_alone(train, aside, words, true, numbers, classes)
+            models["local"] = _said_alone(train, aside, words, true, numbers, classes, groups)
     return Counts(int(len(aside) > 0), trained, models)
 
 
-def _said_by(model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints) -> Tally:
+def _said_by(
+    model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints, groups: npt.NDArray[Any] | None
+) -> Tally:
     classes, said = model.joint_classes, model.predict(aside.X).astype(str)
     given = class_numbers(said, model.answer_numbers(), classes)
     chances: Floats | None = None
     if classes == 2 == len(model.classes_) and hasattr(model, "predict_proba"):
         chances = model.predict_proba(aside.X)
-    return tally(said, words, given, true, classes, chances)
+    return tally(said, words, given, true, classes, chances, groups)
 
 
 def _said_alone(
@@ -107,10 +121,11 @@ def _said_alone(
     true: Ints,
     numbers: dict[str, int],
     classes: int,
+    groups: npt.NDArray[Any] | None,
 ) -> Tally:
     alone = train_baseline(train.X, train.y.astype(str))
     chances, said = alone.predict_proba(aside.X), alone.predict(aside.X)
     by_class = np.zeros((len(aside), classes + 1))
     np.add.at(by_class.T, class_numbers(np.array(alone.names, np.str_), numbers, classes), chances.T)
     given = class_numbers(said, numbers, classes)
-    return tally(said, words, given, true, classes, by_class[:, :2] if classes == 2 else None)
+    return tally(said, words, given, true, classes, by_class[:, :2] if classes == 2 else None, groups)

@@ -62,8 +62,9 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
     if sites.roster is not None:
         _leave_out_strangers(shown, sites, hello)
     shown.need(min_sites, "the invitation")
-    check_columns({name: keys.columns for name, keys in shown.items()})
-    check_same_names({name: keys.columns_hash for name, keys in shown.items()})
+    if not terms.get("prepare"):  # otherwise the sites agree on columns later
+        check_columns({name: keys.columns for name, keys in shown.items()})
+        check_same_names({name: keys.columns_hash for name, keys in shown.items()})
     numbers, draw = _draw_ring(shown, sites, min_sites)
     seed = cohort_seed(sites.run, shown, numbers, draw)
     peers = neighbours(shown, seed)

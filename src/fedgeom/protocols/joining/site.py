@@ -113,12 +113,13 @@ class Joining(Part[JoiningMemory]):
 
     def _own_keys(self) -> PublicKeys:
         memory, site = self.memory, self.site
+        raw = bool(memory.terms.get("prepare"))  # what columns the sites have, they tell each other later
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
             masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
-            columns=site.data.shape[1],
-            columns_hash=hash_columns(site.run, site.data.columns),
+            columns=0 if raw else site.data.shape[1],
+            columns_hash=b"" if raw else hash_columns(site.run, site.data.columns),
             floors=site.policy.class_floors,
             ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
             min_cohort=site.policy.min_cohort,

@@ -8,7 +8,8 @@ import pytest
 import fedgeom
 from fedgeom import FedProto
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Round, Tree
+from fedgeom.methods.iterative import Round, TowardsPrototypes, Tree
+from tests.methods.iterative.algorithms import by_differences as hand
 from tests.methods.iterative.torching import DIGITS, digits, torch
 
 
@@ -46,3 +47,33 @@ def test_what_it_cannot_do_is_refused():
     for odd in ({"head": "orthonormal"}, {"network": None}, {"weights": "rows"}):
         with pytest.raises(InputError, match="FedProto wants"):
             FedProto(**odd)
+
+
+def test_by_hand():
+    """Two rounds of Tan et al. 2022, Eqs. 3, 6 and 7: mean features of a class, and a pull towards everybody's."""
+    rule = FedProto(loss=TowardsPrototypes(lam=0.8), rounds=2, **hand.SETTINGS)
+    names = (*hand.BODY, *hand.LINEAR)
+    networks = [hand.started(rule)] * 2
+    prototypes = None
+
+    def loss_at(site, joint):
+        y = hand.numbers(site)
+
+        def loss(w):
+            z = hand.features(w, site.X)
+            found = hand.cross_entropy(z @ w["head.weight"].T + w["head.bias"], y)
+            return found if joint is None else found + 0.8 * float(((z - joint[y]) ** 2).mean())
+
+        return loss
+
+    for _ in range(2):
+        networks = [
+            hand.step(w, loss_at(s, prototypes), names) for s, w in zip(hand.sites(), networks, strict=True)
+        ]
+        Z = np.vstack([hand.features(w, s.X) for s, w in zip(hand.sites(), networks, strict=True)])
+        y = np.concatenate([hand.numbers(s) for s in hand.sites()])
+        prototypes = np.array([Z[y == c].mean(axis=0) for c in range(2)])
+    found = rule.plain(hand.sites(), hand.SEED)
+    np.testing.assert_allclose(found.model.parameters["prototypes"], prototypes, **hand.NEAR)
+    for site, w in zip(hand.sites(), networks, strict=True):
+        hand.agrees(found.model.for_site(found.local[site.name]).parameters, w, names)

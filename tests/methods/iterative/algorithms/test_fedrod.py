@@ -9,6 +9,7 @@ import fedgeom
 from fedgeom import FedAvg, FedRoD
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.heads.two import PERSONAL
+from tests.methods.iterative.algorithms import by_differences as hand
 from tests.methods.iterative.making import own
 from tests.methods.iterative.torching import DIGITS, digits, torch
 
@@ -58,3 +59,40 @@ def test_without_the_personal_part_it_is_fedavg_with_the_balanced_loss():
 def test_other_heads_are_refused():
     with pytest.raises(InputError, match='leave head="two"'):
         FedRoD(head="linear")
+
+
+def test_by_hand():
+    """Two rounds of Chen and Chao 2022: balanced risk for body and generic head, then own risk for the personal head.
+
+    Balanced softmax: −log(n_y·e^{g_y}/Σ n_c·e^{g_c}). The personal head adds to the generic scores and moves alone.
+    """
+    rule = FedRoD(rounds=2, **hand.SETTINGS)
+    first, shared = hand.started(rule), (*hand.BODY, "head.generic.weight", "head.generic.bias")
+    joint, personal = first, [{name: first[name] for name in PERSONAL} for _ in range(2)]
+
+    def generic(w, site):
+        return hand.features(w, site.X) @ w["head.generic.weight"].T + w["head.generic.bias"]
+
+    def balanced(site):
+        y = hand.numbers(site)
+        return lambda w: hand.cross_entropy(generic(w, site) + np.log(np.bincount(y, minlength=2)), y)
+
+    def empirical(site):
+        return lambda w: hand.cross_entropy(
+            generic(w, site) + hand.features(w, site.X) @ w["head.personal.weight"].T + w["head.personal.bias"],
+            hand.numbers(site),
+        )
+
+    for _ in range(2):
+        trained = []
+        for at, site in enumerate(hand.sites()):
+            own = joint | personal[at]
+            tuned = hand.step(own, empirical(site), PERSONAL)
+            trained.append(hand.step(own, balanced(site), shared))
+            personal[at] = {name: tuned[name] for name in PERSONAL}
+        joint = joint | {name: hand.mean(trained)[name] for name in shared}
+    found = rule.plain(hand.sites(), hand.SEED)
+    hand.agrees(found.model.parameters, joint, shared)
+    for at, site in enumerate(hand.sites()):
+        mine = found.model.for_site(found.local[site.name]).parameters
+        hand.agrees(mine, personal[at], PERSONAL)

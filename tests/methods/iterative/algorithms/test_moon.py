@@ -6,6 +6,7 @@ import numpy as np
 
 from fedgeom import FedAvg, Moon
 from fedgeom.methods.iterative import Contrastive
+from tests.methods.iterative.algorithms import by_differences as hand
 from tests.methods.iterative.making import whole
 from tests.methods.iterative.torching import DIGITS, digits, torch
 
@@ -40,3 +41,32 @@ def test_each_site_is_compared_with_its_own_model_before():
     for (nothing, sent), (before, _) in zip(first, second, strict=True):
         assert nothing is None
         assert np.array_equal(before, sent)
+
+
+def test_by_hand():
+    """Two rounds of Li, He and Song 2021, Eq. 3 and Algorithm 1, with cosines of features and τ = 0.5."""
+    rule = Moon(loss=Contrastive(mu=2.0, temperature=0.5), rounds=2, **hand.SETTINGS)
+    w, names, before = hand.started(rule), (*hand.BODY, *hand.LINEAR), [None, None]
+
+    def cosine(a, b):
+        return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+    def loss_at(site, joint, previous):
+        def loss(own):
+            z = hand.features(own, site.X)
+            found = hand.cross_entropy(z @ own["head.weight"].T + own["head.bias"], hand.numbers(site))
+            if previous is None:
+                return found
+            near = np.exp(cosine(z, hand.features(joint, site.X)) / 0.5)
+            far = np.exp(cosine(z, hand.features(previous, site.X)) / 0.5)
+            return found + 2.0 * float(-np.log(near / (near + far)).mean())
+
+        return loss
+
+    for _ in range(2):
+        before = [hand.step(w, loss_at(s, w, one), names) for s, one in zip(hand.sites(), before, strict=True)]
+        w = hand.mean(before)
+    found = rule.plain(hand.sites(), hand.SEED).model.parameters
+    hand.agrees(found, w, names)
+    plain = FedAvg(rounds=2, **hand.SETTINGS).plain(hand.sites(), hand.SEED).model.parameters
+    assert np.abs(plain.flat() - found.flat()).max() > 1e-3

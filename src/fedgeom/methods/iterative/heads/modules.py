@@ -23,6 +23,19 @@ class FixedDirections(torch.nn.Module):
         return torch.nn.functional.normalize(features, dim=1) @ self.directions.T
 
 
+class Directions(torch.nn.Module):
+    """Products of the features' directions with one vector for each class, which is a part of the model."""
+
+    def __init__(self, directions: Floats):
+        """Begin with directions, (classes, features)."""
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.from_numpy(directions.astype(np.float32)))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the products, (rows, classes)."""
+        return torch.nn.functional.normalize(features, dim=1) @ self.weight.T
+
+
 class TwoHeads(torch.nn.Module):
     """The sum of a generic head and a personal one, which starts at zero."""
 

@@ -23,6 +23,8 @@ class Orthonormal(Head):
 
     seed: Annotated[int, Between(0, 2**31)] = 0
     """Draws the directions."""
+    fitted: bool = False
+    """Whether the directions are a part of the model, so that they can be fitted (`SphereFed.calibration`)."""
 
     def build(self, features: int, classes: int) -> torch.nn.Module:
         """Return the fixed head; there are no more right angles than features."""
@@ -31,7 +33,7 @@ class Orthonormal(Head):
                 f"{features} features and {classes} classes: at most {features} directions stand at right angles; give "
                 f"the network features={classes} or more"
             )
-        from fedgeom.methods.iterative.heads.modules import FixedDirections  # needs torch, which is optional
+        from fedgeom.methods.iterative.heads.modules import Directions, FixedDirections  # torch is optional
 
         drawn = np.random.default_rng(self.seed).normal(size=(features, classes))
-        return FixedDirections(np.linalg.qr(drawn)[0].T)
+        return (Directions if self.fitted else FixedDirections)(np.linalg.qr(drawn)[0].T)

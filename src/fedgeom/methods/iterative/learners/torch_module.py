@@ -168,7 +168,8 @@ class TorchLearner(Learner):
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
             for at in effort.batches(len(X), rng, y):
                 flat.gradient.zero_()
-                loss(batch_of(self._two_at_least(at, len(X)))).backward()  # type: ignore[no-untyped-call]
+                found = effort.augmentation.loss(loss, batch_of(self._two_at_least(at, len(X))))
+                found.backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
                     if linear is not None:
                         flat.gradient.add_(linear)

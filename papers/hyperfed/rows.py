@@ -1,0 +1,111 @@
+"""The rows of the table: which method each is, with the settings of the paper or those that were tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import fedgeom
+from fedgeom.methods.iterative import MLP, Algorithm, Contrastive, FineTuned, LeNet, Network
+
+Options = dict[str, Any]
+EMBEDDING, STEPS, BATCH, EPOCHS = 20, 5, 128, 5
+NETWORKS: dict[str, Network] = {
+    "mlp": MLP(hidden=128, features=64, embedding=EMBEDDING),
+    "lenet": LeNet(norm="group", embedding=EMBEDDING),
+    "lenet16": LeNet(norm="group", embedding=EMBEDDING),
+    "long": MLP(hidden=128, features=64, embedding=EMBEDDING),
+}
+ROUNDS = {"mlp": 30, "lenet": 15, "lenet16": 15, "long": 100}
+COARSE = {"mlp": True, "lenet": False, "lenet16": True, "long": True}
+"""Whether every 2 × 2 pixels are made one first, so that a cell costs seconds."""
+GRID, PAPER = (0.03, 0.1, 0.3), 0.3
+"""The rates that are tried for every row, and the paper's own."""
+CHANGED, MOMENTUM = "HyperFed, our changes", "HyperFed, our changes and momentum"
+SPHERE, RIDGE, LOCAL, POOLED = "SphereFed with momentum", "Ridge", "local only", "pooled"
+
+
+def network(name: str) -> Callable[..., Algorithm]:
+    """Return a method by its name in fedgeom, with five steps of fine-tuning where it has no personal way itself."""
+    return lambda **options: getattr(fedgeom, name)(**({"personal": FineTuned(STEPS)} | options))
+
+
+def personal(name: str) -> Callable[..., Algorithm]:
+    """Return a method that has its own way to personal models."""
+    return lambda **options: getattr(fedgeom, name)(**options)
+
+
+def pfedme(**options: Any) -> Algorithm:
+    """Return pFedMe with the paper's λ = 1, k = 5, β = 1, and about as many steps as the others take in a round."""
+    own: Options = {"lam": 1.0, "inner_steps": 5, "beta": 1.0, "local_rounds": 2, "outer_rate": 1.0}
+    return fedgeom.PFedMe(inner_rate=options["rate"], **(own | options))
+
+
+def hyperfed(paper: bool = False, **options: Any) -> Algorithm:
+    """Return HyperFed: by the printed equations with the paper's settings, else with Eqs. 5 and 10 solved exactly."""
+    return fedgeom.HyperFed.published(**options) if paper else fedgeom.HyperFed(**options)
+
+
+def momentum(head: str = "linear", loss: str = "cross-entropy") -> Callable[..., Algorithm]:
+    """Return averaging with momentum at the coordinator, for a head and a loss."""
+    own: Options = {"head": head, "loss": loss, "beta": 0.6, "personal": FineTuned(STEPS)}
+    return lambda **options: fedgeom.FedAvgM(**(own | options))
+
+
+def with_(make: Callable[..., Algorithm], **more: Any) -> Callable[..., Algorithm]:
+    """Return a maker with some settings fixed."""
+    return lambda **options: make(**(options | more))
+
+
+MAKERS: dict[str, Callable[..., Algorithm]] = {
+    "FedAvg": network("FedAvg"),
+    "FedProx": with_(network("FedProx"), mu=0.01),
+    "SCAFFOLD": network("Scaffold"),
+    "FedDyn": with_(network("FedDyn"), alpha=0.1),
+    "MOON": with_(network("Moon"), loss=Contrastive(mu=1.0, temperature=0.5)),
+    "FedRoD": personal("FedRoD"),
+    "FedBABU": network("FedBABU"),
+    "SphereFed": network("SphereFed"),
+    "HyperFed": hyperfed,
+    "HyperFed-Geodesic": with_(hyperfed, loss="geodesic"),
+    "HyperFed-Fixed": with_(hyperfed, prototypes="fixed"),
+    "HyperFed-Shared": with_(hyperfed, prototypes="shared"),
+    "HyperFed-Averaged": with_(hyperfed, aggregation="mean"),
+    CHANGED: lambda **options: fedgeom.HyperFed.measured(**options),
+    MOMENTUM: momentum("poincare", "geodesic-softmax"),
+    "FedPer": personal("FedPer"),
+    "pFedMe": pfedme,
+    "Ditto": with_(personal("Ditto"), lam=1.0),
+    "FedAvgM": momentum(),
+    SPHERE: momentum("orthonormal", "squared"),
+    "FedNova": network("FedNova"),
+    "FedLC": network("FedLC"),
+    "FedRep": personal("FedRep"),
+    "FedProto": personal("FedProto"),
+    LOCAL: personal("LocalOnly"),
+    POOLED: network("FedAvg"),
+}
+"""Rivals have the settings of the paper's Appendix B."""
+CORE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, MOMENTUM, "FedAvgM")
+TABLE_1 = ("FedDyn", "MOON", "FedRoD", "FedBABU", "HyperFed-Averaged", "HyperFed-Geodesic", "HyperFed-Shared")
+TABLE_2 = ("HyperFed-Fixed", "FedPer", "Ditto", "pFedMe")
+FAIR = (SPHERE, LOCAL)
+OTHERS = (POOLED, "FedNova", "FedLC", "FedRep", "FedProto")
+NINE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, "FedDyn", "FedRoD", "FedBABU", "MOON")
+"""Rows by how much depends on them; the last are those of Table 1 without ablations."""
+
+
+def printed(row: str) -> bool:
+    """Say whether a row has equations of the paper that can be taken as printed or solved exactly."""
+    return row.startswith("HyperFed") and row not in (CHANGED, MOMENTUM)
+
+
+def method(row: str, kind: str, shape: tuple[int, int, int], effort: Options, *, paper: bool = False) -> Algorithm:
+    """Return a row's method for a network and images of a shape; ``effort`` has rounds, epochs, batch and rate."""
+    options: Options = {"network": NETWORKS[kind], "shape": shape, "scale": "joint"} | effort
+    return MAKERS[row](**options, **({"paper": True} if paper and printed(row) else {}))
+
+
+def effort(kind: str, rate: float, rounds: int | None = None) -> Options:
+    """Return how much sites train."""
+    return {"rounds": rounds or ROUNDS[kind], "epochs": EPOCHS, "batch": BATCH, "rate": rate}

@@ -1,0 +1,240 @@
+"""A fitted preparation: from a raw table to the features that a model learnt from. It is a part of the model.
+
+`Fitting` is the way there: it knows which sum comes next and takes it. Sites, the coordinator and the plain twin each
+have one and come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Words
+from fedgeom.data.rows import dense
+from fedgeom.data.sites import SiteData
+from fedgeom.data.tables import is_sparse
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.raw_tables import Picker, read_raw
+from fedgeom.federation.steps import Block, Columns, Fit, Ground, Step, SumKind
+
+BLOCK_CELLS = 2**23
+"""About how many cells are prepared at once, counted as if they were dense."""
+BLOCK_ROWS = 4096
+SMALL = 2**28
+"""A table of up to so many bytes is kept as it is after a step, so that the next one need not begin anew."""
+FACT = "preparation"
+"""The fact of a model file that holds the steps, and what the names of their arrays begin with."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Steps, what was fitted of each, and the raw columns that they begin with."""
+
+    steps: tuple[Step, ...]
+    fits: tuple[Fit, ...]
+    raw: Columns
+    """The columns of raw tables: names, and the words of columns of text."""
+    fill: bool = False
+    """Whether a raw table may lack columns: their cells are then empty."""
+
+    @property
+    def grounds(self) -> tuple[Ground, ...]:
+        """What each step stands on, and after the last one what comes out."""
+        found = [Ground(self.raw)]
+        for step, fit in zip(self.steps, self.fits, strict=True):
+            found.append(Ground(step.output(found[-1], fit)))
+        return tuple(found)
+
+    @property
+    def columns(self) -> Columns:
+        """What comes out."""
+        return self.grounds[-1].columns
+
+    def transform(self, site: SiteData) -> SiteData:
+        """Return a site's rows prepared, as one table."""
+        rows = Prepared(site, self)
+        table = _stacked(list(rows.blocks()), (len(site), self.columns.width))
+        return replace(site, table=table, columns=self.columns.names, categories={})
+
+    def rows(self, X: Any) -> npt.NDArray[Any]:
+        """Return rows prepared, (rows, columns): of a frame, an AnnData, a `SiteData`, a read table or an array.
+
+        Columns are found by name; those that the preparation does not know are left out. An array has them in order.
+        """
+        table = self.transform(read_raw(X, self.raw)).table
+        return dense(table, "X") if is_sparse(table) else np.asarray(table)
+
+    def stored(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return the arrays and the fact that a model file keeps."""
+        arrays = {
+            f"{FACT}/{at}/{name}": array.numpy()
+            for at, fit in enumerate(self.fits)
+            for name, array in fit.arrays.items()
+        }
+        steps = [step.plain() for step in self.steps]
+        return arrays, {
+            FACT: {"steps": steps, "raw": msgspec.to_builtins(self.raw, str_keys=True), "fill": self.fill}
+        }
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, npt.NDArray[Any]], fact: Any) -> Preparation:
+        """Build a preparation from what a model file keeps."""
+        try:
+            steps = tuple(Step.read(one, "prepare") for one in fact["steps"])
+            raw = msgspec.convert(fact["raw"], Columns, strict=False, str_keys=True)
+            fill = bool(fact["fill"])
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise InputError(f"the file's preparation cannot be read: {error}") from error
+        fits = []
+        for at, step in enumerate(steps):
+            start = f"{FACT}/{at}/"
+            own = {k.removeprefix(start): Array.of(v) for k, v in arrays.items() if k.startswith(start)}
+            fits.append(Fit(taken=len(step.sums()), arrays=own))
+        return cls(steps, tuple(fits), raw, fill)
+
+
+def _stacked(blocks: list[Block], shape: tuple[int, int]) -> Any:
+    if not blocks:
+        return np.zeros(shape)
+    if len(blocks) == 1:
+        return blocks[0]
+    if is_sparse(blocks[0]):
+        from scipy.sparse import csr_array, vstack  # .1 s, which a command that reads nothing should not wait for
+
+        return csr_array(vstack(blocks, format="csr"))
+    return np.concatenate(blocks)
+
+
+@dataclass
+class Prepared:
+    """A site's rows, prepared by the first steps, a block at a time (`PreparedRows`).
+
+    What is small enough after a step is kept in ``scratch``, so that sums of the next steps begin there.
+    """
+
+    site: SiteData
+    preparation: Preparation
+    scratch: dict[Any, Any] = field(default_factory=dict)
+    keep: bool = False
+
+    @property
+    def labels(self) -> npt.NDArray[np.str_]:
+        """The rows' labels, (rows,), text."""
+        return self.site.y.astype(np.str_)
+
+    def __len__(self) -> int:
+        return len(self.site)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows in order, prepared by all steps."""
+        begun, table = self._begun()
+        made, grounds = self.preparation, self.preparation.grounds
+        picker = Picker(self.site, made.raw, made.fill) if table is None else None
+        source = self.site.table if table is None else table
+        step = max(1, min(BLOCK_ROWS, BLOCK_CELLS // max(int(source.shape[1]), 1)))
+        for at in range(0, len(self), step):
+            block = source[at : at + step]
+            if picker is not None:
+                block = picker.pick(block)
+            for one, ground, fit in list(zip(made.steps, grounds, made.fits, strict=False))[begun:]:
+                block = one.transform(ground, fit, block)
+            yield block
+
+    def _begun(self) -> tuple[int, Any]:
+        """Return how many steps are done in a table that is kept, and that table; None: there is none."""
+        kept: tuple[int, Any] = self.scratch.get("prepared", (0, None))
+        done = len(self.preparation.steps)
+        if kept[0] > done:
+            return 0, None
+        if self.keep and kept[0] < done and self._size() <= SMALL:
+            self.scratch.pop("prepared", None)
+            once = Prepared(self.site, self.preparation, {"prepared": kept} if kept[0] else {})
+            self.scratch["prepared"] = kept = done, _stacked(list(once.blocks()), (len(self), 0))
+        return kept
+
+    def _size(self) -> int:
+        """Return how many bytes the prepared table would take."""
+        table = self.site.table
+        size = int(table.data.nbytes + table.indices.nbytes) if is_sparse(table) else int(table.nbytes)
+        made = self.preparation
+        for step, ground, fit in zip(made.steps, made.grounds, made.fits, strict=False):
+            size = step.output_bytes(ground, fit, len(self), size)
+        return size
+
+
+@dataclass
+class Fitting:
+    """A preparation on the way: which sum comes next, what a site adds to it, and what follows from it."""
+
+    steps: tuple[Step, ...]
+    raw: Columns
+    seed: int
+    floors: tuple[int, int]
+    sites: int
+    fits: list[Fit]
+    fill: bool = False
+
+    def _settle(self) -> tuple[int, Ground]:
+        """Return at which step the fitting stands, all sums that are not needed passed over, and its ground."""
+        ground = Ground(self.raw, self.seed, self.floors, self.sites)
+        for at, step in enumerate(self.steps):
+            if at == len(self.fits):
+                self.fits.append(Fit())
+            fit, planned = self.fits[at], len(step.sums())
+            while fit.taken < planned and not step.length(ground, fit):
+                fit.taken += 1
+            if fit.taken < planned:
+                return at, ground
+            ground = replace(ground, columns=step.output(ground, fit))
+            if not ground.columns.width:
+                raise ProtocolError(f"no column is left after the step {step.name!r}")
+        return len(self.steps), ground
+
+    def next(self) -> tuple[SumKind, int] | None:
+        """Return what is summed next and how many words it has; None: all is fitted."""
+        at, ground = self._settle()
+        if at == len(self.steps):
+            return None
+        fit = self.fits[at]
+        return self.steps[at].sums()[fit.taken], self.steps[at].length(ground, fit)
+
+    def planned(self) -> int:
+        """Return the place of the next sum among all that the steps may need (`planned_sums`)."""
+        at, _ = self._settle()
+        before = sum(len(step.sums()) for step in self.steps[:at])
+        return before + (self.fits[at].taken if at < len(self.steps) else 0)
+
+    def summand(self, site: SiteData, scratch: dict[Any, Any]) -> npt.NDArray[Any]:
+        """Return what a site adds to the next sum."""
+        at, ground = self._settle()
+        before = Preparation(self.steps[:at], tuple(self.fits[:at]), self.raw, self.fill)
+        return self.steps[at].summand(ground, self.fits[at], Prepared(site, before, scratch, keep=True))
+
+    def take(self, total: Words) -> None:
+        """Take the next sum over all sites."""
+        at, ground = self._settle()
+        wanted = self.next()
+        if wanted is None or total.shape != (wanted[1],):
+            raise ProtocolError(f"a sum of {len(total)} words came; wanted {wanted[1] if wanted else 'none'}")
+        try:
+            self.steps[at].take(ground, self.fits[at], total)
+        except (ValueError, ArithmeticError) as error:  # it depends on the sum alone, which is the same for all
+            raise ProtocolError(f"nothing follows from the sum that came: {error}") from error
+        self.fits[at].taken += 1
+
+    def finished(self) -> Preparation:
+        """Return the preparation, once all sums were taken."""
+        if self.next() is not None:
+            raise ProtocolError("the rows are not prepared yet")
+        return Preparation(self.steps, tuple(self.fits), self.raw, self.fill)
+
+
+def planned_sums(steps: Sequence[Step]) -> list[SumKind]:
+    """Return all sums that steps may need, in order."""
+    return [kind for step in steps for kind in step.sums()]

@@ -1,0 +1,169 @@
+"""What a step of preparation is: fitted over all sites by secure sums, then applied where the rows are.
+
+A step says which sums it needs (`Step.sums`, from its settings alone), what a site adds to the next one, and what
+follows from the sum. Both halves, and the plain twin, go through the same `take`, so that nobody is told what it could
+work out. The steps themselves are in `fedgeom.preparation`; packages offer more by entry points of the group
+``fedgeom.steps``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Words
+from fedgeom.data.findings import Finding
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.settings import Choice
+
+SumKind = Literal["cells", "bins", "moments", "products", "directions", "ranks"]
+"""What is added up, as the ledger tells it (`fedgeom.protocols.preparing.messages`)."""
+Block = Any
+"""(some rows, columns): an array, or a sparse ``csr_array``."""
+MOST_COLUMNS = 200_000
+"""More columns than this cannot be agreed on."""
+
+
+class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all sites' columns are at one point of a preparation."""
+
+    width: int
+    names: tuple[str, ...] = ()
+    """One for each column; empty where the sites' columns have no names."""
+    categories: dict[int, tuple[str, ...]] = {}
+    """For each column of text its words, "" for an empty cell; cells say which, counted from 0."""
+    together: tuple[int, ...] = ()
+    """The columns of text that have one number more, for all words that are too rare to be named."""
+
+    def title(self, at: int) -> str:
+        """Return what a column is called in a message."""
+        return repr(self.names[at]) if self.names else f"number {at}"
+
+    def kept(self, places: npt.NDArray[np.intp]) -> Columns:
+        """Return some of the columns, in their order."""
+        new = {int(old): at for at, old in enumerate(places.tolist())}
+        return Columns(
+            width=len(new),
+            names=tuple(self.names[old] for old in new) if self.names else (),
+            categories={new[old]: words for old, words in self.categories.items() if old in new},
+            together=tuple(new[old] for old in self.together if old in new),
+        )
+
+
+class Fit(msgspec.Struct, kw_only=True):
+    """What is known of a step: how many of its sums were taken, and what follows from them."""
+
+    taken: int = 0
+    arrays: dict[str, Array] = {}
+
+    def get(self, name: str) -> npt.NDArray[Any]:
+        """Return an array, to be read only."""
+        return self.arrays[name].view()
+
+    def put(self, **arrays: npt.ArrayLike) -> None:
+        """Keep arrays."""
+        self.arrays = self.arrays | {name: Array.of(value) for name, value in arrays.items()}
+
+    def drop(self, *names: str) -> None:
+        """Forget arrays that were needed on the way only."""
+        self.arrays = {name: value for name, value in self.arrays.items() if name not in names}
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a step stands on: the columns that come in, the run's seed, and the strictest policy's floors."""
+
+    columns: Columns
+    seed: int = 0
+    floors: tuple[int, int] = (1, 1)
+    """How many sites, and how many rows in all, a column must have to be summed."""
+    sites: int = 1
+    """Over how many sites is summed, at most: numbers must not overflow."""
+
+
+class PreparedRows(Protocol):
+    """A site's rows as a step sees them: prepared by all steps before, a block at a time."""
+
+    scratch: dict[Any, Any]
+    """What a step may keep from one sum to the next; it can be lost at any time."""
+
+    @property
+    def labels(self) -> npt.NDArray[np.str_]:
+        """The rows' labels, (rows,), text."""
+
+    def __len__(self) -> int: ...
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows in order."""
+
+
+@dataclass(frozen=True)
+class Step(Choice):
+    """The base of all steps; its settings are fields, as of a method."""
+
+    kind: ClassVar[str] = "step"
+    wanted: ClassVar[str] = "a step"
+    fills_gaps: ClassVar[bool] = False
+    """Whether cells without a number may come in, and none go out."""
+    takes_text: ClassVar[bool] = False
+    """Whether columns of text may come in, and only numbers go out."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return what is summed, in order; some may turn out not to be needed (`length`)."""
+        return ()
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many words the next sum has; 0 where it is not needed."""
+        return 0
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+        """Return what a site adds to the next sum: whole numbers, or ring elements (u8)."""
+        raise NotImplementedError(f"{type(self).__name__} sums nothing")
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Take the next sum over all sites; `Fit.taken` is counted elsewhere."""
+
+    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+        """Return a block of rows, prepared."""
+        return block
+
+    def output(self, ground: Ground, fit: Fit) -> Columns:
+        """Return the columns that come out."""
+        return ground.columns
+
+    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+        """Return how many bytes so many prepared rows take, where they took ``came`` before."""
+        return came
+
+    def check(self, site: SiteData) -> list[Finding]:
+        """Return what makes a raw table unfit for this step, where it is the first one that looks at it."""
+        return []
+
+    @property
+    def most_features(self) -> int:
+        """How many columns' products are added up at most (the policy's ``max_features``); 0: of none."""
+        return 0
+
+
+PRESETS: dict[str, tuple[str, ...]] = {
+    "counts": ("log-counts", "select-variable", "scale", "pca"),
+    "table": ("one-hot", "impute", "scale"),
+}
+"""What ``prepare = "counts"`` and ``prepare = "table"`` stand for."""
+
+
+def read_steps(value: Any) -> Any:
+    """Return what a preset stands for; anything else as it came, for the settings to read."""
+    if not isinstance(value, str):
+        return () if value is None else [value] if isinstance(value, Step) else value
+    if value not in PRESETS:
+        known = ", ".join(f'"{name}" ({", ".join(steps)})' for name, steps in PRESETS.items())
+        raise InputError(f"prepare={value!r} given; wanted a list of steps, or one of the presets {known}")
+    return list(PRESETS[value])

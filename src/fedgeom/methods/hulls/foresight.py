@@ -1,0 +1,64 @@
+"""What a run will be like, computed where one process has all tables: rows in the disc, and how long words become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fedgeom.arrays import Floats
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.methods.hulls import embedding as joint_map
+from fedgeom.methods.hulls.core import reach_levels
+from fedgeom.methods.hulls.messages import SumScatter
+from fedgeom.methods.hulls.plan import HullPlan
+from fedgeom.methods.hulls.settings import HullSettings
+from fedgeom.protocols.fixed_point import fixed_sum
+
+Mapped = tuple[Floats | None, Floats | None]
+"""The joint map, (columns, 2), f8, and its scale, (2·columns,), f8; None where rows are in the disc already."""
+SHORT = 2**17
+"""Words of no more symbols, a mebibyte, are no matter: how long they become need not be known better."""
+
+
+def joint_points(settings: HullSettings, sites: Sequence[SiteData]) -> tuple[list[Floats], Mapped]:
+    """Return the sites' rows as points of the disc, and the joint map with its scale."""
+    if not settings.maps:
+        return [site.X for site in sites], (None, None)
+    columns, bits, joint = sites[0].X.shape[1], SumScatter.fraction_bits, None
+    if settings.joint_scale:
+        total = fixed_sum([joint_map.site_scale(site.X) for site in sites], fraction_bits=bits)
+        joint = joint_map.joint_scales(total, columns)
+    scatter = [joint_map.site_scatter(site.X, site.y.astype(str), joint) for site in sites]
+    total = fixed_sum(scatter, fraction_bits=bits)
+    matrix = joint_map.projection(total, columns)
+    own = [joint_map.column_scales(site.X) if joint is None else joint for site in sites]
+    points = [joint_map.embed(s.X, matrix, one, c=settings.curvature) for s, one in zip(sites, own, strict=True)]
+    return points, (matrix, joint_map.joint_scales(total, columns) if joint is None else joint)
+
+
+def joint_reach(settings: HullSettings, points: Sequence[Floats], sites: Sequence[SiteData]) -> list[int]:
+    """Return the levels that the sites would agree on: classes, hull points, radius."""
+    both = zip(points, sites, strict=True)
+    levels = [reach_levels(rows, site.y, settings.trim, c=settings.curvature) for rows, site in both]
+    return [int(level) for level in np.max(levels, axis=0)]
+
+
+def word_length(
+    settings: HullSettings, sites: Sequence[SiteData], plan: Callable[[Sequence[int]], HullPlan]
+) -> int:
+    """Return how many symbols of 8 bytes carry all sites' hulls; ``plan`` makes the plan from the levels.
+
+    Where they are few whatever the hulls are, a bound is returned: no site has more corners than rows. 0 where a run is
+    refused for other reasons, which are told elsewhere.
+    """
+    most = 2 * (settings.capacity or max(len(site) for site in sites)) * len(sites)
+    if most <= SHORT:
+        return most
+    points, _ = joint_points(settings, sites)
+    inside = all(bool((np.square(rows).sum(axis=1) * settings.curvature < 1).all()) for rows in points)
+    try:
+        return plan(joint_reach(settings, points, sites)).length if inside else 0
+    except InputError:
+        return 0

@@ -1,0 +1,16 @@
+"""From raw tables to features: each step fitted over all sites by secure sums, equal to the fit on pooled rows.
+
+>>> import fedgeom
+>>> from fedgeom.preparation import Impute, OneHot, Scale
+>>> fedgeom.Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge()).prepare == fedgeom.Ridge(prepare="table").prepare
+True
+"""
+
+from fedgeom.federation.plain_preparation import fit_plain as fit_plain
+from fedgeom.preparation.impute import Impute as Impute
+from fedgeom.preparation.log_counts import LogCounts as LogCounts
+from fedgeom.preparation.one_hot import OneHot as OneHot
+from fedgeom.preparation.pca import PCA as PCA
+from fedgeom.preparation.pipeline import Pipeline as Pipeline
+from fedgeom.preparation.scale import Scale as Scale
+from fedgeom.preparation.select_variable import SelectVariable as SelectVariable

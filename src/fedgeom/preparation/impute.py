@@ -1,0 +1,112 @@
+"""Gaps, filled in with what all sites together have in the column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Words
+from fedgeom.federation.settings import Between
+from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.frequent import count_frequent, frequent_length, take_frequent
+from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, to_deep
+from fedgeom.preparation.quantiles import bins_length, count_bins, medians, rounds, sort_keys, take_bins
+
+
+@dataclass(frozen=True)
+class Impute(Step):
+    """Put the joint mean, median or most frequent number of a column into its gaps (SimpleImputer).
+
+    Columns that have no number anywhere, or too few by the sites' policies, are left out.
+    """
+
+    name: ClassVar[str] = "impute"
+    fills_gaps: ClassVar[bool] = True
+
+    strategy: Literal["mean", "median", "most-frequent"] = "median"
+    """What is put into gaps. "most-frequent": the number that most rows have (`fedgeom.preparation.frequent`)."""
+    indicators: bool = True
+    """Whether each column with gaps gets another beside it, with 1 where the number is missing."""
+    absent: Literal["intersection", "union"] = "intersection"
+    """Columns that some sites lack: left out, or kept and filled in there."""
+    bits: Annotated[int, Between(12, 32)] = 24
+    """How many bits of a number a median is found by: its bin is 2^-(bits - 9) of it wide, 3·10⁻⁵ with 24."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return which cells have numbers, then what the values follow from."""
+        if self.strategy == "mean":
+            return ("cells", "moments")
+        counts: list[SumKind] = ["bins"] * (rounds(self.bits) if self.strategy == "median" else 2)
+        return ("cells", *counts)
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many words the next sum has."""
+        if fit.taken == 0:
+            return 1 + 2 * ground.columns.width
+        kept = len(fit.get("kept"))
+        if self.strategy == "mean":
+            return DEEP * kept
+        return bins_length(kept) if self.strategy == "median" else frequent_length(kept, fit.taken - 1)
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+        """Count cells with a number; add up columns; or count numbers in bins."""
+        width = ground.columns.width
+        if fit.taken == 0:
+            there = np.zeros(width, np.int64)
+            for block in rows.blocks():
+                there += np.isfinite(as_dense(block)).sum(axis=0)
+            return np.concatenate([[len(rows)], there, there > 0]).astype(np.int64)
+        kept = fit.get("kept")
+        mean, done = self.strategy == "mean", fit.taken - 1
+        total = np.zeros(len(kept) if mean else self.length(ground, fit), np.float64 if mean else np.int64)
+        for block in rows.blocks():
+            cells = as_dense(block)[:, kept]
+            there = np.isfinite(cells)
+            filled = np.where(there, cells, cells.dtype.type(0))
+            if mean:
+                total += filled.sum(axis=0, dtype=np.float64)
+            elif self.strategy == "median":
+                total += count_bins(sort_keys(filled), there, fit, done)
+            else:
+                total += count_frequent(filled, there, fit, done)
+        return to_deep(total, sites=ground.sites) if mean else total
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Take which columns can be filled in, then their values."""
+        if fit.taken == 0:
+            rows, (there, sites) = total[0].view(np.int64), total[1:].view(np.int64).reshape(2, -1)
+            kept = np.flatnonzero((there >= max(ground.floors[1], 1)) & (sites >= max(ground.floors[0], 1)))
+            fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=(there[kept] < rows).astype(np.uint8))
+        elif self.strategy == "mean":
+            fit.put(value=from_deep(total) / fit.get("there"))
+        elif self.strategy == "median":
+            take_bins(fit, total.view(np.int64), fit.taken - 1)
+            if fit.taken == rounds(self.bits):
+                fit.put(value=medians(fit, self.bits))
+        else:
+            take_frequent(fit, total.view(np.int64), fit.taken - 1)
+        if fit.taken + 1 == len(self.sums()):
+            fit.drop("there")
+
+    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+        """Return a block without gaps, and which there were beside it."""
+        cells = as_dense(block)[:, fit.get("kept")]
+        there = np.isfinite(cells)
+        found = np.where(there, cells, fit.get("value").astype(cells.dtype))
+        if not self.indicators:
+            return found
+        return np.column_stack([found, (~there[:, fit.get("gaps") > 0]).astype(cells.dtype)])
+
+    def output(self, ground: Ground, fit: Fit) -> Columns:
+        """Return the columns that were filled in, and those that say where."""
+        kept = ground.columns.kept(fit.get("kept").astype(np.intp))
+        gaps = np.flatnonzero(fit.get("gaps")) if self.indicators else np.arange(0)
+        names = (*kept.names, *(f"{kept.names[at]} is missing" for at in gaps)) if kept.names else ()
+        return Columns(width=kept.width + len(gaps), names=names)
+
+    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+        """Return the size of dense rows."""
+        return 8 * rows * self.output(ground, fit).width

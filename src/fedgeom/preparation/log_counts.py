@@ -1,0 +1,85 @@
+"""Counts of molecules: every row to one depth, then logarithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Words
+from fedgeom.data.findings import Finding, fault
+from fedgeom.data.sites import SiteData
+from fedgeom.data.tables import is_sparse
+from fedgeom.federation.settings import POSITIVE
+from fedgeom.federation.steps import Block, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.numbers import small_type
+from fedgeom.preparation.quantiles import ALL_BITS, bins_length, count_bins, medians, rounds, sort_keys, take_bins
+
+
+def depths_of(block: Block) -> Floats:
+    """Return the sum of each row, (rows,), f8."""
+    return np.asarray(block.sum(axis=1, dtype=np.float64), np.float64).ravel()
+
+
+@dataclass(frozen=True)
+class LogCounts(Step):
+    """Divide every row by its depth, multiply by a depth that all share, and take log(1 + x).
+
+    Equal to scanpy's `normalize_total` and `log1p` on pooled rows. Rows without a count stay as they are.
+    """
+
+    name: ClassVar[str] = "log-counts"
+    target: Annotated[float, POSITIVE] | None = None
+    """The depth of every row, such as 10000; None: the median depth over all sites (exact up to 2²⁴ counts a row)."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return the rounds in which the median is found."""
+        counts: list[SumKind] = ["bins"] * rounds(ALL_BITS)
+        return tuple(counts) if self.target is None else ()
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many bins are counted."""
+        return bins_length(1)
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+        """Count rows by their depth."""
+        if "depths" not in rows.scratch:
+            found = [depths_of(block) for block in rows.blocks()]
+            rows.scratch["depths"] = np.concatenate(found) if found else np.zeros(0)
+        depths = rows.scratch["depths"]
+        depths = depths[depths > 0][:, None]
+        return count_bins(sort_keys(depths), np.ones(depths.shape, bool), fit, fit.taken)
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Come nearer to the median depth."""
+        take_bins(fit, total.view(np.int64), fit.taken)
+        if fit.taken + 1 == rounds(ALL_BITS):
+            fit.put(depth=medians(fit, ALL_BITS))
+
+    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+        """Return a block's logarithms."""
+        target = float(fit.get("depth")[0]) if self.target is None else self.target
+        depths, kind = depths_of(block), small_type(block)
+        factors = np.where(depths > 0, target / np.where(depths > 0, depths, 1.0), 1.0)
+        if not is_sparse(block):
+            return np.log1p(np.asarray(block, kind) * factors.astype(kind)[:, None])
+        found = block.astype(kind)  # a copy: rows stay as they came
+        found.data *= np.repeat(factors.astype(kind), np.diff(found.indptr))
+        np.log1p(found.data, out=found.data)
+        return found
+
+    def check(self, site: SiteData) -> list[Finding]:
+        """Refuse what are no counts."""
+        cells = site.table.data if is_sparse(site.table) else site.table
+        if cells.size and cells.dtype.kind != "u" and bool((cells < 0).any()):
+            return [
+                fault(
+                    f"has numbers below 0, down to {float(cells.min()):.6g}, which are no counts",
+                    "give raw counts, or leave the step log-counts out",
+                    site=site.name,
+                    topic="counts",
+                )
+            ]
+        return []

@@ -1,0 +1,65 @@
+"""Categories as columns of 0 and 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from fedgeom.federation.settings import Between, Distinct
+from fedgeom.federation.steps import Block, Columns, Fit, Ground, Step
+from fedgeom.preparation.numbers import as_dense
+
+MISSING, OTHER = "is missing", "is another"
+"""What the columns of empty cells, and of rare words, are called after the column they come from."""
+
+
+@dataclass(frozen=True)
+class OneHot(Step):
+    """Make a column of 0 and 1 of each category that the sites agree on (OneHotEncoder); empty cells are one, too.
+
+    Categories that few rows or sites have are put together. Which there are the sites tell each other sealed; the
+    coordinator learns only those that enough sites and rows have.
+    """
+
+    name: ClassVar[str] = "one-hot"
+    takes_text: ClassVar[bool] = True
+
+    columns: Annotated[tuple[str, ...], Distinct()] | None = None
+    """Columns of numbers that are categories, too, such as codes. Columns of text always are."""
+    min_rows: Annotated[int, Between(1)] = 10
+    """Categories that fewer rows of all sites have are put together. Policies may ask for more."""
+    min_sites: Annotated[int, Between(1)] = 1
+    """Categories that fewer sites have are put together. Policies may ask for more."""
+    max_categories: Annotated[int, Between(2, 10_000)] = 100
+    """A column with more words than this at a site is free text, and is left out."""
+
+    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+        """Return a block with all columns of text replaced; theirs come behind those of numbers."""
+        columns = ground.columns
+        if not columns.categories:
+            return block
+        cells = as_dense(block)
+        numbers = [at for at in range(columns.width) if at not in columns.categories]
+        parts = [cells[:, numbers]]
+        for at, words in columns.categories.items():
+            size = len(words) + (at in columns.together)
+            parts.append((cells[:, at, None] == np.arange(size)).astype(cells.dtype))
+        return np.column_stack(parts)
+
+    def output(self, ground: Ground, fit: Fit) -> Columns:
+        """Return the columns of numbers, and behind them one for each category."""
+        columns = ground.columns
+        names = [name for at, name in enumerate(columns.names) if at not in columns.categories]
+        width = columns.width - len(columns.categories)
+        for at, words in columns.categories.items():
+            title = columns.names[at]
+            names += [f"{title} = {word}" if word else f"{title} {MISSING}" for word in words]
+            names += [f"{title} {OTHER}"] if at in columns.together else []
+            width += len(words) + (at in columns.together)
+        return Columns(width=width, names=tuple(names))
+
+    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+        """Return the size of dense rows, where there are categories."""
+        return 8 * rows * self.output(ground, fit).width if ground.columns.categories else came

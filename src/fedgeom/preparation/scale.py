@@ -1,0 +1,82 @@
+"""Columns of mean 0 and deviation 1, over all sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Words
+from fedgeom.federation.settings import POSITIVE
+from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, to_deep
+
+CONSTANT = 1e-10
+"""A column whose deviation is a smaller share of its size is constant; it is left out."""
+
+
+@dataclass(frozen=True)
+class Scale(Step):
+    """Subtract each column's mean and divide by its deviation, over all rows of all sites (StandardScaler).
+
+    Columns that are the same in all rows of all sites are left out.
+    """
+
+    name: ClassVar[str] = "scale"
+    limit: Annotated[float, POSITIVE] | None = None
+    """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return rows, sums of columns and of their sizes, then squares about the mean."""
+        return ("moments", "moments")
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many words the next sum has."""
+        return DEEP * (1 + 2 * ground.columns.width if fit.taken == 0 else ground.columns.width)
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+        """Add up the columns, or their squares about the joint mean."""
+        total, size = np.zeros((2, ground.columns.width))
+        if fit.taken == 0:
+            for block in rows.blocks():
+                total += column_sums(block)
+                size += column_sums(abs(block))
+            return to_deep(np.concatenate([[len(rows)], total, size]), sites=ground.sites)
+        mean, unit = fit.get("mean"), fit.get("unit")
+        for block in rows.blocks():
+            away = (as_dense(block).astype(np.float64) - mean) / unit
+            total += np.einsum("ij,ij->j", away, away)
+        return to_deep(total, sites=ground.sites)
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Take the joint means, then the joint deviations."""
+        values = from_deep(total)
+        if fit.taken == 0:
+            mean, size = values[1:].reshape(2, -1) / max(values[0], 1.0)
+            unit = 2.0 ** np.ceil(
+                np.log2(np.maximum(size, 2.0**-80))
+            )  # squares are summed in the column's own unit
+            fit.put(rows=values[:1], mean=mean, unit=unit)
+            return
+        deviation = fit.get("unit") * np.sqrt(np.maximum(values, 0.0) / max(float(fit.get("rows")[0]), 1.0))
+        kept = np.flatnonzero(deviation > CONSTANT * fit.get("unit"))
+        fit.put(kept=kept.astype(np.int64), mean=fit.get("mean")[kept], deviation=deviation[kept])
+        fit.drop("rows", "unit")
+
+    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+        """Return a block on the joint scale."""
+        kept = fit.get("kept")
+        some = block if len(kept) == block.shape[1] else block[:, kept]
+        rows = as_dense(some)
+        found = (rows - fit.get("mean").astype(rows.dtype)) / fit.get("deviation").astype(rows.dtype)
+        return found if self.limit is None else np.clip(found, -self.limit, self.limit)
+
+    def output(self, ground: Ground, fit: Fit) -> Columns:
+        """Return the columns that vary."""
+        return ground.columns.kept(fit.get("kept").astype(np.intp))
+
+    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+        """Return the size of dense rows."""
+        return 8 * rows * len(fit.get("kept"))

@@ -1,0 +1,166 @@
+"""Columns that vary more than their mean explains: highly variable genes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Words
+from fedgeom.data.tables import is_sparse
+from fedgeom.federation.settings import Between
+from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.loess import loess
+from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
+
+BINS = 20
+"""Into how many bins of their mean columns are put, to compare like with like."""
+DIGITS = 2.0**30
+"""Dispersions of single sites are added up in multiples of one part of this."""
+
+
+def mean_and_variance(n: float, sums: Floats, squares: Floats) -> tuple[Floats, Floats]:
+    """Return means and variances, (columns,) each, from sums of columns and of their squares."""
+    mean = sums / max(n, 1.0)
+    return mean, np.maximum(squares / max(n, 1.0) - mean**2, 0.0) * (n / max(n - 1, 1.0))
+
+
+def normalised_dispersions(mean: Floats, variance: Floats) -> Floats:
+    """Return by how many deviations a column's log dispersion is above that of columns of like mean; NaN: no variance.
+
+    The "seurat" rule of Satija et al. 2015, as scanpy computes it. mean, variance (columns,): of counts at one depth.
+    """
+    mean = np.where(mean == 0, 1e-12, mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        dispersion = np.log(np.where(variance > 0, variance / mean, np.nan))
+    place = np.log1p(mean)
+    edges = np.linspace(place.min(), place.max(), BINS + 1)
+    edges[0] -= 0.001 * (place.max() - place.min())
+    bins = np.clip(np.searchsorted(edges, place, side="left") - 1, 0, BINS - 1)
+    found = np.full(len(mean), np.nan)
+    for number in range(BINS):
+        own = (bins == number) & np.isfinite(dispersion)
+        some = dispersion[own]
+        if len(some) == 1:  # nothing to compare it with
+            found[own] = 1.0
+        elif len(some):
+            found[own] = (some - some.mean()) / some.std(ddof=1)
+    return found
+
+
+def highest(scores: Floats, count: int) -> npt.NDArray[np.bool_]:
+    """Say which columns are among those with the highest scores; equal ones at the edge are all taken."""
+    scores = np.round(scores, 10)  # two columns in a bin have the same score but for the last digits
+    known = np.sort(scores[np.isfinite(scores)])[::-1]
+    if not len(known):
+        return np.zeros(len(scores), bool)
+    return np.asarray(np.nan_to_num(scores) >= known[min(count, len(known)) - 1])
+
+
+@dataclass(frozen=True)
+class SelectVariable(Step):
+    """Keep the columns that vary most for their mean, over all sites (scanpy's `highly_variable_genes`).
+
+    "seurat" wants logarithms (after `LogCounts`), "seurat-v3" raw counts (before it). "sites" is "seurat" at each site
+    by itself; columns that most sites choose are kept, by their mean score: differences between sites do not count.
+    """
+
+    name: ClassVar[str] = "select-variable"
+    count: Annotated[int, Between(1, 100_000)] = 2000
+    """How many columns are kept."""
+    flavor: Literal["seurat", "seurat-v3", "sites"] = "seurat"
+    """By which rule."""
+    span: Annotated[float, Between(0.05, 1)] = 0.3
+    """Of "seurat-v3": the share of columns that each place of the curve through variances looks at."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return the moments; "seurat-v3" then needs those of clipped counts."""
+        return {"seurat": ("moments",), "seurat-v3": ("moments", "moments"), "sites": ("ranks",)}[self.flavor]  # type: ignore[return-value]
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many words the next sum has; 0 where all columns are kept."""
+        width = ground.columns.width
+        if width <= self.count:
+            return 0
+        if self.flavor == "sites":
+            return 2 * width
+        return DEEP * ((1 if fit.taken == 0 else 0) + 2 * width)
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+        """Add up columns and squares; or choose columns here."""
+        width = ground.columns.width
+        sums, squares = np.zeros(width), np.zeros(width)
+        for block in rows.blocks():
+            some = (
+                self._clipped(fit, block) if fit.taken else block if self.flavor == "seurat-v3" else _expm1(block)
+            )
+            sums, squares = sums + column_sums(some), squares + square_sums(some)
+        if self.flavor == "sites":
+            mean, variance = mean_and_variance(len(rows), sums, squares)
+            scores = np.full(width, np.nan)
+            there = sums > 0
+            if there.any():
+                scores[there] = normalised_dispersions(mean[there], variance[there])
+            chosen = highest(scores, self.count) & there
+            kept = np.rint(DIGITS * np.clip(np.nan_to_num(scores), -1e6, 1e6)).astype(np.int64)
+            return np.concatenate([chosen.astype(np.int64), kept])
+        head = [[len(rows)]] if fit.taken == 0 else []
+        return to_deep(np.concatenate([*head, sums, squares]), sites=ground.sites)
+
+    def _clipped(self, fit: Fit, block: Block) -> Block:
+        top = fit.get("top")
+        if not is_sparse(block):
+            return np.minimum(as_dense(block).astype(np.float64), top)
+        found = block.astype(np.float64)
+        found.data = np.minimum(found.data, top[found.indices])
+        return found
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Choose the columns; for "seurat-v3" first where counts are clipped."""
+        width = ground.columns.width
+        if self.flavor == "sites":
+            chosen, scores = total.view(np.int64).reshape(2, width)  # where a column is empty its score is 0
+            order = np.lexsort((np.arange(width), -scores, -chosen))
+            fit.put(kept=np.sort(order[: self.count]).astype(np.int64))
+            return
+        values = from_deep(total)
+        if fit.taken == 0:
+            n, (sums, squares) = values[0], values[1:].reshape(2, width)
+            mean, variance = mean_and_variance(n, sums, squares)
+            if self.flavor == "seurat":
+                self._keep(fit, normalised_dispersions(mean, variance))
+                return
+            varied, deviation = variance > 0, np.ones(width)
+            curve = loess(np.log10(mean[varied]), np.log10(variance[varied]), self.span)
+            deviation[varied] = np.sqrt(10**curve)
+            fit.put(rows=np.array([n]), mean=mean, deviation=deviation, top=deviation * np.sqrt(n) + mean)
+            return
+        n, mean, deviation = float(fit.get("rows")[0]), fit.get("mean"), fit.get("deviation")
+        sums, squares = values.reshape(2, width)
+        self._keep(fit, (n * mean**2 + squares - 2 * sums * mean) / (max(n - 1, 1.0) * deviation**2))
+        fit.drop("rows", "mean", "deviation", "top")
+
+    def _keep(self, fit: Fit, scores: Floats) -> None:
+        fit.put(kept=np.flatnonzero(highest(scores, self.count)).astype(np.int64))
+
+    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+        """Return the chosen columns of a block."""
+        return block[:, fit.get("kept")] if "kept" in fit.arrays else block
+
+    def output(self, ground: Ground, fit: Fit) -> Columns:
+        """Return the chosen columns."""
+        return ground.columns.kept(fit.get("kept").astype(np.intp)) if "kept" in fit.arrays else ground.columns
+
+    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+        """Return the share of the size that is kept: chosen columns are not emptier than others by much."""
+        return came * self.output(ground, fit).width // max(ground.columns.width, 1)
+
+
+def _expm1(block: Block) -> Block:
+    if not is_sparse(block):
+        return np.expm1(as_dense(block))
+    found = block.copy()
+    found.data = np.expm1(found.data)
+    return found

@@ -1,0 +1,27 @@
+"""What travels while rows are prepared."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from fedgeom.federation.steps import Columns, SumKind
+from fedgeom.protocols.preparing.messages import SUMS, JointColumns, hash_columns, slots_for
+
+
+def test_every_kind_of_sum_has_a_question_that_says_what_it_reveals():
+    assert set(SUMS) == set(get_args(SumKind))
+    assert all(question.checked and question.answer_reveals for question in SUMS.values())
+
+
+def test_joint_columns_fit_together():
+    assert JointColumns(columns=Columns(width=2, names=("a", "b"))).columns.width == 2
+    for wrong in (Columns(width=0), Columns(width=2, names=("a",))):
+        with pytest.raises(ValueError, match="fit together"):
+            JointColumns(columns=wrong)
+
+
+def test_lists_are_hashed_with_whose_they_are():
+    assert hash_columns({"a": b"1", "b": b"2"}) != hash_columns({"a": b"2", "b": b"1"})
+    assert [slots_for(n) for n in (0, 1, 256, 257)] == [0, 256, 256, 512]
