@@ -109,9 +109,7 @@ def predict(
 
     if out is not None:
         check_target(out, file, force=force)
-    chosen = _deeper(load(model, site)) if deeper else load(model, site)
-    if any_kinds:
-        chosen = chosen.with_columns(chosen.column_names)
+    chosen = _chosen(model, site, deeper=deeper, any_kinds=any_kinds)
     if unknown is not None and known is None:
         chosen.fit_threshold(unknown)  # refuses before the work is done
     if unknown is None and known is not None:
@@ -140,15 +138,18 @@ def predict(
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
 
 
-def _deeper(chosen: Any) -> Any:
-    """Return the model that tells apart what is inside a site's words."""
+def _chosen(path: Path, site: str | None, *, deeper: bool, any_kinds: bool) -> Any:
+    """Return the model that answers: with ``deeper`` one that tells apart what is inside a site's words."""
     from fedgeom.errors import InputError
 
-    if not hasattr(chosen, "deeper"):
+    chosen = load(path, site)
+    if any_kinds:
+        chosen = chosen.with_columns(chosen.column_names)
+    if deeper and not hasattr(chosen, "deeper"):
         raise InputError(
             f'--deeper given; {chosen!r} has no classes inside others (Ellipses with depth="mixed" has)'
         )
-    return chosen.deeper()
+    return chosen.deeper() if deeper else chosen
 
 
 def _or_unknown(model: Any, X: Any, share: float) -> Any:

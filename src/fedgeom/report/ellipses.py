@@ -104,7 +104,9 @@ def draw_ellipses(
 
 
 def _rows(run: Run, sites: Sequence[SiteData], directions: Floats) -> Any:
-    """Return some rows of the sites in the plane, (rows, 2)."""
+    """Return some rows of the sites in the plane, (rows, 2); none of tables that are prepared first."""
+    if run.model.preparation is not None:
+        return np.empty((0, 2))
     found = [
         run.model.for_site(run.local[s.name]).vectors(s.X) @ directions for s in sites if run.local.get(s.name)
     ]
