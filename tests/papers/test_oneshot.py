@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from papers.oneshot import cells, names, niid
+from papers.oneshot import cells, clinical, names, niid
 from papers.oneshot.tables import Cells
 
 Y = np.random.default_rng(0).integers(0, 10, 3000)
@@ -85,3 +85,16 @@ def test_rare_classes_are_left_out_of_the_cells(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(cells.tables.SETS, "tcells", lambda seed, components: made)
     found = cells.prepared("tcells", 0)
     assert {str(word) for site in found.train for word in site.classes.tolist()} == {"c", "d"}
+
+
+def test_clinical_tables_are_raw_and_the_page_has_all_models() -> None:
+    sites, codes = clinical.heart()
+    assert len(sites) == 4
+    assert any(np.isnan(site.X).any() for site in sites)
+    assert set(codes) <= set(sites[0].columns)
+    regions, _ = clinical.eicu()
+    assert regions[0].categories["unit_type"]
+    figures = {model: {"mean": 80.0, "ci95": 1.0, "n": 3, "paper": None} for model in clinical.MODELS}
+    row = {"sites": 4, "rows": 920, "columns": 13, "features": 30, "gaps": 14.6}
+    text = clinical.page({"heart": row | dict.fromkeys(clinical.METRICS, figures)})
+    assert "| heart disease, 4 hospitals | 4 | 920 | 13 → 30 | 14.6 % | AUC (n = 3) | 80.0 ± 1.0 |" in text
