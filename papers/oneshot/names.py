@@ -1,7 +1,7 @@
 """Words at different depth: which of a hospital's words stand above which of the others', found from Gaussians alone.
 
     python papers/oneshot/names.py                     # all sets, 10 splits each; writes results/names.{json,md}
-    python papers/oneshot/names.py --only tcells       # some sets; the others in the results stay as they are
+    python papers/oneshot/names.py --only tcells       # some sets; what is in the results is not computed again
     python papers/oneshot/names.py --quick --json      # one split each, half a minute; writes nothing
 
 Each site has words of its own, drawn anew with each split: "fine", everybody has the finest ones; "coarse sites", two
@@ -35,6 +35,7 @@ FIRST, SPLITS = 100, 10
 FEWEST = {"tcells": 10, "kang": 10, "lung": 8}
 """The fewest rows of a word at a site with which it takes part."""
 COARSE = 2
+WAYS = {"mixed": "words in a tree", "same": "flat matching"}
 
 Words = dict[str, dict[str, str]]
 """For each site, the word for each of the finest classes; common words, which the sites spell in their own way."""
@@ -154,26 +155,26 @@ def _by_depth(said: Any, meant: Any, tree: Mapping[str, tuple[str, ...]]) -> dic
     return found
 
 
-def measure(name: str, splits: int) -> dict[str, Row]:
-    """Return the figures of a set, by scene and way of matching."""
-    values: dict[str, dict[str, list[float]]] = {}
-    for seed in range(FIRST, FIRST + splits):
-        cells = SETS[name](seed)
-        for scene in SCENES:
-            words = deal_words(cells, scene, np.random.default_rng([seed, 7]))
-            train = [spelt(site, words[site.name], FEWEST[name]) for site in cells.train]
-            test = [
-                _known(spelt(site, words[site.name], 1), own) for site, own in zip(cells.test, train, strict=True)
-            ]
-            names = finest(train, cells.tree)
-            for depth in ("mixed", "same"):
-                if depth == "same" and scene == "fine":
-                    continue  # nothing to tell apart
-                method = fedgeom.Ellipses(n_classes=max(len(names), *(len(s.classes) for s in train)), depth=depth)
-                title = f"{name} {scene}: " + ("words in a tree" if depth == "mixed" else "flat matching")
-                for key, value in score(method, train, test, cells, names, FEWEST[name], seed).items():
-                    values.setdefault(title, {}).setdefault(key, []).append(value)
-    return {title: {key: figure(one) for key, one in row.items()} for title, row in values.items()}
+Values = dict[str, dict[str, float]]
+"""What one split of a set gives: by scene and way of matching, and by figure."""
+
+
+def split(name: str, seed: int) -> Values:
+    """Return the figures of one split of a set."""
+    found: Values = {}
+    cells = SETS[name](seed)
+    for scene in SCENES:
+        words = deal_words(cells, scene, np.random.default_rng([seed, 7]))
+        train = [spelt(site, words[site.name], FEWEST[name]) for site in cells.train]
+        test = [_known(spelt(site, words[site.name], 1), own) for site, own in zip(cells.test, train, strict=True)]
+        names = finest(train, cells.tree)
+        for depth in ("mixed", "same"):
+            if depth == "same" and scene == "fine":
+                continue  # nothing to tell apart
+            method = fedgeom.Ellipses(n_classes=max(len(names), *(len(s.classes) for s in train)), depth=depth)
+            title = f"{name} {scene}: {WAYS[depth]}"
+            found[title] = score(method, train, test, cells, names, FEWEST[name], seed)
+    return found
 
 
 def _known(test: fedgeom.SiteData, train: fedgeom.SiteData) -> fedgeom.SiteData:
@@ -181,42 +182,44 @@ def _known(test: fedgeom.SiteData, train: fedgeom.SiteData) -> fedgeom.SiteData:
     return test.take(np.isin(test.y, train.classes))
 
 
-def page(rows: dict[str, Row]) -> str:
+def summed(splits: Mapping[str, Values]) -> dict[str, Row]:
+    """Return the means over splits; a figure that some splits lack is of the others."""
+    titles = dict.fromkeys(title for one in splits.values() for title in one)
+    found: dict[str, Row] = {}
+    for title in titles:
+        rows = [one[title] for one in splits.values() if title in one]
+        keys = dict.fromkeys(key for row in rows for key in row)
+        found[title] = {key: figure([row[key] for row in rows if key in row]) for key in keys}
+    return found
+
+
+def page(content: dict[str, dict[str, Values]]) -> str:
     """Write the table."""
+    rows = {title: row for splits in content.values() for title, row in summed(splits).items()}
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     lines = []
     for title, row in rows.items():
         cells = [plus_minus(row[key], 1) if key in row else "" for key in keys]
-        lines.append([title, *(bold(cell, "tree" in title and at == 0) for at, cell in enumerate(cells))])
+        lines.append([title, *(bold(cell, WAYS["mixed"] in title and at == 0) for at, cell in enumerate(cells))])
     head = ["words", *(f"{key}, %" for key in keys)]
-    splits = max(entry["n"] for row in rows.values() for entry in row.values())
-    note = (
-        f"`python papers/oneshot/names.py`, {splits} splits from {FIRST} on, mean and 95 % interval; secure runs."
-    )
+    counts = ", ".join(f"{len(splits)} of {name}" for name, splits in content.items())
+    note = f"`python papers/oneshot/names.py`; splits from {FIRST} on: {counts}; means and 95 % intervals; secure runs."
     return "# Words at different depth\n\n" + note + "\n\n" + "\n".join(table(head, lines)) + "\n"
 
 
 def main() -> None:
-    """Compute, print and write."""
+    """Compute, print and write; splits that are in the results are not computed again."""
     options = parser(__doc__, SETS).parse_args()
-    found: dict[str, Row] = {}
+    content: dict[str, dict[str, Values]] = {} if options.quick else RESULTS.read("names")
     for name in options.only:
-        rows = measure(name, 1 if options.quick else SPLITS)
-        print_rows(rows)
-        found |= rows
-        if not options.quick:
-            RESULTS.keep(
-                "names",
-                rows,
-                [
-                    f"{one} {scene}: {way}"
-                    for one in SETS
-                    for scene in SCENES
-                    for way in ("words in a tree", "flat matching")
-                ],
-                page,
-            )
-    print_json(options, found)
+        done = content.setdefault(name, {})
+        for seed in range(FIRST, FIRST + (1 if options.quick else SPLITS)):
+            if str(seed) not in done:
+                done[str(seed)] = split(name, seed)
+                if not options.quick:
+                    RESULTS.write("names", content, page)
+        print_rows(summed(done))
+    print_json(options, {title: row for splits in content.values() for title, row in summed(splits).items()})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from papers.common import Floats, Ints, Labels, load_data
 
 GENES, MOST = 2000, 10.0
 COMPONENTS = 20
-FOLDER = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Cells:
     """For each name what stands above it, from near to far."""
 
 
-def components(train: Any, test: Any, number: int = COMPONENTS) -> tuple[Floats, Floats]:
+def count_components(train: Any, test: Any, number: int = COMPONENTS) -> tuple[Floats, Floats]:
     """Return principal components of counts (sparse, cells × genes), fitted on the training rows."""
     logs = []
     for counts in (train, test):
@@ -65,7 +63,16 @@ def _sparse(z: Any) -> Any:
     return sp.csr_matrix((z["X_data"], z["X_indices"].astype("int32"), z["X_indptr"]), shape=tuple(z["X_shape"]))
 
 
-def _dealt(X: Any, words: Labels, owner: Ints, names: Sequence[str], seed: int, *, logged: bool | None) -> Any:
+def _dealt(
+    X: Any,
+    words: Labels,
+    owner: Ints,
+    names: Sequence[str],
+    seed: int,
+    *,
+    logged: bool | None,
+    number: int = COMPONENTS,
+) -> Any:
     """Divide rows by site and class into train and test; counts are prepared, logged ones from the second step on."""
     marks = [
         fedgeom.SiteData(name, np.flatnonzero(owner == at)[:, None].astype(float), words[owner == at])
@@ -76,7 +83,7 @@ def _dealt(X: Any, words: Labels, owner: Ints, names: Sequence[str], seed: int, 
     if logged is None:
         tables = [np.asarray(X[at], np.float64) for at in both]
     else:
-        tables = list((log_components if logged else components)(X[both[0]], X[both[1]]))
+        tables = list((log_components if logged else count_components)(X[both[0]], X[both[1]], number))
     found = []
     for at, rows in zip(both, tables, strict=True):
         found.append(
@@ -104,7 +111,7 @@ def _tree(z: Any) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def tcells(seed: int, rows: int = 4000) -> Cells:
+def tcells(seed: int, rows: int = 4000, components: int = COMPONENTS) -> Cells:
     """Five hospitals' T cells: seven markers, ten types under two."""
     z, rng = load_data("hipc_tcell_5hospitals.npz"), np.random.default_rng(seed)
     at = np.concatenate([rng.permutation(np.flatnonzero(z["site"] == s))[:rows] for s in range(5)])
@@ -114,43 +121,51 @@ def tcells(seed: int, rows: int = 4000) -> Cells:
     return Cells(train, test, _tree(z))
 
 
-def kang(seed: int, rows: int = 13_371) -> Cells:
+def kang(seed: int, rows: int = 13_371, components: int = COMPONENTS) -> Cells:
     """Eight donors' blood cells, seven types under coarser ones, from raw counts."""
     z, rng = load_data("kang_pbmc_8donors.npz"), np.random.default_rng(seed)
     at = np.sort(rng.permutation(np.flatnonzero(z["y"] >= 0))[:rows])
     words = z["class_names"][z["y"][at]].astype(str)
     names = [f"donor {name}" for name in z["donor_names"]]
-    train, test = _dealt(_sparse(z)[at], words, z["donor"][at].astype(int), names, seed, logged=False)
+    train, test = _dealt(
+        _sparse(z)[at], words, z["donor"][at].astype(int), names, seed, logged=False, number=components
+    )
     return Cells(train, test, _tree(z))
 
 
-def lung(seed: int, rows: int = 2000) -> Cells:
+def lung(seed: int, rows: int = 2000, components: int = COMPONENTS) -> Cells:
     """Six donors of two atlases: 46 types of lung cells under 21, under four compartments, from raw counts."""
     z, rng = load_data("lung_2atlases_6donors.npz"), np.random.default_rng(seed)
     at = np.sort(rng.permutation(len(z["y"]))[:rows])
     words = z["class_names"][z["y"][at]].astype(str)
     names = [f"donor {name}" for name in z["donor_names"]]
-    train, test = _dealt(_sparse(z)[at], words, z["donor"][at].astype(int), names, seed, logged=False)
+    train, test = _dealt(
+        _sparse(z)[at], words, z["donor"][at].astype(int), names, seed, logged=False, number=components
+    )
     return Cells(train, test, _tree(z))
 
 
-def pbmc(seed: int, rows: int = 1200) -> Cells:
+def pbmc(seed: int, rows: int = 1200, components: int = COMPONENTS) -> Cells:
     """Blood cells by three technologies, nine types, log-normalised already."""
     z, rng = load_data("pbmc_3tech_1200.npz"), np.random.default_rng(seed)
     at = np.sort(rng.permutation(len(z["y"]))[:rows])
     words = z["class_names"][z["y"][at]].astype(str)
     names = [str(name) for name in z["site_names"]]
-    train, test = _dealt(_sparse(z)[at], words, z["site"][at].astype(int), names, seed, logged=True)
+    train, test = _dealt(
+        _sparse(z)[at], words, z["site"][at].astype(int), names, seed, logged=True, number=components
+    )
     return Cells(train, test, _tree(z))
 
 
-def paul(seed: int, rows: int = 2730) -> Cells:
+def paul(seed: int, rows: int = 2730, components: int = COMPONENTS) -> Cells:
     """Blood progenitors, 19 clusters, from raw counts; dealt to five sites at random."""
     z, rng = load_data("paul15.npz"), np.random.default_rng(seed)
     at = np.sort(rng.permutation(len(z["y"]))[:rows])
     words = z["class_names"][z["y"][at]].astype(str)
     owner = rng.integers(0, 5, len(at))
-    train, test = _dealt(_sparse(z)[at], words, owner, [f"site {i}" for i in range(5)], seed, logged=False)
+    train, test = _dealt(
+        _sparse(z)[at], words, owner, [f"site {i}" for i in range(5)], seed, logged=False, number=components
+    )
     return Cells(train, test, _tree(z))
 
 

@@ -45,7 +45,7 @@ def test_one_method(name):
 
 def test_a_method_that_is_not_there_is_refused_with_the_nearest():
     output = " ".join(call("methods", "momens", code=2).split())
-    assert "there is no method 'momens'; there are: hulls" in output
+    assert "there is no method 'momens'; there are: ellipses, hulls" in output
     assert "Did you mean 'moments'?" in output
 
 

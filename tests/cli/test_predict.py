@@ -19,6 +19,7 @@ from fedgeom.methods.catalogue import method_class
 from tests.cli.calling import call, write_csv
 from tests.deploy.making import edit, make_coordinator, make_sites
 from tests.deploy.test_answering import FolderEngine
+from tests.methods.ellipses.making import at_depth
 
 WINE = {"class_0": "Barolo", "class_1": "Grignolino", "class_2": "Barbera"}
 
@@ -44,6 +45,24 @@ def test_predict(federation, finished, tmp_path):
     assert "has no model.safetensors, so it is no finished run's" in call("predict", tmp_path, file, code=2)
 
 
+def test_a_site_is_answered_at_its_depth_or_deeper(tmp_path):
+    sites = at_depth()
+    fedgeom.run(fedgeom.Ellipses(n_classes=4, depth="mixed"), sites, seed=0, record=tmp_path / "run")
+    file = tmp_path / "rows.csv"
+    np.savetxt(file, sites[3].X, delimiter=",", header="a,b,c", comments="")
+    words = ("predict", tmp_path / "run", file, "--site", "s3")
+
+    def said(*more):
+        return {row[1] for row in list(csv.reader(call(*words, *more, only_results=True).splitlines()))[1:]}
+
+    assert said() == {"low", "high"}
+    deeper = said("--deeper")
+    assert {one.partition(" › ")[0] for one in deeper} == {"low", "high"}
+    assert len(deeper) == 4
+    fedgeom.run(fedgeom.Moments(space="euclidean"), fedgeom.load_set("wine").train, record=tmp_path / "other")
+    assert "has no classes inside others" in call("predict", tmp_path / "other", file, "--deeper", code=2)
+
+
 def hide_labels(sites, kept=8):
     """Leave the labels of the first rows of each class."""
     hidden = []
@@ -56,6 +75,7 @@ def hide_labels(sites, kept=8):
 METHODS = {
     "hulls": fedgeom.Hulls(embedding="discriminant"),
     "hulls in the disc": fedgeom.Hulls(),
+    "ellipses": fedgeom.Ellipses(names="shared"),
     "moments": fedgeom.Moments(space="euclidean"),
     "fedavg": fedgeom.FedAvg(rounds=2),
     "fedavg with a scale of each site": fedgeom.FedAvg(rounds=2, scale="site"),

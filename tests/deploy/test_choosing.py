@@ -44,20 +44,27 @@ def test_shared_names_of_few_rows_and_many_columns_are_for_ridge() -> None:
     assert settled(SHARED, 5, parameters={"features": "linear"})[0].features.name == "linear"
 
 
-def test_own_names_are_for_hulls() -> None:
+def test_own_names_are_for_ellipses() -> None:
     method, why = settled(OWN)
-    assert (method.name, method.names, method.embedding, method.scale) == ("hulls", "own", "discriminant", "auto")
+    assert (method.name, method.names, method.space, method.scale) == ("ellipses", "own", "euclidean", "joint")
     assert "0 of them at several sites, so names are taken to be the sites' own" in why
+
+
+def test_settings_that_only_hulls_have_mean_hulls() -> None:
+    method, why = settled(OWN, parameters={"embedding": "discriminant"})
+    assert (method.name, method.names) == ("hulls", "own")
+    assert why.startswith("method hulls: ")
+    assert settled(OWN, parameters={"curvature": 2.0})[0].name == "ellipses"
 
 
 def test_points_of_the_disc_stay_where_they_are() -> None:
     assert settled(SHARED, 2)[0].space == "ball"
-    assert settled(OWN, 2)[0].embedding == "none"
+    assert settled(OWN, 2)[0].space == "ball"
 
 
 def test_the_file_wins() -> None:
     method, why = settled(SHARED, names="own")
-    assert (method.name, method.names) == ("hulls", "own")
+    assert (method.name, method.names) == ("ellipses", "own")
     assert 'the file says names = "own" (method in the file would say otherwise)' in why
     assert settled(OWN, names="shared")[0].name == "ridge"  # six rows of each word, three columns
     assert settled(OWN, method="fedavg") == (settled(SHARED, method="fedavg")[0], "")
@@ -75,11 +82,13 @@ def test_hulls_over_shared_names_go_by_the_words() -> None:
 
 
 def test_sites_that_lack_classes_have_one_scale() -> None:
-    method, why = settled([("a", "b", "c"), ("x", "y")])
+    lacking, maps = [("a", "b", "c"), ("x", "y")], {"embedding": "discriminant"}
+    assert settled(lacking)[0].scale == "joint"
+    method, why = settled(lacking, method="hulls", names="own", parameters=maps)
     assert method.scale == "joint"
     assert "sites have different numbers of classes" in why
-    assert settled([("a", "b", "c"), ("x", "y")], parameters={"scale": "site"})[0].scale == "site"
-    assert settled([("a", "b", "c"), ("x", "y")], 2)[0].scale == "auto"
+    assert settled(lacking, method="hulls", names="own", parameters={**maps, "scale": "site"})[0].scale == "site"
+    assert settled(lacking, 2, method="hulls", names="own")[0].scale == "auto"
 
 
 @pytest.mark.parametrize("said", [{}, {"method": "hulls"}])

@@ -69,7 +69,7 @@ def test_no_policy_is_the_default(tmp_path):
             r"\[parameters\] has the unknown key 'holdout'",
         ),
         ("columns = 3\n" + SITE, "columns = 3 given; wanted a text or a list"),
-        ('method = "momens"\n' + SITE, "there are: hulls.* Did you mean 'moments'?"),
+        ('method = "momens"\n' + SITE, "there are: ellipses, hulls.* Did you mean 'moments'?"),
         (
             'method = "hulls"\n[parameters]\nembedding = "pca"\n' + SITE,
             "embedding='pca' given; wanted one of 'none', 'discriminant'",
@@ -78,7 +78,7 @@ def test_no_policy_is_the_default(tmp_path):
             'method = "hulls"\n[parameters]\nembedding = "discriminat"\n' + SITE,
             "wanted one of 'none', 'discriminant'. Did you mean 'discriminant'?",
         ),
-        ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: hulls"),
+        ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: ellipses, hulls"),
         (
             'method = "hulls"\n[parameters]\nepsilom = 1\n' + SITE,
             r"\[parameters\] has the unknown key 'epsilom'.*'epsilon'",
@@ -147,7 +147,7 @@ def test_the_terms_of_a_file(tmp_path):
 
 def test_nothing_is_chosen_for_sites_of_their_own(tmp_path):
     file = written(tmp_path, 'names = "own"\n')
-    with pytest.raises(InputError, match=r'no method is named.*"moments".*matches? names: hulls'):
+    with pytest.raises(InputError, match=r'no method is named.*"moments".*matches? names: ellipses, hulls'):
         terms_of(file, read_federation(file), ["a", "b"])
 
 
@@ -165,11 +165,11 @@ def test_names_at_the_top_are_a_setting_of_methods_that_match_them(tmp_path):
     [
         (
             'method = "fedavg"\nnames = "own"\n',
-            "fedavg goes by shared names; the methods that match names are: hulls",
+            "fedavg goes by shared names; the methods that match names are: ellipses, hulls",
         ),
         (
             'method = "moments"\n[parameters]\nnames = "own"\n',
-            "moments goes by shared names; the methods that match names are: hulls",
+            "moments goes by shared names; the methods that match names are: ellipses, hulls",
         ),
         ('method = "hulls"\nnames = "mine"\n', "names = 'mine' given; wanted .*shared"),
         (

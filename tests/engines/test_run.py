@@ -42,7 +42,7 @@ SITES = tables()
             SITES,
             r"method=3 given; wanted a method with its settings.* or for the default settings its name: hulls",
         ),
-        ("Momens", SITES, r"there is no method 'Momens'; there are: hulls.* Did you mean 'moments'\?"),
+        ("Momens", SITES, r"there is no method 'Momens'; there are: ellipses, hulls.* Did you mean 'moments'\?"),
         (METHOD, [], "no sites were given; wanted a list of SiteData"),
         (METHOD, [SITES[0], SITES[1].X], r"a ndarray was given among the sites; wanted fedgeom\.SiteData"),
         (METHOD, [SITES[0], SITES[0]], "site names must differ; given more than once: s0"),

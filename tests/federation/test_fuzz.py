@@ -67,7 +67,8 @@ def kinds_of_questions() -> set[str]:
 
 
 TOLD_ONCE = {
-    "hulls.learn", "model.take", "names.seal", "xclp.collect", "xclp.read-model", "xclp.weigh",
+    "ellipses.learn", "ellipses.tree", "hulls.learn", "model.take", "names.seal",
+    "xclp.collect", "xclp.read-model", "xclp.weigh",
     "train.begin", "train.open", "train.finish", "shrunk.settle", "ridge.solution", "hyperfed.compare",
 }  # fmt: skip
 """What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then

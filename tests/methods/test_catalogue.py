@@ -13,7 +13,7 @@ from fedgeom.testing import example_sites
 def test_a_method_is_found_by_its_name() -> None:
     assert method_class("hulls") is fedgeom.Hulls
     assert method_class("fedavg") is fedgeom.FedAvg
-    with pytest.raises(InputError, match="there is no method 'hull'; there are: hulls"):
+    with pytest.raises(InputError, match="there is no method 'hull'; there are: ellipses, hulls"):
         method_class("hull")
 
 

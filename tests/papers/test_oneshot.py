@@ -1,11 +1,13 @@
-"""How papers/oneshot deals images to sites, and the page that it writes."""
+"""How papers/oneshot deals images and words to sites, and the pages that it writes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from papers.oneshot import clinical, niid
+import fedgeom
+from papers.oneshot import cells, clinical, names, niid
+from papers.oneshot.tables import Cells
 
 Y = np.random.default_rng(0).integers(0, 10, 3000)
 
@@ -32,6 +34,57 @@ def test_the_page_has_what_is_known_and_what_others_published() -> None:
     assert "| Ridge, learnt convolutions | **91.23** |" in text
     assert "| FedProx (niid-bench of Flower) | 38.00 |" in text
     assert "Dirichlet" not in text
+
+
+TREE = {"a": ("low", "all"), "b": ("low", "all"), "c": ("high",), "d": ("high",)}
+
+
+def cells_of(words: str = "abcd") -> Cells:
+    rng = np.random.default_rng(0)
+    sites = [
+        fedgeom.SiteData(f"s{at}", rng.normal(size=(40, 2)), np.array(list(words))[np.arange(40) % len(words)])
+        for at in range(4)
+    ]
+    return Cells(sites, sites, TREE)
+
+
+def test_words_are_dealt_as_deep_as_the_scene_says() -> None:
+    fine = names.deal_words(cells_of(), "fine", np.random.default_rng(0))
+    assert fine["s0"] == {leaf: leaf for leaf in TREE}
+    coarse = names.deal_words(cells_of(), "coarse sites", np.random.default_rng(0))
+    deep = [site for site, words in coarse.items() if words["a"] == "all" and words["c"] == "high"]
+    assert len(deep) == names.COARSE
+    mixed = names.deal_words(cells_of(), "mixed", np.random.default_rng(1))
+    assert len({words["a"] for words in mixed.values()}) > 1
+    assert all(words["a"] in ("a", "low", "all") and words["c"] in ("c", "high") for words in mixed.values())
+
+
+def test_the_finest_classes_are_those_that_somebody_tells_apart() -> None:
+    words = {"s0": dict.fromkeys("ab", "low") | dict.fromkeys("cd", "high"), "s1": {one: one for one in "abcd"}}
+    cells = cells_of()
+    train = [names.spelt(site, words[site.name], 2) for site in cells.train[:2]]
+    assert names.finest(train, TREE) == ["a", "b", "c", "d"]
+    assert names.finest(train[:1], TREE) == ["high", "low"]
+    assert names.under("a", "low", TREE)
+    assert names.under("low", "all", TREE)
+    assert not names.under("low", "a", TREE)
+    assert names.level("a", 0, TREE) == "all"
+    assert names.level("a", 2, TREE) == "a"
+
+
+def test_the_pages_have_what_was_computed() -> None:
+    text = names.page({"tcells": {"100": {"tcells fine: words in a tree": {"classes placed": 99.5}}}})
+    assert "| tcells fine: words in a tree | **99.5** |" in text
+    text = cells.page({"paul": {"100": {"Ridge": 80.0, "Moments": 90.0}}})
+    assert "| Ridge | 80.0 |" in text
+    assert "| Moments | **90.0** |" in text
+
+
+def test_rare_classes_are_left_out_of_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cells_of("abcdcdcdcdcdcdcdcdcd")  # a and b: two rows at each site, eight in all
+    monkeypatch.setitem(cells.tables.SETS, "tcells", lambda seed, components: made)
+    found = cells.prepared("tcells", 0)
+    assert {str(word) for site in found.train for word in site.classes.tolist()} == {"c", "d"}
 
 
 def test_clinical_tables_are_raw_and_the_page_has_all_models() -> None:

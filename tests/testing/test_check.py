@@ -43,6 +43,7 @@ def cases() -> list[Any]:
         ("hulls mapped", lambda: fedgeom.Hulls(epsilon=0.2, embedding="discriminant")),
         ("hulls shared", lambda: fedgeom.Hulls(epsilon=0.2, names="shared")),
         ("hulls shared mapped", lambda: fedgeom.Hulls(epsilon=0.2, names="shared", embedding="discriminant")),
+        ("ellipses", fedgeom.Ellipses),
         ("moments", fedgeom.Moments),
         ("ridge", lambda: fedgeom.Ridge(features=["linear", "binned"])),
         ("xclp", lambda: fedgeom.XCLP(bits=64, hidden_projection=False, confidence="code")),

@@ -110,6 +110,13 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
             picture = draw_disc(seen, seen.train, folder / page.PICTURE, test_sites=tests, truth=truth)
         close_to_others(picture)
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
+    elif "ellipse_means" in run.artifacts:
+        from fedgeom.report.ellipses import draw_ellipses
+
+        with out.status("drawing"):
+            picture = draw_ellipses(run, run.train, folder / page.PICTURE, truth=truth)
+        close_to_others(picture)
+        out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
     show_record(folder, out)
     show_warnings(run.warnings, out)
 

@@ -37,6 +37,10 @@ AnyKinds = Annotated[
         help="Take numbers of another kind than those that the model learnt from, such as 2 where all were 0 or 1.",
     ),
 ]
+Deeper = Annotated[
+    bool,
+    typer.Option("--deeper", help='With --site: tell apart the joint classes inside a word ("T cell › class 3").'),
+]
 Label = Annotated[
     str | None,
     typer.Option(help="A column to leave out of the features; with --site also the accuracy is told."),
@@ -80,6 +84,7 @@ def predict(
     columns: Features = None,
     ignore_others: IgnoreOthers = False,
     any_kinds: AnyKinds = False,
+    deeper: Deeper = False,
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
@@ -104,9 +109,7 @@ def predict(
 
     if out is not None:
         check_target(out, file, force=force)
-    chosen = load(model, site)
-    if any_kinds:
-        chosen = chosen.with_columns(chosen.column_names)
+    chosen = _chosen(model, site, deeper=deeper, any_kinds=any_kinds)
     if unknown is not None and known is None:
         chosen.fit_threshold(unknown)  # refuses before the work is done
     if unknown is None and known is not None:
@@ -133,6 +136,20 @@ def predict(
         write_predictions(out, file, made, table.columns)
     if table.y is not None and site is not None:
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
+
+
+def _chosen(path: Path, site: str | None, *, deeper: bool, any_kinds: bool) -> Any:
+    """Return the model that answers: with ``deeper`` one that tells apart what is inside a site's words."""
+    from fedgeom.errors import InputError
+
+    chosen = load(path, site)
+    if any_kinds:
+        chosen = chosen.with_columns(chosen.column_names)
+    if deeper and not hasattr(chosen, "deeper"):
+        raise InputError(
+            f'--deeper given; {chosen!r} has no classes inside others (Ellipses with depth="mixed" has)'
+        )
+    return chosen.deeper() if deeper else chosen
 
 
 def _or_unknown(model: Any, X: Any, share: float) -> Any:

@@ -6,7 +6,7 @@ sites' rows are at hand. For sites of their own nothing is chosen (`fedgeom.depl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from fedgeom.federation.method import METHODS
 from fedgeom.methods.words import look_at_names
 from fedgeom.storage import to_json
 
-FOR_OWN = "hulls"
+FOR_OWN = "ellipses"
 """The method that is chosen where sites have names of their own; for shared ones see `for_shared_names`."""
 
 
@@ -51,17 +51,28 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
         found = for_shared_names(sites, federation.parameters, in_disc=in_disc, prepared=prepared)
         method, added, suits = found.method, dict(found.settings), found.reason
     elif not method:
-        method = FOR_OWN
-        if not in_disc:
+        method = _for_own(federation.parameters)
+        if method == FOR_OWN and in_disc:
+            added["space"] = "ball"
+        if method == "hulls" and not in_disc:
             added["embedding"] = "discriminant"
     maps = federation.parameters.get("embedding", added.get("embedding", "none")) != "none"
-    if method == FOR_OWN and names == "own" and maps and len({len(site.classes) for site in sites}) > 1:
+    if method == "hulls" and names == "own" and maps and len({len(site.classes) for site in sites}) > 1:
         added["scale"] = "joint"  # a site that lacks classes must not put those it has in their place
     said = {key: value for key, value in added.items() if key not in federation.parameters}
     settled = msgspec.structs.replace(
         federation, method=method, names=names, parameters={**said, **federation.parameters}
     )
     return Chosen(settled, _reason(federation, settled, said, why, suits))
+
+
+def _for_own(parameters: Mapping[str, Any]) -> str:
+    """Return the method for own names; a file with settings that only hulls have means these."""
+    settings = METHODS.find(FOR_OWN).__dataclass_fields__
+    meant = [
+        key for key in parameters if key not in settings and key in METHODS.find("hulls").__dataclass_fields__
+    ]
+    return "hulls" if meant else FOR_OWN
 
 
 def _matches(method: str) -> bool:

@@ -105,8 +105,9 @@ def disjoint_words(sites: Sequence[SiteData]) -> list[RunWarning]:
         RunWarning(
             f"no label name is shared by two sites, and each of the {len(seen.union)} names is a class of its own",
             _some(shown, "; "),
-            f"if they are synonyms, rename them alike (SiteData.relabel), or take a method that matches names "
-            f'({", ".join(methods_that_match())}) with names = "own"; if not, name them: classes=[…]',
+            f"if they are synonyms, take a method that matches names ({', '.join(methods_that_match())}) with names "
+            '= "own", or rename them alike as Ellipses matches them: site.relabel(run.local[site.name]["names"]); if '
+            "not, name them: classes=[…]",
         )
     ]
 

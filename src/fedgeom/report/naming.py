@@ -79,6 +79,9 @@ def read_naming(local: Mapping[str, Mapping[str, Any]], truth: Truth | None = No
         groups = by_site.setdefault(site, {})
         for word, group in result.get("names", {}).items():
             groups.setdefault(int(group), []).append(str(word))
+        for word, several in result.get("covers", {}).items():  # a word that stands for several classes
+            for group in several if word not in result["names"] else ():
+                groups.setdefault(int(group), []).append(str(word))
     evidence = {
         site: {str(word): NameEvidence(**one) for word, one in result["evidence"].items()}
         for site, result in local.items()

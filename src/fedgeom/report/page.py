@@ -115,7 +115,7 @@ def _picture(file: Path) -> str:
     if not file.is_file():
         return ""
     data = base64.b64encode(file.read_bytes()).decode()
-    text = "The sites' hulls in the disc, before and after quantization, and the regions of the joint classifier"
+    text = "The shapes that left the sites, coloured by joint class, and the joint classifier that they make"
     return f'<img alt="{text}" src="data:image/png;base64,{data}">'
 
 

@@ -63,7 +63,7 @@ class EllipseModel(Model):
         """Return the model that tells apart the joint classes inside a word: "T cell › class 3" for "T cell"."""
         several = {word for word in self.names if self.names.count(word) > 1}
         words = (f"{word}{BELOW}class {at}" if word in several else word for at, word in enumerate(self.names))
-        return replace(self, names=tuple(words)).with_columns(self.column_names)
+        return self._having("names", tuple(words))  # what else the model knows, such as its columns, stays
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
