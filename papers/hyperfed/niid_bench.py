@@ -2,6 +2,7 @@
 
     python papers/hyperfed/niid_bench.py                 # compute what is missing; writes results/niid-bench.*
     python papers/hyperfed/niid_bench.py --only two one  # some partitions
+    python papers/hyperfed/niid_bench.py --only dirichlet-0.5 --images 20000    # more of it; results/niid-bench-20000.*
     python papers/hyperfed/niid_bench.py --report        # only rebuild the table from finished cells
     python papers/hyperfed/niid_bench.py --quick --json  # 600 images and 2 rounds; writes nothing
 
@@ -89,7 +90,7 @@ def summary(lines: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[
     return found
 
 
-def page(found: Mapping[str, Any]) -> str:
+def page(found: Mapping[str, Any], images: int = IMAGES) -> str:
     """Write the table."""
     body = []
     for partition, entries in found.items():
@@ -101,6 +102,7 @@ def page(found: Mapping[str, Any]) -> str:
         body.append(cells)
     head = ["partition", *(text for name in METHODS for text in (name, "published"))]
     about = " ".join((__doc__ or "").split("\n\n")[-1].split())
+    about += "" if images == IMAGES else f" This page has {images:,} images instead of {IMAGES:,}."
     return "\n".join(["# Flower's niid_bench at a fraction of its size", "", about, "", *table(head, body), ""])
 
 
@@ -113,10 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compute what is missing, and write the table."""
     made = parser(__doc__, PARTITIONS)
     made.add_argument("--report", action="store_true", help="compute nothing")
-    made.add_argument("--cells", type=Path, default=RESULTS.folder / "niid-bench.jsonl", help="the file of cells")
+    made.add_argument("--images", type=int, default=IMAGES, help="learn from so many images")
+    made.add_argument("--cells", type=Path, help="the file of cells")
     options = made.parse_args(arguments)
-    lines = Lines(None if options.quick else options.cells)
-    size = {"rows": 600, "rounds": 2} if options.quick else {}
+    file = "niid-bench" if options.images == IMAGES else f"niid-bench-{options.images}"
+    lines = Lines(None if options.quick else options.cells or RESULTS.folder / f"{file}.jsonl")
+    size = {"rows": 600, "rounds": 2} if options.quick else {"rows": options.images}
     wanted = {
         key(name, partition): partial(compute, name, partition, **size)
         for partition in options.only
@@ -126,9 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines.go_on(wanted)
     found = summary(lines.lines)
     if not options.quick:
-        RESULTS.write("niid-bench", found, page)
+        RESULTS.write(file, found, partial(page, images=options.images))
+    if not options.quick and options.images == IMAGES:
         put(RESULTS.folder.parent / "README.md", "niid_bench", page(found).splitlines()[4:])
-    print(page(found))
+    print(page(found, options.images))
     print_json(options, found)
 
 

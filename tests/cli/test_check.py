@@ -40,7 +40,7 @@ def test_all_faults_are_listed_and_the_code_is_1(tmp_path, wines):
     said = " ".join(call("check", tmp_path / "w.toml", code=1).split())
     assert "sites 'site-1', 'site-2': row 9, column 'ash' is nan" in said
     assert "site 'site-3': " in said
-    assert "impute, drop the rows" in said
+    assert '(prepare = "table"), drop the rows' in said
     assert "not ready: 2 faults" in said
 
 

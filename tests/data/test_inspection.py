@@ -34,7 +34,7 @@ def test_raw_counts_and_their_logarithms_are_known_by_their_looks():
     (found,) = inspect_table(site(COUNTS))
     assert found.level == "warning"
     assert found.what.startswith(f"looks like raw counts: whole numbers up to {COUNTS.max():.0f}, ")
-    assert "normalize_total" in found.remedy
+    assert 'prepare = "counts"' in found.remedy
     (found,) = inspect_table(site(logs))
     assert found.level == "note"
 

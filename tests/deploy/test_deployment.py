@@ -41,7 +41,7 @@ METHODS: dict[str, Method] = {
     "moments": fedgeom.Moments(),
     "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
     "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
-    "hyperfed": fedgeom.HyperFed(rounds=2, epochs=1, network=MLP(hidden=8, features=8, embedding=4)),
+    "hyperfed": fedgeom.HyperFed(rounds=1, epochs=1, network=MLP(hidden=8, features=8, embedding=4)),
 }
 """The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
 SPOILT = ("moments", "dora")

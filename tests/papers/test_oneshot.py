@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papers.oneshot import niid
+from papers.oneshot import clinical, niid
 
 Y = np.random.default_rng(0).integers(0, 10, 3000)
 
@@ -32,3 +32,16 @@ def test_the_page_has_what_is_known_and_what_others_published() -> None:
     assert "| Ridge, learnt convolutions | **91.23** |" in text
     assert "| FedProx (niid-bench of Flower) | 38.00 |" in text
     assert "Dirichlet" not in text
+
+
+def test_clinical_tables_are_raw_and_the_page_has_all_models() -> None:
+    sites, codes = clinical.heart()
+    assert len(sites) == 4
+    assert any(np.isnan(site.X).any() for site in sites)
+    assert set(codes) <= set(sites[0].columns)
+    regions, _ = clinical.eicu()
+    assert regions[0].categories["unit_type"]
+    figures = {model: {"mean": 80.0, "ci95": 1.0, "n": 3, "paper": None} for model in clinical.MODELS}
+    row = {"sites": 4, "rows": 920, "columns": 13, "features": 30, "gaps": 14.6}
+    text = clinical.page({"heart": row | dict.fromkeys(clinical.METRICS, figures)})
+    assert "| heart disease, 4 hospitals | 4 | 920 | 13 → 30 | 14.6 % | AUC (n = 3) | 80.0 ± 1.0 |" in text

@@ -42,6 +42,10 @@ def update_method(method: Method, run: Run) -> RidgeUpdate:
     """Return the method that updates a run; refuse runs that cannot be updated."""
     if not isinstance(method, Ridge | RidgeUpdate):
         raise InputError(f"a run of {method.name!r} cannot be updated; wanted Ridge(updatable=True), or run anew")
+    if method.preparing:
+        raise InputError(
+            "a run that prepares rows cannot be updated: changed rows would be prepared in another way; run it anew"
+        )
     shared = {name: getattr(method, name) for name in RidgeSettings.__dataclass_fields__ if name != "personal"}
     model = run.model
     shared["classes"] = tuple(model.names)

@@ -152,6 +152,19 @@ class Step(Choice):
         return 0
 
 
+OURS = {
+    "impute": "fedgeom.preparation.impute:Impute",
+    "log-counts": "fedgeom.preparation.log_counts:LogCounts",
+    "one-hot": "fedgeom.preparation.one_hot:OneHot",
+    "pca": "fedgeom.preparation.pca:PCA",
+    "scale": "fedgeom.preparation.scale:Scale",
+    "select-variable": "fedgeom.preparation.select_variable:SelectVariable",
+    "to-disc": "fedgeom.preparation.to_disc:ToDisc",
+}
+"""The steps that come with fedgeom, which are loaded when they are used."""
+for _name, _place in OURS.items():
+    Step.registry.offer(_name, _place, needs="fedgeom")
+
 PRESETS: dict[str, tuple[str, ...]] = {
     "counts": ("log-counts", "select-variable", "scale", "pca"),
     "table": ("one-hot", "impute", "scale"),

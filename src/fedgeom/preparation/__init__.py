@@ -14,3 +14,4 @@ from fedgeom.preparation.pca import PCA as PCA
 from fedgeom.preparation.pipeline import Pipeline as Pipeline
 from fedgeom.preparation.scale import Scale as Scale
 from fedgeom.preparation.select_variable import SelectVariable as SelectVariable
+from fedgeom.preparation.to_disc import ToDisc as ToDisc

@@ -95,7 +95,7 @@ def test_a_personal_model_is_the_sites_own():
     ("given", "same", "plain"),
     [
         ("none", NotPersonal(), "none"),
-        ("finetuned", FineTuned(), "finetuned"),
+        ("finetuned", FineTuned(), {"name": "finetuned", "steps": None}),
         ("interpolated", Interpolation(), {"name": "interpolated", "mix": None}),
         ({"name": "interpolated", "mix": 0.5}, Interpolation(0.5), {"name": "interpolated", "mix": 0.5}),
     ],
@@ -111,7 +111,7 @@ def test_an_object_a_name_and_a_table_are_the_same(given, same, plain):
     [
         ("yes", "personal='yes' is unknown; there are: none, finetuned, interpolated"),
         ({"name": "interpolated", "mix": 2.0}, "mix=2.0 given; wanted a number from 0 to 1 or None"),
-        ({"name": "finetuned", "mix": 0.5}, "personal: 'finetuned' has no setting 'mix'; it has none"),
+        ({"name": "finetuned", "mix": 0.5}, "personal: 'finetuned' has no setting 'mix'; it has steps"),
         (True, r"personal=True given; wanted a name \(none, finetuned, interpolated\)"),
     ],
 )

@@ -19,10 +19,9 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.findings import FaultsError, fault
 from fedgeom.errors import InputError
+from fedgeom.geometry.discriminant import discriminant_plane
 from fedgeom.geometry.hyperbolic.poincare import exp0
 
-FAINT = 1e-3
-"""Below this share of the first ratio, a second discriminant direction is noise."""
 FRACTION_BITS = 20
 """Fewer than elsewhere: means of raw columns may be large."""
 SMALLEST = 2.0**-FRACTION_BITS
@@ -106,34 +105,11 @@ def joint_scales(total: Floats, columns: int) -> Floats | None:
 
 def projection(total: Floats, columns: int) -> Floats:
     """Return the (columns, 2) matrix that takes standardised rows to tangent vectors at the origin."""
-    from scipy.linalg import eigh  # slow to import
-
     n, size = total[0], columns * (columns + 1) // 2
     if columns < 2:
         raise InputError(f"a map to the disc needs at least 2 columns, the sites have {columns}")
     within, between = (_symmetric(total[1 + i * size :][:size] / n, columns) for i in (0, 1))
-    ridge = 1e-6 * max(np.trace(within) / columns, 1e-12)
-    within += ridge * np.eye(columns)
-    ratios, vectors = eigh(between, within)
-    P = vectors[:, [-1, -2]]
-    if ratios[-2] < FAINT * ratios[-1]:  # two classes differ along one line only
-        P[:, 1] = _broadest_beside(P[:, 0], within, within + between)
-    P = P * np.sign(P[np.abs(P).argmax(axis=0), [0, 1]])  # a sign nobody has to guess
-    size_now = np.sqrt(np.trace(P.T @ (within + between) @ P))
-    return np.asarray(P * (SPREAD / size_now))
-
-
-def _broadest_beside(first: Floats, within: Floats, total: Floats) -> Floats:
-    """Return the direction of most variance that is uncorrelated with the first one inside classes.
-
-    Discriminant analysis leaves a second direction open when there are two classes; the first principal
-    component of what is left shows most of the data, and does not hang on rounding.
-    """
-    from scipy.linalg import eigh, null_space  # slow to import
-
-    free = null_space((within @ first)[None, :])
-    direction = free @ eigh(free.T @ total @ free)[1][:, -1]
-    return np.asarray(direction / np.sqrt(direction @ within @ direction))
+    return discriminant_plane(within, between, SPREAD)
 
 
 def _symmetric(upper: Floats, columns: int) -> Floats:

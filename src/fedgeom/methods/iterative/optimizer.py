@@ -27,6 +27,10 @@ class Optimizer(Choice):
         """Whether a step is the gradient times the rate, which every learner can take."""
         return False
 
+    def counted(self, steps: int) -> float:
+        """Return how often a constant gradient, times the rate, is in the change that so many steps make."""
+        return float(steps)
+
     @abstractmethod
     def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """Return torch's optimizer of these parameters."""
@@ -54,6 +58,11 @@ class SGD(Optimizer):
     def bare(self) -> bool:
         """Whether there is neither momentum nor weight decay."""
         return not (self.momentum or self.weight_decay)
+
+    def counted(self, steps: int) -> float:
+        """Return (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ) for τ steps with momentum ρ (Wang et al. 2020); without it, τ."""
+        rho = self.momentum
+        return float((steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho))
 
     def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """Return torch's SGD."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom import Scaffold
-from fedgeom.methods.iterative import Round, Tree
+from fedgeom.methods.iterative import SGD, Round, Task, Tree
 from tests.methods.iterative import twin
 from tests.methods.iterative.algorithms.against_papers import (
     CLIENTS,
@@ -66,3 +66,20 @@ def test_with_one_site_it_is_plain_descent():
 def test_unlike_bowls_end_at_the_joint_optimum():
     row = Scaffold(rounds=100, steps=5, rate=0.15, **BOWLS)
     assert lowest(row, bowls((0, 1), (6, 5))) == pytest.approx(6 * 5 / 6, abs=1e-4)
+
+
+def test_with_momentum_the_variate_is_a_gradient():
+    """Short steps all have the same gradient, and that is what the variate must say, however long a step goes on."""
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 2, 40)
+    found = {}
+    for momentum in (0.0, 0.9):
+        rule = Scaffold(network="mlp", batch=None, steps=6, rate=1e-3, optimizer=SGD(momentum=momentum))
+        learner = rule.build_learner()
+        first = Tree(learner.start(3, 2, np.random.default_rng(0)))
+        task, own = Task(learner, X, y, rule.effort(), rng, 2, first), Tree()
+        rule.local(task, Tree(model=first, variate=first.zeros()), own)
+        found[momentum] = own["variate"].flat()
+    assert np.abs(found[0.0]).max() > 0.02
+    np.testing.assert_allclose(found[0.9], found[0.0], atol=2e-3)

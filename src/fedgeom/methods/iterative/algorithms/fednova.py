@@ -17,8 +17,7 @@ from fedgeom.methods.iterative.tree import State, Tree
 class FedNova(Algorithm):
     """w ← w + (Σ p_k·a_k)·Σ p_k·(w_k − w)/a_k, where a_k is how often a site's gradients count in its change.
 
-    Wang et al. 2020. Plain steps count once each, so a_k is the number of steps τ; with momentum ρ
-    it is (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ).
+    Wang et al. 2020. Plain steps count once each, so a_k is the number of steps; with momentum, see `SGD.counted`.
     """
 
     name: ClassVar[str] = "fednova"
@@ -38,8 +37,7 @@ class FedNova(Algorithm):
     def steps_taken(self, steps: int) -> float:
         """Return a_k after so many steps."""
         chosen: Any = self.optimizer
-        rho = chosen.momentum
-        return float((steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho))
+        return float(chosen.counted(steps))
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train; send the change per step, and how many steps there were."""

@@ -17,7 +17,8 @@ from fedgeom.methods.iterative.tree import State, Tree
 class Scaffold(Algorithm):
     """Each local step is corrected by c − c_k, the difference of the joint and the site's own drift.
 
-    Karimireddy et al. 2020, Algorithm 1 with option II: c_k⁺ = c_k − c + (x − y_k)/(K·η).
+    Karimireddy et al. 2020, Algorithm 1 with option II: c_k⁺ = c_k − c + (x − y_k)/(K·η). With momentum a step goes on
+    in the next ones, and K is how often gradients count (`SGD.counted`): else variates would be many times too long.
     """
 
     name: ClassVar[str] = "scaffold"
@@ -40,7 +41,7 @@ class Scaffold(Algorithm):
         x, c = given["model"], given["variate"]
         mine = own.get("variate", x.zeros())
         y = task.fit(x, Objective(linear=c - mine))
-        own["variate"] = mine - c + (x - y) / (task.steps * task.effort.rate)
+        own["variate"] = mine - c + (x - y) / (task.effort.optimizer.counted(task.steps) * task.effort.rate)
         return Tree(model=y - x, variate=own["variate"] - mine)
 
     def combine(self, state: State, mean: State, round: Round) -> State:

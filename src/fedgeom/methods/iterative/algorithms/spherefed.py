@@ -17,6 +17,7 @@ from fedgeom.methods.iterative.network_settings import HeadOrName, LossOrName, N
 from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
+from fedgeom.protocols.packed import Packing
 
 HEAD = "head.weight"
 
@@ -26,7 +27,8 @@ class SphereFed(Algorithm):
     """FedAvg of the body under a fixed orthonormal head, with the squared error of cosines (Dong et al. 2022).
 
     With ``calibration`` the last round trains nothing: sites add products of their features up, ZᵀZ and ZᵀY of
-    normalised Z, and the head becomes the one of least squares over all rows, (ZᵀZ + λ·tr(ZᵀZ)/d·I)⁻¹ZᵀY.
+    normalised Z, and the head becomes the one of least squares over all rows, (ZᵀZ + λ·tr(ZᵀZ)/d·I)⁻¹ZᵀY. Sums
+    are then at 64 bits.
     """
 
     name: ClassVar[str] = "spherefed"
@@ -51,6 +53,11 @@ class SphereFed(Algorithm):
         if self.rounds < 2:
             raise InputError("calibration=True takes the last round; give rounds=2 or more")
         object.__setattr__(self, "head", replace(self.head, fitted=True))
+
+    @property
+    def packing(self) -> Packing | None:
+        """How parameters are packed into words: not at all with products of features, which need all digits."""
+        return None if self.calibration else super().packing
 
     def sent_like(self, model: Tree) -> State:
         """Return the model, and with a calibration two matrices of products."""
