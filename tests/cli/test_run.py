@@ -11,6 +11,7 @@ import pytest
 import fedgeom
 from fedgeom.engines.run import run
 from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.record import read_folder
 from tests.cli.calling import call, write_csv
 
@@ -217,7 +218,8 @@ def test_no_patient_is_learnt_from_and_tested_on(tmp_path):
     assert "majority class" in call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
     assert read_folder(tmp_path / "w-1")["config"]["parameters"]["holdout"] == {"share": 0.25, "grouped": True}
     grouped = [fedgeom.read_site(tmp_path / f"{site.name}.csv", label="kind", group="patient") for site in sites]
-    same = run(fedgeom.Moments(space="euclidean"), grouped, holdout=0.25)
+    same = run(fedgeom.Moments(space="euclidean"), grouped, holdout=Holdout(0.25, grouped=True))
     for train, aside in zip(same.train, same.test, strict=True):
         assert not set(train.groups.tolist()) & set(aside.groups.tolist())
     assert read_evaluation(tmp_path / "w-1")["own"] == same.evaluation["own"]
+    assert same.evaluation.groups == sum(len(np.unique(aside.groups)) for aside in same.test)

@@ -54,3 +54,16 @@ def test_the_same_at_several_sites_is_one_finding_and_errors_come_first():
     note = Finding(level="note", what="wide")
     found = merged([note, fault("gap", site="a"), fault("gap", site="b"), fault("gap", site="a"), note])
     assert found == [Finding(level="error", what="gap", sites=("a", "b")), note]
+
+
+def test_counts_at_several_sites_are_said_once():
+    """Four sites of images were told four times that they look like counts, each with other numbers."""
+    found = merged(
+        Finding(
+            level="warning", what=f"looks like counts: up to {top}", remedy="scale", sites=(site,), topic="counts"
+        )
+        for site, top in (("a", 16), ("b", 15), ("c", 16))
+    )
+    assert [(one.what, one.sites) for one in found] == [
+        ("looks like counts: up to 16 at the first of them; the others are alike", ("a", "b", "c"))
+    ]

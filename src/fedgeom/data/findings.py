@@ -88,14 +88,25 @@ def findings_of(error: InputError, site: str = "", *, topic: str = "") -> list[F
     ]
 
 
+ALIKE, ALIKE_TOO = ("counts",), "at the first of them; the others are alike"
+"""Topics of which single sites' numbers are not worth a line each, and what is said instead."""
+
+
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with those that are the same at several sites made one, errors first."""
+    """Return findings with those that are the same at several sites made one, errors first.
+
+    Of what is the same up to a colon, as counts are at sites with other numbers, the first site's numbers are shown.
+    """
     same: dict[tuple[str, str, str], Finding] = {}
     for one in findings:
-        key = (one.level, one.what, one.remedy)
+        said = one.what.partition(":")[0] if one.topic in ALIKE else one.what
+        key = (one.level, said, one.remedy)
         before = same.get(key)
-        sites = one.sites if before is None else tuple(dict.fromkeys((*before.sites, *one.sites)))
-        same[key] = replace(one, sites=sites)
+        if before is None:
+            same[key] = one
+            continue
+        what = before.what if before.what == one.what or ALIKE_TOO in before.what else f"{before.what} {ALIKE_TOO}"
+        same[key] = replace(one, what=what, sites=tuple(dict.fromkeys((*before.sites, *one.sites))))
     return sorted(same.values(), key=lambda one: LEVELS.index(one.level))
 
 

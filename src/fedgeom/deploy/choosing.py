@@ -16,12 +16,14 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.federation_file import FederationFile
+from fedgeom.deploy.shared_names import for_shared_names
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.words import look_at_names
+from fedgeom.storage import to_json
 
-FOR_SHARED, FOR_OWN = "moments", "hulls"
-"""The methods that are chosen, by whether names are shared."""
+FOR_OWN = "hulls"
+"""The method that is chosen where sites have names of their own; for shared ones see `for_shared_names`."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,18 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
             federation
         )  # names make no difference to it; that it cannot match them is said where it is built
     names, why = _names(path, federation, sites)
-    method, added = federation.method, dict[str, Any]()
-    in_disc = not federation.prepare and all(
+    method, added, suits = federation.method, dict[str, Any](), ""
+    prepared = bool(federation.prepare)
+    in_disc = not prepared and all(
         site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites
     )
-    if not method:
-        method = FOR_SHARED if names == "shared" else FOR_OWN
-        if method == FOR_OWN and not in_disc:
+    if not method and names == "shared":
+        found = for_shared_names(sites, federation.parameters, in_disc=in_disc, prepared=prepared)
+        method, added, suits = found.method, dict(found.settings), found.reason
+    elif not method:
+        method = FOR_OWN
+        if not in_disc:
             added["embedding"] = "discriminant"
-        if method == FOR_SHARED and not in_disc:
-            added["space"] = "euclidean"
     maps = federation.parameters.get("embedding", added.get("embedding", "none")) != "none"
     if method == FOR_OWN and names == "own" and maps and len({len(site.classes) for site in sites}) > 1:
         added["scale"] = "joint"  # a site that lacks classes must not put those it has in their place
@@ -57,7 +61,7 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
     settled = msgspec.structs.replace(
         federation, method=method, names=names, parameters={**said, **federation.parameters}
     )
-    return Chosen(settled, _reason(federation, settled, said, why))
+    return Chosen(settled, _reason(federation, settled, said, why, suits))
 
 
 def _matches(method: str) -> bool:
@@ -82,15 +86,17 @@ def _names(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
     return seen.kind, f"{seen}, so names are taken to be {taken}"
 
 
-def _reason(before: FederationFile, after: FederationFile, added: dict[str, Any], why: str) -> str:
+def _reason(
+    before: FederationFile, after: FederationFile, added: dict[str, Any], why: str, suits: str = ""
+) -> str:
     """Say in one sentence what was chosen and why."""
     if before.method and not why and not added:
         return ""
-    settings = ", ".join(f'{key} = "{value}"' for key, value in added.items())
+    settings = ", ".join(f"{key} = {to_json(value).decode().strip()}" for key, value in added.items())
     chosen = f"method {after.method}" + (f" with {settings}" if settings else "")
     if not before.method:
         why = why or f'the file says names = "{after.names}"'
     lacking = "sites have different numbers of classes" if added.get("scale") == "joint" else ""
-    causes = "; ".join(one for one in (why, lacking) if one)
+    causes = "; ".join(one for one in (why, suits, lacking) if one)
     keys = " and ".join(key for key, there in (("method", before.method), ("names", before.names)) if not there)
     return f"{chosen}: {causes}" + (f" ({keys} in the file would say otherwise)" if keys else "")

@@ -93,12 +93,13 @@ def matched_tally(method: Method, model: Any, parts: Sequence[Parts], local: Loc
     A row is right when the site's word for the class that it is given is the row's own: names that were matched wrongly
     cost this rival what they cost the federation. None where names were not matched.
     """
-    rows, classes = list[tuple[SiteData, SiteData, Mapping[str, int]]](), len(model.classes_)
+    rows, classes = list[tuple[SiteData, SiteData, dict[str, int]]](), model.joint_classes
     for train, aside in parts:
         names = local.get(train.name, {}).get("names")
         if isinstance(names, Mapping) and own_counts(local[train.name]) is not None:
-            rows.append((_labelled(method, train), _labelled(method, aside), names))
-    learnt = [class_numbers(a.y.astype(str), dict(names), classes) for a, _, names in rows]
+            matched = {str(word): int(group) for word, group in names.items() if group >= 0}
+            rows.append((_labelled(method, train), _labelled(method, aside), matched))
+    learnt = [class_numbers(a.y.astype(str), names, classes) for a, _, names in rows]
     y = np.concatenate(learnt) if learnt else np.empty(0, np.int64)
     if not (y < classes).any() or not sum(len(b) for _, b, _ in rows):
         return None
@@ -106,9 +107,10 @@ def matched_tally(method: Method, model: Any, parts: Sequence[Parts], local: Loc
     whole = train_baseline(np.vstack([a.X for a, _, _ in rows])[known], y[known].astype(str))
     given = [whole.predict(b.X).astype(np.int64) for _, b, _ in rows]
     words = [
-        model.for_site(local[b.name]).classes_.astype(str)[at] for (_, b, _), at in zip(rows, given, strict=True)
+        np.array(model.for_site(local[b.name]).names, np.str_)[at]
+        for (_, b, _), at in zip(rows, given, strict=True)
     ]
-    true = [class_numbers(b.y.astype(str), dict(names), classes) for _, b, names in rows]
+    true = [class_numbers(b.y.astype(str), names, classes) for _, b, names in rows]
     own = np.concatenate([b.y.astype(str) for _, b, _ in rows])
     chances = None
     if classes == 2 == len(whole.names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -177,12 +177,24 @@ def _evidence(naming: Naming) -> str:
 
 def _origin(content: dict[str, Any]) -> str:
     config = content["config"]
-    settings = ", ".join(f"{key} = {value}" for key, value in config.get("parameters", {}).items())
+    said = {key: value for key, value in config.get("parameters", {}).items() if value is not None}
+    settings = ", ".join(f"{key} = {_as_toml(value)}" for key, value in said.items())
     versions = ", ".join(f"{key} {value}" for key, value in content["versions"].items())
     return (
         f'<h2>How to repeat it</h2><p class="dim">seed {config["seed"]}; {escape(settings)}</p>'
         f'<p class="dim">{escape(versions)}</p>'
     )
+
+
+def _as_toml(value: Any) -> str:
+    """Write a setting as a federation file has it."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_as_toml(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_as_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:

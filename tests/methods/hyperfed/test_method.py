@@ -11,6 +11,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.iterative import MLP, Consistent, Poincare, Triplet
+from fedgeom.methods.iterative.learners import network
 from tests.methods.hyperfed import twin
 from tests.methods.hyperfed.making import clinics, quick
 
@@ -146,6 +147,18 @@ def test_the_same_bytes_come_over_flower():
     sites, method = clinics(), HyperFed(**SMALL)
     one, other = (fedgeom.run(method, sites, seed=1, engine=engine) for engine in ("embedded", "flower-loopback"))
     assert one.model.to_bytes() == other.model.to_bytes()
+
+
+def test_every_question_may_find_a_new_process():
+    """What a process would have built before, a network above all, is forgotten before each question."""
+    pytest.importorskip("seal")
+    sites, method = clinics(), HyperFed(**(SMALL | {"rounds": 1}))
+
+    def forget(site, request):
+        network._known.cache_clear()
+
+    run = fedgeom.run(method, sites, seed=1, interfere=forget)
+    assert run.model.to_bytes() == fedgeom.run(method, sites, seed=1).model.to_bytes()
 
 
 def test_leaves_says_what_leaves():

@@ -32,6 +32,13 @@ class Told(Model):
     def __init__(self, names: list[str], said: list[str]):
         self.names, self._said = names, np.array(said)
 
+    @property
+    def joint_classes(self) -> int:
+        return len(self.classes_)
+
+    def answer_numbers(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.classes_.tolist())}
+
     def predict(self, X: Any) -> np.ndarray:
         return self._said[: len(X)]
 

@@ -205,6 +205,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
             raise ProtocolError(f"the question says no weight for {self.name!r}")
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         learner, given = self.rule.build_learner(), from_wire(ask.given)
+        # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
+        learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
         form = Summed.of(self.rule, sent, learner.statistics)
         whole = self.memory.agreement.rows if self.rule.counts_rows else math.fsum(ask.factors.values())
         added = figures.values(how_many(self.rule.validation))
