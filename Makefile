@@ -10,7 +10,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs bench clean
 
 demo: $(VENV)/.core  ## set up, then run the main job: hospitals learn one classifier
 	$(BIN)/fedgeom demo
@@ -27,6 +27,9 @@ lint: $(VENV)/.all
 
 docs: $(VENV)/.core  ## write the reference of the public names to docs/reference.md
 	$(BIN)/python docs/make_reference.py
+
+bench: $(VENV)/.all  ## run all benchmarks in their quick form: what, ratio, goal, met or not
+	$(BIN)/python benchmarks/bench.py
 
 clean:
 	rm -rf $(VENV) build dist

@@ -3,7 +3,7 @@
     python benchmarks/hulls.py            # everything, about five minutes
     python benchmarks/hulls.py --quick    # small sizes
     python benchmarks/hulls.py --json     # the last line is one JSON object
-    python benchmarks/hulls.py --only hull|run|scma|sum|many
+    python benchmarks/hulls.py --only rows|hull|run|scma|sum|many
 
 Times are CPU seconds of this process, the smaller of a few repetitions; ratios below 1 mean that ours is
 faster.
@@ -157,7 +157,39 @@ def many_sites(quick: bool) -> dict[str, Any]:
     }
 
 
-PARTS = {"hull": hull, "run": whole_run, "scma": scma, "sum": secure_sum, "many": many_sites}
+def many_rows(quick: bool) -> dict[str, Any]:
+    """Compare the whole secure run over very many rows with its plain twin, and with the sites' hulls alone, once."""
+    import fedgeom
+    from fedgeom.geometry.hyperbolic.sampling import uniform_disc
+    from fedgeom.methods.hulls.core import class_hulls, forget_hulls
+
+    n, count = 200_000 if quick else 1_000_000, 10
+    rng = np.random.default_rng(0)
+    X, owner = uniform_disc(n, 0.9, rng), rng.integers(0, 5, n)
+    sector = np.floor((np.arctan2(X[:, 1], X[:, 0]) / np.pi + 1) * count / 2).astype(int).clip(0, count - 1)
+    names = np.array([f"c{k}" for k in range(count)])
+    sites = [fedgeom.SiteData(f"s{k}", X[owner == k], names[sector[owner == k]]) for k in range(5)]
+    method = fedgeom.Hulls(epsilon=0.1, n_classes=count)
+    fedgeom.run(method, [site.some(400) for site in sites])  # imports and label tables are not part of either
+    repeat = 1 if quick else 2
+
+    def anew(work: Callable[[], Any]) -> float:
+        return cpu_seconds(lambda: (forget_hulls(), work()), repeat)
+
+    ours = anew(lambda: fedgeom.run(method, sites))
+    twin = anew(lambda: method.plain(sites))
+    alone = anew(lambda: [class_hulls(site.X, site.y, method.trim, c=1.0) for site in sites])
+    return {
+        "rows": n,
+        "seconds": ours,
+        "twin_seconds": twin,
+        "hulls_seconds": alone,
+        "over_twin": ours / twin,
+        "over_hulls": ours / alone,
+    }
+
+
+PARTS = {"rows": many_rows, "hull": hull, "run": whole_run, "scma": scma, "sum": secure_sum, "many": many_sites}
 
 
 if __name__ == "__main__":

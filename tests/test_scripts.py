@@ -69,6 +69,15 @@ def test_reading_is_measured_beside_the_library_that_everybody_reads_with(tmp_pa
     assert found["time"] > 0
 
 
+def test_the_summary_of_benchmarks_is_that_of_the_committed_results():
+    bench = runpy.run_path(str(ROOT / "benchmarks" / "bench.py"))
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    shown = page.split(bench["BEGIN"])[1].split(bench["END"])[0].strip()
+    assert shown == bench["summary"]().strip()
+    assert "**no**" in bench["table"]([bench["Figure"]("a ratio above its goal", 1.21, 1.2)])
+    assert "| yes |" in bench["table"]([bench["Figure"]("a ratio at its goal", 1.2, 1.2)])
+
+
 def test_the_reference_has_every_public_name():
     import fedgeom
 

@@ -130,6 +130,7 @@ def method_of(row: str, cells: Cells, rounds: int) -> Any:
         "batch": 32,
         "rate": 0.03,
         "classes": cells.classes,
+        "bits": 64,  # of a parameter in a sum, as when the first rows were computed
         "optimizer": {"name": "sgd", "momentum": 0.9, "weight_decay": 5e-4},
     }
     tree = cells.tree

@@ -59,7 +59,7 @@ def test_another_coding_of_a_flag_is_refused_by_name_row_and_value() -> None:
     with pytest.raises(InputError, match=r"f.csv: .*column 'sex', row 3: 2, 1 of 2 cells are neither 0 nor 1"):
         check_kinds(rows, ("sex", "age"), kinds, "f.csv", first_row=2)
     check_kinds(rows[:1], ("sex", "age"), kinds, "f.csv")
-    check_kinds(np.array([[np.nan, 3.5]]), ("sex", "age"), kinds, "X")  # a fraction is the same quantity
+    check_kinds(np.array([[1, 3.5]]), ("sex", "age"), kinds, "X")  # a fraction is the same quantity
     check_kinds(rows, ("sex", "age"), (), "X")
     check_kinds(rows[:0], ("sex", "age"), kinds, "X")
 
@@ -74,3 +74,12 @@ def test_counts_where_logarithms_were_learnt_and_the_other_way_round() -> None:
     with pytest.raises(InputError, match=r"looks like logarithms .*learnt from whole numbers in 80 of 80 columns"):
         check_kinds(np.log1p(rows[:3]), names, kinds_of([facts(rows)]), "X")
     check_kinds(rows[:1], names, kinds_of([facts(rows)]), "X")
+
+
+def test_a_gap_is_named_by_row_and_column() -> None:
+    """ "X has shape (18, 4); wanted finite rows of 4 columns" was all that was said."""
+    rows = np.array([[1.0, 3.0], [0.0, np.nan], [np.nan, np.inf]])
+    with pytest.raises(
+        InputError, match=r"f.csv: 3 cells are empty or no finite numbers, .*row 3, column 'age'; fill"
+    ):
+        check_kinds(rows, ("sex", "age"), ("flag", "whole"), "f.csv", first_row=2)

@@ -62,3 +62,11 @@ def test_a_table_too_large_is_refused_with_the_bytes_and_what_to_do(monkeypatch)
     monkeypatch.setattr(rows, "free_memory", lambda: None)  # where nobody knows, the allocation itself says it
     with pytest.raises(InputError, match="more than there is"):
         dense(csr_array((2**22, 2**25), dtype=np.float32), "it")
+
+
+def test_large_numbers_whose_sum_overflows_are_finite():
+    rows = np.full((3, 2), 1e308)
+    assert len(not_finite(rows)) == 0
+    rows[1, 1] = np.nan
+    assert not_finite(rows).tolist() == [[1, 1]]
+    assert not_finite(csr_array(rows)).tolist() == [[1, 1]]

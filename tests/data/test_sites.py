@@ -158,3 +158,20 @@ def test_groups_go_with_their_rows():
     assert site.relabel({"x": "1", "y": "2"}).groups.tolist() == ["p", "q", "p"]
     with pytest.raises(InputError, match=r"groups of shape \(2,\) for 3 rows; wanted one each"):
         SiteData("a", [[1.0], [2.0], [3.0]], ["x", "y", "x"], groups=["p", "q"])
+
+
+def test_some_rows_are_all_or_so_many_that_are_drawn():
+    site = SiteData("a", np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
+    assert site.some(10) is site
+    few = site.some(4)
+    assert len(few) == 4
+    assert (np.diff(few.X[:, 0]) > 0).all()  # in the order of the table
+    assert np.array_equal(few.X, site.some(4).X)
+    assert few.row_numbers.tolist() == (few.X[:, 0] / 2).astype(int).tolist()
+
+
+def test_labels_are_counted_once_and_nobody_can_change_them():
+    site = SiteData("a", np.zeros((4, 1)), ["b", "a", "", "b"])
+    site.classes[0] = "z"
+    assert site.classes.tolist() == ["a", "b"]
+    assert site.class_counts() == {"a": 1, "b": 2}

@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom.data import table_facts
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import TableFacts
+from fedgeom.data.table_facts import CACHED, TableFacts
 
 
 @pytest.mark.parametrize("block", [1, 7, 10**6])
@@ -41,3 +41,17 @@ def test_a_column_without_any_number_is_not_constant():
 def test_a_table_without_rows():
     facts = TableFacts.of(SiteData("s", np.zeros((0, 2)), []))
     assert (facts.rows, facts.constant.any(), facts.sparsity) == (0, False, 0.0)
+
+
+def test_tables_of_many_blocks_with_gaps_and_without():
+    """Against looking at all cells at once: blocks that are all finite take a shorter way."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (3 * CACHED // 5, 5)).astype(float)
+    X[:, 1] += 0.5
+    X[3, 2], X[7, 2], X[9, 0], X[-1, 4] = np.nan, np.inf, -np.inf, np.nan
+    facts, good = TableFacts.of_table(X, "a"), np.isfinite(X)
+    assert facts.zeros.tolist() == ((X == 0) & good).sum(axis=0).tolist()
+    assert facts.finite.tolist() == good.sum(axis=0).tolist()
+    assert facts.whole.tolist() == [True, False, True, True, True]
+    assert (facts.low.tolist(), facts.high.tolist()) == ([0, 0.5, 0, 0, 0], [2, 2.5, 2, 2, 2])
+    assert facts.spread == pytest.approx([X[good[:, j], j].std() for j in range(5)])

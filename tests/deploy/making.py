@@ -85,6 +85,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "hamming": "bfv" if importlib.util.find_spec("seal") else "ot",
         "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
     },
+    "xclp-training": {"warm": 1, "labels": {"name": "xclp", "anchors": 6, "steps": 1}},
 }
 """Settings that make a method quick; training takes two short rounds where a method trains."""
 

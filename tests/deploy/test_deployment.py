@@ -40,6 +40,9 @@ METHODS: dict[str, Method] = {
     "hulls": fedgeom.Hulls(epsilon=EPSILON),
     "moments": fedgeom.Moments(),
     "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
+    "xclp-training": fedgeom.XCLPTraining(
+        rounds=2, warm=1, epochs=1, labels={"name": "xclp", "anchors": 6, "steps": 1}
+    ),
     "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
     "hyperfed": fedgeom.HyperFed(rounds=1, epochs=1, network=MLP(hidden=8, features=8, embedding=4)),
 }

@@ -148,6 +148,9 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Moments(prepare=[{"name": "pca", "components": 1, "exact_columns": 1}], space="euclidean"),
     fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
+    fedgeom.XCLPTraining(
+        rounds=2, warm=1, steps=1, labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1}
+    ),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
     fedgeom.FedAvg(rounds=1, steps=2, scale="none"),
@@ -158,8 +161,8 @@ SPOILT: tuple[Method, ...] = (
         else []
     ),
     *(
-        fedgeom.PTopoFL(rounds=1, steps=2, clusters=1, epsilon=epsilon)
-        for epsilon in (None, 1.0)
+        fedgeom.PTopoFL(**{"rounds": 1, "steps": 2, "clusters": 1} | changes)
+        for changes in ({}, {"epsilon": 1.0}, {"rounds": 2, "described": "activations", "first_described": 1})
         if importlib.util.find_spec("gudhi")
     ),
 )

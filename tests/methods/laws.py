@@ -18,7 +18,9 @@ from tests.methods.coordinators import hold
 def assert_same_models(one: Model, other: Model, *, rtol: float = 0.0, atol: float = 0.0) -> None:
     """Compare two models' files: byte for byte, or their numbers within a tolerance."""
     if not rtol and not atol:
-        assert one.to_bytes() == other.with_columns(one.column_names).to_bytes()  # twins know no names
+        assert (
+            one.to_bytes() == other.with_columns(one.column_names, one.column_kinds).to_bytes()
+        )  # twins know no names
         return
     (mine, facts), (theirs, others) = one.tensors(), other.tensors()
     assert facts == others

@@ -20,6 +20,8 @@ from fedgeom.testing import check_method, example_sites
 from fedgeom.testing.adversary import spoilt_messages_are_refused
 
 QUICK = {"rounds": 3, "epochs": 1}
+SPREADING: dict[str, Any] = {"rounds": 2, "epochs": 1, "warm": 1}
+OPEN = {"hidden_projection": False}
 DEEP = ["Moon", "FedRoD", "FedLC", "SphereFed", "FedProto"]
 SMALL = {"rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
 ALGORITHMS = [
@@ -45,8 +47,23 @@ def cases() -> list[Any]:
         ("ridge", lambda: fedgeom.Ridge(features=["linear", "binned"])),
         ("xclp", lambda: fedgeom.XCLP(bits=64, hidden_projection=False, confidence="code")),
         ("xclp anchors", lambda: fedgeom.XCLP(graph="anchors", anchors=6, rounds=2)),
+        (
+            "xclp training",
+            lambda: fedgeom.XCLPTraining(**SPREADING, labels={"name": "xclp", "anchors": 6, "steps": 1}),
+        ),
+        (
+            "xclp training pairs",
+            lambda: fedgeom.XCLPTraining(
+                **SPREADING, labels={"name": "xclp", "graph": "pairs", "bits": 64} | OPEN
+            ),
+        ),
+        ("xclp training network", lambda: fedgeom.XCLPTraining(**SPREADING, labels="network")),
         ("shrunk", lambda: fedgeom.Shrunk(rounds=2, folds=2)),
         ("ptopofl", lambda: fedgeom.PTopoFL(rounds=2, epochs=1, points=12)),
+        (
+            "ptopofl activations",
+            lambda: fedgeom.PTopoFL(**SMALL, points=12, described="activations", topo_inputs=True),
+        ),
         (
             "hyperfed",
             lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
@@ -59,10 +76,12 @@ def cases() -> list[Any]:
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**SMALL)) for name in DEEP]
     needs = {
         "xclp": "seal",
+        "xclp training pairs": "seal",
         "hyperfed": "seal",
         "hyperfed tree": "torch",
         "hyperfed network": "torch seal",
         "ptopofl": "gudhi",
+        "ptopofl activations": "gudhi torch",
     }
     needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [

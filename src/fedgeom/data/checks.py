@@ -44,12 +44,12 @@ def check_table(site: SiteData, *, min_rows: int, min_rows_per_class: int = 0) -
                 topic="labels",
             )
         )
-    labels = site.y[site.has_label].astype(str)
     floor, key = max((min_rows, "min_rows"), (min_rows_per_class, "min_rows_per_class"), key=lambda one: one[0])
-    faults += _size_faults(site.name, labels, floor, key)
+    counts = site.class_counts()
+    faults += _size_faults(site.name, counts, floor, key)
     if faults:
         raise FaultsError(faults)
-    return list(np.unique(labels).tolist())
+    return sorted(counts)
 
 
 def check_class_sizes(site: str, labels: npt.ArrayLike, least: int, *, key: str) -> None:
@@ -57,7 +57,8 @@ def check_class_sizes(site: str, labels: npt.ArrayLike, least: int, *, key: str)
 
     labels (n,): the names of the rows that have one.
     """
-    faults = _size_faults(site, labels, least, key)
+    names, counts = np.unique(np.asarray(labels, str), return_counts=True)
+    faults = _size_faults(site, dict(zip(names.tolist(), counts.tolist(), strict=True)), least, key)
     if faults:
         raise FaultsError(faults)
 
@@ -69,9 +70,8 @@ def check_finite(site: SiteData) -> None:
         raise FaultsError(faults)
 
 
-def _size_faults(site: str, labels: npt.ArrayLike, least: int, key: str) -> list[Finding]:
-    names, counts = np.unique(np.asarray(labels, str), return_counts=True)
-    few = [f"{name!r} ({n})" for name, n in zip(names.tolist(), counts, strict=True) if n < least]
+def _size_faults(site: str, counts: Mapping[str, int], least: int, key: str) -> list[Finding]:
+    few = [f"{name!r} ({n})" for name, n in sorted(counts.items()) if n < least]
     if not few:
         return []
     shown = f"{', '.join(few[:MOST_CLASSES])}{f' and {len(few) - MOST_CLASSES} more' * (len(few) > MOST_CLASSES)}"

@@ -63,9 +63,16 @@ def check_kinds(rows: Floats, names: Sequence[str], kinds: Sequence[Kind], where
     """
     if not len(rows) or len(kinds) != len(names):
         return
+    empty = np.argwhere(~np.isfinite(rows))
+    if len(empty):
+        at, column = empty[0].tolist()
+        raise InputError(
+            f"{where}: {len(empty):,} cells are empty or no finite numbers, the first in row {at + first_row}, column "
+            f"{names[column]!r}; fill them as the sites did, or leave these rows out"
+        )
     faults = []
     for at in (at for at, kind in enumerate(kinds) if kind == "flag"):
-        other = np.flatnonzero(~np.isin(rows[:, at], (0, 1)) & np.isfinite(rows[:, at]))
+        other = np.flatnonzero(~np.isin(rows[:, at], (0, 1)))
         if len(other):
             first = other[0]
             faults.append(

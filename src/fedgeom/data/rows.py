@@ -72,9 +72,15 @@ def not_finite(rows: Rows) -> Indices:
 
     Returns (cells, 2): row and column of each.
     """
+    cells = rows.data if is_sparse(rows) else rows
+    with np.errstate(
+        all="ignore"
+    ):  # a sum is finite only where all numbers are, and costs a tenth of looking at each
+        if cells.dtype.kind != "f" or np.isfinite(cells.sum()):
+            return np.empty((0, 2), np.intp)
     if not is_sparse(rows):
-        return np.argwhere(~np.isfinite(rows)) if rows.dtype.kind == "f" else np.empty((0, 2), np.intp)
-    bad = np.flatnonzero(~np.isfinite(rows.data)) if rows.dtype.kind == "f" else np.empty(0, np.intp)
+        return np.argwhere(~np.isfinite(rows))
+    bad = np.flatnonzero(~np.isfinite(rows.data))
     of_row = np.searchsorted(rows.indptr, bad, side="right") - 1
     found = np.column_stack([of_row, rows.indices[bad]]).astype(np.intp)
     return np.asarray(found[np.lexsort((found[:, 1], found[:, 0]))])

@@ -126,10 +126,15 @@ class SiteData(FromTables):
             return np.array([label is not None and label != "" and label == label for label in self.y], bool)
         return np.ones(len(self.y), bool)
 
+    @cached_property
+    def _counted(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """The distinct labels, sorted, and how many rows have each; many look at them, and sorting text takes long."""
+        return np.unique(self.y[self.has_label], return_counts=True)
+
     @property
     def classes(self) -> npt.NDArray[Any]:
         """The distinct labels, sorted; rows without a label are left out."""
-        return np.unique(self.y[self.has_label])
+        return self._counted[0].copy()
 
     def take(self, rows: npt.ArrayLike) -> SiteData:
         """Return the site with only these rows (indices or a mask)."""
@@ -139,6 +144,12 @@ class SiteData(FromTables):
         index, groups = (None if one is None else one[at] for one in (self.index, self.groups))
         more: dict[str, Any] = {"extra": extra, "row_numbers": numbers[at], "index": index, "groups": groups}
         return replace(self, table=self.table[at], y=self.y[at], **more)
+
+    def some(self, most: int) -> SiteData:
+        """Return the site with at most so many rows; of more, some are drawn, the same each time."""
+        if len(self) <= most:
+            return self
+        return self.take(np.sort(np.random.default_rng(1).choice(len(self), most, replace=False)))
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
@@ -150,7 +161,7 @@ class SiteData(FromTables):
 
     def class_counts(self) -> dict[str, int]:
         """Return how many rows each class has, by its label as text; rows without a label are left out."""
-        labels, counts = np.unique(self.y[self.has_label], return_counts=True)
+        labels, counts = self._counted
         return dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True))
 
     def __repr__(self) -> str:

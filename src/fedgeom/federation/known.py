@@ -22,6 +22,8 @@ from fedgeom.errors import InputError
 
 PREFIX = "known/"
 """What the names of these arrays begin with in a model file."""
+MOST_SCORED = 20_000
+"""How many of its rows a site scores to tell how well a model fits them; of more, so many that are drawn."""
 MOST_SCORES = 2000
 """How many scores are kept; of more, so many that lie evenly in their order."""
 MOST_COLUMNS = 500

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.ridge.method import Ridge as Ridge
     from fedgeom.methods.shrunk.method import Shrunk as Shrunk
     from fedgeom.methods.xclp.method import XCLP as XCLP
+    from fedgeom.methods.xclp_training.method import XCLPTraining as XCLPTraining
 
 HOMES = {
     "Ellipses": ("ellipses.method", "ellipses"),
@@ -71,6 +72,7 @@ HOMES = {
     "Ridge": ("ridge.method", "ridge"),
     "Shrunk": ("shrunk.method", "shrunk"),
     "XCLP": ("xclp.method", "xclp"),
+    "XCLPTraining": ("xclp_training.method", "xclp-training"),
 }
 """For each class the module below this one that has it, and the method's name."""
 
@@ -128,6 +130,9 @@ SUMMARIES = {
         "shared choice."
     ),
     "xclp": "Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.",
+    "xclp-training": (
+        "Federated training on rows of which few have a label (FedAvg+XCLP, Algorithm 2; Scott et al. 2024)."
+    ),
 }
 """For each method the first line of its docstring, so that a list needs to load none."""
 

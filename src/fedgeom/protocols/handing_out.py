@@ -63,6 +63,16 @@ def hand_out(cohort: Cohort, model: M, result: SumResult | None = None) -> M:
     return model
 
 
+def read_model(kind: type[M], data: bytes) -> M:
+    """Read a model file that came; raise `ProtocolError` when it is none of a kind."""
+    try:
+        _, arrays, facts = model_file.from_bytes(data)
+        found: M = kind.from_file(arrays, facts)
+    except UNUSABLE as error:
+        raise ProtocolError("the model that came cannot be used") from error
+    return found
+
+
 class HandedMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: the model file that it was given."""
 
@@ -120,13 +130,8 @@ class HandedModel(Part[HandedMemory], Generic[M]):
 
     def read(self, data: bytes) -> M:
         """Read a model file that came; raise `ProtocolError` when it is none of this method's."""
-        method = self.site.method_type
-        try:
-            _, arrays, facts = model_file.from_bytes(data)
-            found: M = method.model_type.from_file(arrays, facts)  # type: ignore[attr-defined]
-        except UNUSABLE as error:
-            raise ProtocolError("the model that came cannot be used") from error
-        return found
+        kind: type[M] = self.site.method_type.model_type  # type: ignore[attr-defined]
+        return read_model(kind, data)
 
     @property
     def model(self) -> M | None:

@@ -16,9 +16,11 @@ from fedgeom.methods.hulls.core import (
     LEVELS,
     RADIUS_LEVELS,
     check_corner_share,
+    class_hulls,
     corner_shares,
     count_of_level,
     covering_radius,
+    forget_hulls,
     level_of_count,
     local_hulls,
     radius_of_level,
@@ -92,7 +94,7 @@ def test_radius_of_a_level_is_its_hyperbolic_length_in_steps_of_a_twentieth() ->
 def test_what_is_reached_is_covered_by_its_levels(seed: int, c: float) -> None:
     X, y = pairs(1, seed=seed)[0]
     points = X / math.sqrt(c)
-    classes, corners, radius = reach_levels(points, y, 0.0, c=c)
+    classes, corners, radius = reach_levels(points, class_hulls(points, y, 0.0, c=c), c=c)
     counted = sum(len(convex_hull(points[y == k], c=c)) for k in range(3))
     assert classes == 3
     assert counted <= count_of_level(corners) <= 1.1 * counted + 1
@@ -102,7 +104,7 @@ def test_what_is_reached_is_covered_by_its_levels(seed: int, c: float) -> None:
 
 def test_levels_stay_among_those_that_the_maxima_have() -> None:
     edge = np.array([[1 - 1e-16, 0.0], [0.0, 0.0]])
-    reached = reach_levels(edge, np.zeros(2), 0.0, c=1.0)
+    reached = reach_levels(edge, class_hulls(edge, np.zeros(2), 0.0, c=1.0), c=1.0)
     assert reached == (1, 2, RADIUS_LEVELS)
     assert all(level <= most for level, most in zip(reached, LEVELS, strict=True))
 
@@ -117,8 +119,22 @@ def test_corners_are_counted_class_by_class_before_rounding() -> None:
     square = np.array([[0.3, 0.3], [-0.3, 0.3], [-0.3, -0.3], [0.3, -0.3]])
     points = np.vstack([square, np.zeros((4, 2)), square[:3]])
     y = np.repeat(["square", "corner"], [8, 3])
-    shares = corner_shares(points, y, 0.0, c=1.0)
+    shares = corner_shares(class_hulls(points, y, 0.0, c=1.0))
     assert shares == {"square": 0.5, "corner": 1.0}
     check_corner_share(shares, 1.0)
     with pytest.raises(InputError, match=r"^100% of 'corner' would become corners.*max_corner_share = 0.5"):
         check_corner_share(shares, 0.5)
+
+
+def test_hulls_are_remembered_by_what_the_rows_are() -> None:
+    X, y = pairs(1)[0]
+    forget_hulls()
+    first = class_hulls(X, y, 0.0, c=1.0)
+    first.clear()  # what is remembered cannot be changed from outside
+    again = class_hulls(X, y, 0.0, c=1.0)
+    assert set(again) == {0, 1, 2}
+    inside = 0.5 * X[y == 0]
+    moved = class_hulls(0.5 * X, y, 0.0, c=1.0)
+    assert np.array_equal(moved[0].corners, inside[convex_hull(inside)])
+    assert class_hulls(X, y, 0.3, c=1.0)[0].corners.tolist() != again[0].corners.tolist()
+    assert set(class_hulls(X, 1 - y, 0.0, c=1.0)) == {-1, 0, 1}

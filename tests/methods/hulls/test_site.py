@@ -16,6 +16,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
+from fedgeom.methods.hulls import core
 from fedgeom.methods.hulls.core import radius_of_level
 from fedgeom.methods.hulls.mapping import JointMap
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
@@ -316,3 +317,19 @@ def test_a_table_too_wide_for_a_joint_map_is_refused_before_anything_is_sent() -
     with pytest.raises(InputError, match=r"^a joint map of 4,000 columns needs .*take fewer columns"):
         fedgeom.run(fedgeom.Hulls(embedding="discriminant"), sites, interfere=lambda *one: asked.append(one))
     assert not asked
+
+
+def test_a_site_looks_for_its_hulls_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How far they reach, whether they show too much, and what is sent follow from the same corners."""
+    looked: list[int] = []
+    honest = core.trimmed_hull
+
+    def counted(points: Any, **options: Any) -> Any:
+        looked.append(len(points))
+        return honest(points, **options)
+
+    monkeypatch.setattr(core, "trimmed_hull", counted)
+    core.forget_hulls()
+    sites = blobs(3, 3)
+    fedgeom.run(fedgeom.Hulls(), sites, policy=Policy(max_corner_share=0.99))
+    assert len(looked) == sum(len(site.classes) for site in sites)

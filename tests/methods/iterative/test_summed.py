@@ -114,3 +114,21 @@ def test_sums_over_rows_stay_wide():
     rule = FedProto(network="mlp")
     assert rule.packing is None
     assert HyperFed().packing == Packing(32, 64.0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"bits": 64}, {"aggregation": "median"}], ids=str)
+def test_sites_that_count_nothing_have_no_say_and_where_all_do_nothing_is_divided_by_zero(settings):
+    rule, given = fedgeom.FedAvg(**settings), Tree(model=Tree(w=np.array([1.0, 2.0])))
+    form = Summed.of(rule, given, ())
+    sent = [Tree(model=Tree(w=np.array([3.0, 4.0]))), Tree(model=Tree(w=np.array([9.0, 9.0])))]
+    one = combined(rule, form, sent, np.array([1.0, 0.0]), given, 2.0)
+    np.testing.assert_allclose(one.flat, [3.0, 4.0], atol=1e-5)
+    assert one.weight == pytest.approx(1.0)
+    none = combined(rule, form, sent, np.zeros(2), given, 2.0)
+    assert none.weight == 0.0
+    assert np.isfinite(none.flat).all()
+    if rule.combine_rule.sums_only:
+        blank, _ = form.write(sent[0], given, 0.0, 2.0, np.zeros(0), sites=2)
+        read = form.read(blank + blank, given, 2.0)
+        assert read.weight == 0.0
+        assert np.isfinite(read.flat).all()

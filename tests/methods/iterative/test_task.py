@@ -56,3 +56,11 @@ def test_a_frozen_array_stays_and_classes_are_counted():
     assert here.fit(start, strength=1.0, rate=0.25)["w"].tolist() == [1.5]
     assert here.counts.tolist() == [3, 0]
     assert here.features(start) is here.X
+
+
+def test_rows_count_as_the_task_says_and_a_part_has_its_own_weights():
+    start, weighed = Tree(w=np.zeros(1)), task()
+    weighed.row_weights = np.array([2.0, 0.0, 0.0])
+    assert weighed.fit(start)["w"] == pytest.approx([0.5 * 2 * ROWS[0, 0] / 3])
+    assert weighed.part(np.array([1, 2])).row_weights.tolist() == [0.0, 0.0]
+    assert weighed.fit(start, row_weights=np.ones(3))["w"] == pytest.approx(task().fit(start)["w"])

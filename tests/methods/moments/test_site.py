@@ -167,3 +167,17 @@ def test_many_columns_are_described_instead(tmp_path: Path, monkeypatch: pytest.
         record=tmp_path / "r",
     )
     assert load_model(tmp_path / "r" / "sites" / "s1.safetensors").known.cloud is not None
+
+
+def test_of_very_many_rows_some_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is of all rows; how well they fit is told from some, which scoring all would not tell much better."""
+    sites, settings = blobs(3, 2), {"space": "euclidean"}
+    whole = run(Moments(**settings), sites)
+    monkeypatch.setattr("fedgeom.methods.moments.site.MOST_SCORED", 20)
+    some = run(Moments(**settings), sites)
+    assert some.model.to_bytes() == whole.model.to_bytes()
+    for site in sites:
+        drawn = site.some(20)
+        right = np.mean(whole.model.predict(drawn.X) == drawn.y.astype(str))
+        assert some.local[site.name]["fits"] == right
+        assert whole.local[site.name]["rows"] == some.local[site.name]["rows"] == len(site)

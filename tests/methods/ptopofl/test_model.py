@@ -11,6 +11,8 @@ import pytest
 import fedgeom
 from fedgeom import PTopoFL
 from fedgeom.errors import InputError
+from fedgeom.geometry.topology.descriptors import describe
+from fedgeom.geometry.topology.persistence import rips_diagrams
 from fedgeom.methods.ptopofl.model import ADDED, Shape, TopoModel
 from tests.methods.ptopofl.making import hospitals
 
@@ -62,3 +64,29 @@ def test_where_sites_add_columns_the_joint_model_needs_a_sites_shape() -> None:
     assert not added.everywhere
     assert added.for_site(run.local[sites[0].name]).everywhere
     assert TopoModel.from_tensors(*added.tensors()).augmented
+
+
+def test_the_48_numbers_of_the_site_stand_beside_each_row() -> None:
+    """TopoNN, Appendix D: alone, or behind the four columns."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    numbers = Shape.of(X, 80, np.random.default_rng(1), ("descriptor",))
+    wanted = describe(rips_diagrams(X), size_free=True)
+    np.testing.assert_allclose(numbers.constants, wanted, atol=1e-12)
+    added = numbers.add_to(X[:4])
+    assert added.shape == (4, 3 + 48)
+    np.testing.assert_array_equal(added[:, :3], X[:4])
+    np.testing.assert_array_equal(added[:, 3:], np.tile(numbers.constants, (4, 1)))
+    both = Shape.of(X, 80, np.random.default_rng(1), ("columns", "descriptor"))
+    assert both.add_to(X).shape == (30, 3 + ADDED + 48)
+
+
+@pytest.mark.parametrize("settings", [{"topo_inputs": True}, {"topo_inputs": True, "augment": True}], ids=str)
+def test_a_model_with_the_48_numbers_predicts_at_its_site_and_from_its_file(settings, tmp_path: Path) -> None:
+    sites = hospitals(rows=30)
+    run = fedgeom.run(PTopoFL(rounds=2, epochs=1, points=20, **settings), sites, seed=1)
+    with pytest.raises(InputError, match="site's own cloud"):
+        run.model.predict(sites[0].X)
+    own = run.model.for_site(run.local["h0"])
+    own.save(tmp_path / "own.safetensors")
+    read = fedgeom.load_model(tmp_path / "own.safetensors")
+    np.testing.assert_array_equal(read.predict(sites[0].X), own.predict(sites[0].X))

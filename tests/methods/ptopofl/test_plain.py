@@ -51,10 +51,22 @@ def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> No
         ({"scale": "site"}, "joint scale"),
         ({"share": 0.5}, "no sampling"),
         ({"validation": 0.2}, "no rows set aside"),
-        ({"track_every": 1}, "no tracking"),
+        ({"track_every": 1}, "no shapes of later rounds"),
         ({"epsilon": 1.0}, "no noise"),
     ],
 )
 def test_what_it_does_not_compute_it_refuses(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         PTopoFL(**settings).plain(hospitals())
+
+
+@pytest.mark.parametrize("changes", [{}, {"topo_inputs": True}, {"topo_inputs": True, "augment": True}], ids=str)
+def test_activations_and_the_48_numbers_as_in_a_run(changes: dict[str, Any]) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    network = {"name": "mlp", "features": 5, "hidden": 6}
+    method = PTopoFL(
+        rounds=2, epochs=1, points=20, clusters=2, described="activations", network=network, **changes
+    )
+    assert_run_is_plain(method, hospitals(rows=30), seed=2, atol=1e-6)
+    rows = PTopoFL(rounds=2, epochs=1, points=20, clusters=2, network=network, **changes)
+    assert rows.terms() != method.terms()

@@ -90,3 +90,19 @@ def test_weights_come_from_closeness_or_trust() -> None:
     assert PTopoFL(trust="none").weighs_sites
     assert PTopoFL(closeness=False).weighs_sites
     assert not PTopoFL(closeness=False, trust="none").weighs_sites
+
+
+def test_shapes_of_later_rounds_and_of_activations() -> None:
+    later = PTopoFL(rounds=9, first_described=2, track_every=3)
+    assert [number for number in range(9) if later.describes_in(number)] == [2, 5, 8]
+    assert [number for number in range(9) if later.regroups_in(number)] == [0, 2, 5, 8]
+    assert "shape of each site's activations" in PTopoFL(described="activations").shows_one_site()
+    assert "shape of each site's rows" in PTopoFL().shows_one_site()
+    for settings, said in (
+        ({"described": "activations", "epsilon": 1.0}, "no public bounds"),
+        ({"first_described": 15}, "wanted a round that comes"),
+        ({"topo_inputs": True, "network": "lenet", "shape": (1, 28, 28)}, "add 48 columns"),
+        ({"augment": True, "topo_inputs": True, "network": "lenet", "shape": (1, 28, 28)}, "add 52 columns"),
+    ):
+        with pytest.raises(InputError, match=said):
+            PTopoFL(**settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,14 +15,17 @@ from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import generator
+from fedgeom.methods.iterative.tree import from_wire
 from fedgeom.methods.ptopofl.conversation import TopoConversation
-from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
-from tests.methods.coordinators import RUN, fresh, refusals
+from fedgeom.methods.ptopofl.messages import Describe, DescribeActivations, DescribePrivately, Description
+from tests.methods.coordinators import RUN, fresh, overhear, refusals
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.ptopofl.making import hospitals
 
 pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
+replace = msgspec.structs.replace
 
 
 def agreed(method: PTopoFL, sites: list[SiteData], seed: int = 0) -> tuple[Sites, TopoConversation]:
@@ -114,3 +118,61 @@ def test_private_descriptors_differ_from_run_to_run() -> None:
     sites = hospitals(rows=200)
     a, b = (fedgeom.run(PTopoFL(rounds=1, epsilon=1.0), sites, seed=0) for _ in range(2))
     assert a.metrics["trust"] != b.metrics["trust"]
+
+
+MLP: dict[str, Any] = {"network": {"name": "mlp", "features": 5, "hidden": 6}}
+
+
+def test_the_first_activations_are_those_of_the_network_that_the_seed_gives() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    method, sites = PTopoFL(rounds=2, points=20, described="activations", **MLP), hospitals(n=3, rows=30)
+    asking, talk = agreed(method, sites, seed=4)
+    answers = asking.ask(Describe(round=0), expect=Description)
+    learner = method.build_learner()
+    first = learner.start(4, 2, np.random.default_rng([4, 0]))
+    for site in sites:
+        Z = ((site.X - talk.agreed.centre) / talk.agreed.spread).astype(np.float32)
+        wanted = descriptor(
+            learner.features(first, Z), points=20, rng=generator(4, 0, site.name, purpose=2), scale="none",
+            size_free=True,
+        )  # fmt: skip
+        np.testing.assert_allclose(answers[site.name].descriptor.numpy(), wanted, atol=1e-9)
+
+
+def test_later_activations_are_those_of_the_model_that_is_given() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    sites = hospitals(n=6, rows=30)
+    method = PTopoFL(rounds=4, epochs=1, points=20, clusters=2, described="activations", first_described=2, **MLP)
+    heard, _ = overhear(method, sites, seed=1)
+    asked = [one for one in heard if isinstance(one.question, DescribeActivations)]
+    assert {one.question.round for one in asked} == {2}
+    assert len(asked) == 6
+    trained = [one for one in heard if isinstance(one.question, TrainMasked)]
+    assert all(len(one.question.group) == 6 for one in trained if one.question.round < 2)
+    given, learner = from_wire(asked[0].question.given)["model"], method.build_learner()
+    assert np.abs(given.flat() - learner.start(4, 2, np.random.default_rng([1, 0])).flat()).max() > 1e-3
+    said = {one.name: one.answer.descriptor.numpy() for one in asked}
+    assert len({tuple(numbers) for numbers in said.values()}) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "says"),
+    [
+        (DescribeActivations, lambda ask: replace(ask, round=0), "in this round"),
+        (DescribeActivations, lambda ask: replace(ask, round=2), "no descriptor in round 3"),
+        (DescribeActivations, lambda ask: replace(ask, given={}), "does not fit the model"),
+        (DescribeActivations, lambda ask: replace(ask, agreed=bytes(32)), "other classes or another scale"),
+    ],
+)
+def test_activations_are_described_when_and_of_what_the_terms_say(kind: Any, change: Any, says: str) -> None:
+    method = PTopoFL(rounds=3, steps=1, points=12, described="activations", first_described=1)
+    assert all(says in reason for reason in refusals(method, hospitals(n=3, rows=20), kind, change))
+
+
+def test_rows_are_not_described_where_activations_are_and_the_other_way_round() -> None:
+    sites = hospitals(n=3, rows=20)
+    rows, _ = agreed(PTopoFL(rounds=3, points=12), sites)
+    other = DescribeActivations(round=1, given={}, agreed=bytes(32))
+    assert not rows.ask(other, expect=Description).came
+    late, _ = agreed(PTopoFL(rounds=3, points=12, described="activations", first_described=1), sites)
+    assert not late.ask(Describe(round=1), expect=Description).came

@@ -14,7 +14,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Message, Question, decode, unpack
 from fedgeom.federation.site import Site, answers
-from fedgeom.methods.xclp import method as xclp_method
+from fedgeom.methods.xclp import conversation as xclp_conversation
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.methods.xclp.scores import labels_and_confidence
 from fedgeom.methods.xclp.site import XclpSite
@@ -329,13 +329,13 @@ def test_what_the_coordinator_opens_is_blurred_by_flips(flip: float, monkeypatch
     """The same rows lie at two sites: their distance is 0, or about 2f(1-f)L when both turn bits."""
     one, two, three = cones(3, rows=10)
     sites = [one, SiteData(two.name, one.X, two.y), three]
-    build, opened = xclp_method.neighbour_graph, {}
+    build, opened = xclp_conversation.neighbour_graph, {}
 
     def look(method: fedgeom.XCLP, distances: dict, places: dict):
         opened.update(distances)
         return build(method, distances, places)
 
-    monkeypatch.setattr(xclp_method, "neighbour_graph", look)
+    monkeypatch.setattr(xclp_conversation, "neighbour_graph", look)
     fedgeom.run(fedgeom.XCLP(bits=2048, hamming="ot", flip=flip), sites)
     block = next(H for pair, H in opened.items() if set(pair) == {one.name, two.name})
     assert block.dtype == np.uint16  # two bytes a pair: 50,000 points are 2.3 GiB, not 9.3

@@ -27,16 +27,16 @@ def class_moments(
     Euclidean space (``c`` None) v = x and the last block is (count, Σx).
     """
     d = X.shape[1]
-    if c is None:
-        tangent, lifted = X, np.column_stack([np.ones(len(X)), X])
-    else:
-        tangent, lifted = np.asarray(log0(X, c=c)), np.asarray(to_hyperboloid(X, c=c))
+    tangent = X if c is None else np.asarray(log0(X, c=c))
     labels, upper = y.astype(str), np.triu_indices(d if squares else 0)
     rows = []
     for name in classes:
-        v, z = tangent[labels == name], lifted[labels == name]
+        inside = labels == name
+        v = tangent[inside]
+        sums = v.sum(axis=0)
         products = (v.T @ v)[upper] if squares else np.empty(0)
-        rows.append(np.concatenate([[len(v)], v.sum(axis=0), products, z.sum(axis=0)]))
+        last = np.append(len(v), sums) if c is None else np.asarray(to_hyperboloid(X[inside], c=c)).sum(axis=0)
+        rows.append(np.concatenate([[len(v)], sums, products, last]))
     return np.concatenate(rows)
 
 

@@ -38,7 +38,10 @@ def _array(x: ArrayLike) -> Floats:
 
 def _square(x: Floats) -> Floats:
     """Return ‖x‖² with the last axis kept, so that it broadcasts against points."""
-    return np.asarray(np.sum(x * x, axis=-1, keepdims=True))
+    if x.shape[-1] != 2:
+        return np.asarray(np.sum(x * x, axis=-1, keepdims=True))
+    first, second = x[..., :1], x[..., 1:]  # row by row takes eight times as long
+    return np.asarray(first * first + second * second)
 
 
 def _gap(x: Floats, c: float) -> Floats:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,28 +49,69 @@ def radius_of_level(level: int, *, c: float) -> float:
     return 1 / math.sqrt(c) * math.tanh(level * RADIUS_STEP / 2)
 
 
-def reach_levels(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> tuple[int, int, int]:
+MOST_KEPT = 4096
+"""Of how many tables a process remembers the corners."""
+_FOUND: dict[tuple[bytes, bytes, str, float], dict[Any, ClassHull]] = {}
+
+
+@dataclass(frozen=True)
+class ClassHull:
+    """The corners of one class's rows."""
+
+    corners: Floats
+    """(corners, 2), f8"""
+    rows: int
+    """How many rows the class has."""
+
+
+def class_hulls(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[Any, ClassHull]:
+    """Return the corners of each class, after trimming and before rounding.
+
+    points (n, 2), f8, y (n,). A process remembers them: how far they reach, how long a word will be, what is sent and
+    what the steward is shown all follow from the same corners.
+    """
+    key = hash_rows(points), hash_rows(y), str(trim), c
+    if key not in _FOUND:
+        if len(_FOUND) >= MOST_KEPT:
+            _FOUND.clear()
+        _FOUND[key] = _class_hulls(points, y, trim, c)
+    return dict(_FOUND[key])
+
+
+def hash_rows(array: NDArray[Any]) -> bytes:
+    """Return what stands for an array's numbers or labels."""
+    whole = np.ascontiguousarray(array)
+    return hashlib.blake2b(whole.view(np.uint8).reshape(-1).data, digest_size=16).digest()
+
+
+def forget_hulls() -> None:
+    """Forget the corners that this process remembers, for who measures how long they take."""
+    _FOUND.clear()
+
+
+def _class_hulls(points: Floats, y: NDArray[Any], trim: float | str, c: float) -> dict[Any, ClassHull]:
+    found: dict[Any, ClassHull] = {}
+    for label in np.unique(y):
+        inside = points[y == label]
+        found[label.item()] = ClassHull(inside[trimmed_hull(inside, trim=trim, c=c)], len(inside))
+    return found
+
+
+def reach_levels(points: Floats, hulls: Mapping[Any, ClassHull], *, c: float) -> tuple[int, int, int]:
     """Return the levels of a site: how many classes, how many hull points, how far out the farthest point lies.
 
-    points (n, 2), f8, y (n,).
+    points (n, 2), f8.
     """
-    labels = y.astype(str)
-    names = np.unique(labels)
-    count = sum(len(trimmed_hull(points[labels == name], trim=trim, c=c)) for name in names)
-    farthest = float(np.linalg.norm(points, axis=1).max())
+    count = sum(len(hull.corners) for hull in hulls.values())
+    farthest = math.sqrt(float((points[:, 0] ** 2 + points[:, 1] ** 2).max()))
     distance = float(hyperbolic_radius(farthest, c=c)) * math.sqrt(c)
     radius_level = min(RADIUS_LEVELS, math.floor(distance / RADIUS_STEP) + 1)
-    return len(names), min(level_of_count(count), COUNT_LEVELS), radius_level
+    return len(hulls), min(level_of_count(count), COUNT_LEVELS), radius_level
 
 
-def corner_shares(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[str, float]:
-    """Return which share of each class's rows would be corners of its hull, after trimming and before rounding.
-
-    points (n, 2), f8, y (n,). Rounding can only make them fewer.
-    """
-    labels = y.astype(str)
-    classes = {name: points[labels == name] for name in np.unique(labels).tolist()}
-    return {name: len(trimmed_hull(inside, trim=trim, c=c)) / len(inside) for name, inside in classes.items()}
+def corner_shares(hulls: Mapping[Any, ClassHull]) -> dict[str, float]:
+    """Return which share of each class's rows would be corners of its hull; rounding can only make them fewer."""
+    return {str(name): len(hull.corners) / hull.rows for name, hull in hulls.items()}
 
 
 def check_corner_share(shares: dict[str, float], most: float) -> None:
@@ -100,10 +143,13 @@ def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "aut
     points, labels = check_points(X, c=grid.c, dim=2, name="X"), np.asarray(y)
     if labels.shape != (len(points),):
         raise InputError(f"X has {len(points)} points, but y has shape {labels.shape}; one label each is wanted")
-    hulls: dict[Any, Bins] = {}
-    for label in np.unique(labels):
-        inside = points[labels == label]
-        extreme = inside[trimmed_hull(inside, trim=trim, c=grid.c)]
-        bins = np.unique(grid.bin(extreme))
-        hulls[label.item()] = np.sort(bins[convex_hull(grid.center(bins), c=grid.c)])
-    return hulls
+    return rounded_hulls(class_hulls(points, labels, trim, c=grid.c), grid)
+
+
+def rounded_hulls(hulls: Mapping[Any, ClassHull], grid: Grid) -> dict[Any, Bins]:
+    """Give the quantized hull of each class, from the corners of its rows."""
+    found: dict[Any, Bins] = {}
+    for label, hull in hulls.items():
+        bins = np.unique(grid.bin(hull.corners))
+        found[label] = np.sort(bins[convex_hull(grid.center(bins), c=grid.c)])
+    return found

@@ -10,7 +10,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import reach_levels
+from fedgeom.methods.hulls.core import class_hulls, reach_levels
 from fedgeom.methods.hulls.messages import SumScatter
 from fedgeom.methods.hulls.plan import HullPlan
 from fedgeom.methods.hulls.settings import HullSettings
@@ -41,7 +41,9 @@ def joint_points(settings: HullSettings, sites: Sequence[SiteData]) -> tuple[lis
 def joint_reach(settings: HullSettings, points: Sequence[Floats], sites: Sequence[SiteData]) -> list[int]:
     """Return the levels that the sites would agree on: classes, hull points, radius."""
     both = zip(points, sites, strict=True)
-    levels = [reach_levels(rows, site.y, settings.trim, c=settings.curvature) for rows, site in both]
+    c = settings.curvature
+    found = [(rows, class_hulls(rows, site.y.astype(str), settings.trim, c=c)) for rows, site in both]
+    levels = [reach_levels(rows, hulls, c=c) for rows, hulls in found]
     return [int(level) for level in np.max(levels, axis=0)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import corner_shares, local_hulls
+from fedgeom.methods.hulls.core import class_hulls, rounded_hulls
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls
 
 
@@ -19,10 +19,10 @@ def corners(site: SiteData, question: EncodeHulls | EncodeCorners, trim: float |
         scales = joint_map.column_scales(X)
         X = joint_map.embed(X, question.embedding.numpy(), scales, c=question.plan.curvature)
     labels = site.y.astype(str)
-    shares = corner_shares(X, labels, trim, c=question.plan.curvature)
-    found = []
-    for label, bins in local_hulls(X, labels, grid, trim).items():
+    hulls, found = class_hulls(X, labels, trim, c=question.plan.curvature), []
+    for label, bins in rounded_hulls(hulls, grid).items():
         points = X[labels == label]
-        extreme = round(shares[label] * len(points))
-        found.append(ShownRows(label, len(points), len(bins), points, grid.center(bins), extreme))
+        found.append(
+            ShownRows(label, len(points), len(bins), points, grid.center(bins), len(hulls[label].corners))
+        )
     return found

@@ -14,11 +14,22 @@ from fedgeom.data.checks import check_ball, check_known_labels, check_table
 from fedgeom.data.findings import Collector, FaultsError, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.known import MOST_SCORED
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, Bins, check_corner_share, corner_shares, local_hulls, reach_levels
+from fedgeom.methods.hulls.core import (
+    LEVELS,
+    Bins,
+    ClassHull,
+    check_corner_share,
+    class_hulls,
+    corner_shares,
+    reach_levels,
+    rounded_hulls,
+)
 from fedgeom.methods.hulls.evidence import Evidence
 from fedgeom.methods.hulls.mapping import JointMap, MapMemory
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
@@ -99,7 +110,8 @@ class HullSite(SummingSite[HullMemory]):
             found["evidence"] = {name: self.memory.evidence[name].told() for name in names}
         if joint.embedding is not None and not self.settings.joint_scale:
             found["scales"] = joint_map.column_scales(self.rows.X).tolist()
-        right = np.mean(joint.for_site(found).predict(self.data.X) == self.data.y.astype(str))
+        some = self.data.some(MOST_SCORED)
+        right = np.mean(joint.for_site(found).predict(some.X) == some.y.astype(str))
         return found | {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
 
     def model_file(self) -> bytes:
@@ -120,7 +132,7 @@ class HullSite(SummingSite[HullMemory]):
         settings: HullSettings = self.settings
         points = self.map.points(ask, settings.curvature)
         self._check_corners(points)
-        classes, count, radius = reach_levels(points, self.rows.y, settings.trim, c=settings.curvature)
+        classes, count, radius = reach_levels(points, self._class_hulls(points), c=settings.curvature)
         reached = (0 if settings.shared else classes, count, radius)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
         return self.contribute(ask, write_levels(list(zip(reached, LEVELS, strict=True)), key))
@@ -165,7 +177,8 @@ class HullSite(SummingSite[HullMemory]):
             raise ProtocolError("the plan does not fit the sites that joined, or the terms")
         points = self.map.points(ask, plan.curvature)
         self._check_corners(points)
-        return local_hulls(points, self.rows.y.astype(str), plan.grid, settings.trim)
+        check_points(points, c=plan.grid.c, dim=2, name="X")
+        return rounded_hulls(self._class_hulls(points), plan.grid)
 
     def _word(
         self, ask: EncodeHulls | EncodeCorners, hulls: dict[str, Bins], labels: dict[str, int]
@@ -223,9 +236,13 @@ class HullSite(SummingSite[HullMemory]):
 
     def _check_corners(self, points: Floats) -> None:
         """Leave the run before anything is sent where the policy allows fewer corners."""
-        most, settings = self.policy.max_corner_share, self.settings
+        most = self.policy.max_corner_share
         if most < 1:
-            check_corner_share(corner_shares(points, self.rows.y, settings.trim, c=settings.curvature), most)
+            check_corner_share(corner_shares(self._class_hulls(points)), most)
+
+    def _class_hulls(self, points: Floats) -> dict[str, ClassHull]:
+        """Return the corners of the site's classes."""
+        return class_hulls(points, self.rows.y.astype(str), self.settings.trim, c=self.settings.curvature)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""

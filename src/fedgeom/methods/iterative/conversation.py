@@ -51,6 +51,8 @@ class Outcome:
     figures: Figures
     updates: dict[str, State] = field(default_factory=dict)
     """What each site sent, where the rule looks at that."""
+    weight: float = 1.0
+    """What the sites count together; 0 where none had anything to train on, and the mean means nothing."""
 
 
 class Conversation:
@@ -187,7 +189,8 @@ class Conversation:
         whole = self.agreed.rows if self.rule.counts_rows else math.fsum(question.factors.values())
         found = form.read(total.vector, group.given, whole)
         self._warn_of_cuts(number, found.cut)
-        return Outcome(self.sent.like(found.flat), total.sites, Figures.read(found.figures))
+        mean = self.sent.like(found.flat)
+        return Outcome(mean, total.sites, Figures.read(found.figures), weight=found.weight)
 
     def _warn_of_cuts(self, number: int, cut: int) -> None:
         """Note that some numbers changed by more than the terms have room for: training may have diverged."""
@@ -243,7 +246,8 @@ class Conversation:
         except ProtocolError:
             sent = Tree()
         # One site that went astray, or lies, must not make the sum overflow for all.
-        fit = self.sent.fits(sent) and 0 < answer.weight < limit and len(answer.figures) == self.figures
+        counts = 0 < answer.weight < limit or (self.rule.may_rest and answer.weight == 0)
+        fit = self.sent.fits(sent) and counts and len(answer.figures) == self.figures
         if fit and (np.abs(sent.flat()) < limit / max(answer.weight, 1.0)).all():
             return sent, answer
         self.sites.leave_out(
@@ -268,6 +272,7 @@ class Conversation:
             names,
             Figures.total(Figures(*update.figures) for _, update in came.values()),
             {name: sent for name, (sent, _) in came.items()},
+            found.weight,
         )
 
     def finish(self, state: State) -> None:

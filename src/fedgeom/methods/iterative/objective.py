@@ -42,7 +42,7 @@ class Objective:
     frozen: tuple[str, ...] = ()
     """The arrays of the model that no step changes."""
     row_weights: Floats | None = None
-    """(rows,): how much each row counts; None: all the same."""
+    """(rows,): what each row's loss is multiplied by; None: by 1."""
 
     @property
     def plain(self) -> bool:
@@ -61,8 +61,6 @@ class Objective:
                 f"loss={self.chosen_loss.name!r} given with learner={learner!r}, which minimises a loss of its own; "
                 'losses are for networks: network="mlp", or another (extra torch)'
             )
-        if self.row_weights is not None:
-            raise InputError(f"learner {learner!r} counts all rows the same; row_weights are for networks")
 
     def free(self, model: Tree) -> Floats | None:
         """Return 0 for each number of a model that is frozen and 1 for the others, (numbers,); None where none is."""

@@ -51,7 +51,7 @@ def simulate(
 
     def joint() -> TrainedModel:
         known = scale[0] if rule.scale != "site" else (None, None)
-        made = _model(rule, names, first | state["model"], columns, known)
+        made = model_of(rule, names, first | state["model"], columns, known)
         return replace(made, joint=is_joint(rule, first))
 
     shared = rule.shared(first)
@@ -74,9 +74,10 @@ def simulate(
     return Plain(model, local)
 
 
-def _model(
+def model_of(
     rule: Any, names: Sequence[str], parameters: Tree, columns: int, scale: tuple[Any, Any]
 ) -> TrainedModel:
+    """Return the model with these parameters that a run of the rule leaves."""
     return TrainedModel(
         method=getattr(rule, "name", "fedavg"),  # what a rule without a name does
         names=tuple(names),

@@ -71,6 +71,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """Whether sites can compare their changes in pairs, which ``aggregation="consistent"`` weighs them by."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
+    may_rest: ClassVar[bool] = False
+    """Whether a site may have nothing to train on in a round, and then counts nothing (`weight`)."""
 
     learner: LearnerOrName = "logistic"
     """"logistic", the name of a registered learner, or a learner (which is then registered)."""
@@ -152,10 +154,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         return Tree(model=model)
 
     def local(self, task: Task, given: State, own: State) -> State:
-        """Train at a site: take what was given, change what the site keeps (``own``), return what is sent.
-
-        Where nothing else is said, sites train the joint model on their rows.
-        """
+        """Train at a site: take what was given, change what the site keeps (``own``), return what is sent."""
         trained = task.fit(self.whole(task, given["model"], own), previous=own.get("previous"))
         if task.loss_of_rows.looks_back:
             own["previous"] = trained
@@ -165,11 +164,14 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         """Turn the mean of what the sites sent into the coordinator's next state."""
         return state | {"model": mean["model"]}
 
+    def weight(self, task: Task) -> float:
+        """Return what a site counts in the mean of a round; 0: it had nothing to train on."""
+        return float(task.rows) if self.weights == "rows" else 1.0
+
     def personalise(self, task: Task, given: State, own: State) -> Tree:
         """Return the site's own model, given the last joint one."""
-        chosen: Any = self.personal
-        found: Tree = chosen.model(task, self.whole(task, given["model"], own))
-        return found
+        assert isinstance(self.personal, Personal)
+        return self.personal.model(task, self.whole(task, given["model"], own))
 
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
         """Return the model that a site has after its training in a round, for the figures on rows set aside."""
@@ -215,9 +217,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     @property
     def combine_rule(self) -> Aggregation:
         """The aggregation itself."""
-        found: Any = self.aggregation
-        assert isinstance(found, Aggregation)
-        return found
+        assert isinstance(self.aggregation, Aggregation)
+        return self.aggregation
 
     @property
     def masked(self) -> bool:
@@ -284,8 +285,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
 
     def rate_in(self, round: int) -> float:
         """Return the learning rate of a round."""
-        chosen: Any = self.schedule
-        return float(self.rate * chosen.factor(round, self.rounds))
+        assert isinstance(self.schedule, Schedule)
+        return float(self.rate * self.schedule.factor(round, self.rounds))
 
     def build_learner(self) -> Learner:
         """Return the learner itself."""

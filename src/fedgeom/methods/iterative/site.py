@@ -146,6 +146,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
         return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
 
+    def rows_aside(self) -> npt.NDArray[np.bool_]:
+        """Mark the rows that the site sets aside to watch the joint model, (rows,)."""
+        return set_aside(len(self.table), self.rule.validation, self.seed, self.name)
+
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Return what is sent, the site's weight, and the figures on the rows set aside.
 
@@ -159,7 +163,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         again = memory.trained.get(round) == asked
         if memory.trained and (round < max(memory.trained) or (round in memory.trained and not again)):
             raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
-        aside = set_aside(len(self.table), rule.validation, self.seed, self.name)
+        aside = self.rows_aside()
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
         state = self._given(given, task)
@@ -169,7 +173,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if aside.any():
             figures = Figures.of(self.task(round, rate, aside), joint, rule.own_model(task, state, sent, own))
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
-        return sent, float(task.rows) if rule.weights == "rows" else 1.0, figures
+        return sent, rule.weight(task), figures
 
     def _given(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""

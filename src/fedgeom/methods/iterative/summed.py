@@ -40,6 +40,8 @@ class Mean:
     """What else was added up, such as losses on rows set aside."""
     cut: int
     """How many numbers of all sites were cut off."""
+    weight: float = 1.0
+    """What the sites' weights add up to; 0 where none had anything to train on: the mean is then what was given."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,14 @@ class Summed:
         numbers, wide = len(self.packed), self._wide
         if self.packing is None:
             values = from_fixed(total, fraction_bits=FRACTION_BITS)
-            return Mean(values[:numbers] / values[numbers], values[numbers + 1 :], 0)
+            weight = float(values[numbers])
+            return Mean(values[:numbers] / (weight or 1.0), values[numbers + 1 :], 0, weight)
         words = self.packing.length(numbers - wide)
         rest, weight = from_fixed(total[words:], fraction_bits=FRACTION_BITS), 0.0
         weight, flat = float(rest[wide]), np.empty(numbers)
-        flat[self.packed] = self.packing.read(total[:words], numbers - wide) * (_steady(whole) / weight)
-        flat[~self.packed] = rest[:wide] / weight
-        return Mean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])))
+        flat[self.packed] = self.packing.read(total[:words], numbers - wide) * (_steady(whole) / (weight or 1.0))
+        flat[~self.packed] = rest[:wide] / (weight or 1.0)
+        return Mean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])), weight)
 
     def mean(self, vectors: Iterable[State], weights: Floats, given: State, whole: float) -> Mean:
         """Return the mean of what sites sent, rounded site by site exactly as a secure sum rounds it.
@@ -148,7 +151,10 @@ def combined(
     weights (sites,); ``whole``: what those of all sites add up to, where it is known.
     """
     matrix, chosen = np.array([one.flat() for one in sent]), rule.combine_rule
+    inside = weights > 0  # who had nothing to train on has no say
+    if not inside.any():
+        return Mean(matrix[0], np.zeros(0), 0, 0.0)
     if not chosen.sums_only:
-        return Mean(chosen(matrix, weights), np.zeros(0), 0)
+        return Mean(chosen(matrix[inside], weights[inside]), np.zeros(0), 0, float(weights.sum()))
     weights = chosen.weights_of(matrix, weights)
     return form.mean(sent, weights, given, max(whole, math.fsum(weights.tolist())))

@@ -36,6 +36,8 @@ class Task:
     """The loss that the rule's settings name."""
     round: int = 0
     """Which round it is, from 0; after the last one, `fedgeom.methods.iterative.site.LAST`."""
+    row_weights: Floats | None = None
+    """(rows,): what each row's loss is multiplied by; None: by 1."""
 
     def __post_init__(self) -> None:
         self.learner.bind(self.X.shape[1], self.classes)
@@ -58,13 +60,16 @@ class Task:
     def fit(self, w: Tree, objective: Objective = LOSS, **changes: Any) -> Tree:
         """Train from ``w`` on; keyword arguments change the objective (``frozen=…``) or the effort (``epochs=1``)."""
         other = {name: value for name, value in changes.items() if name in OBJECTIVE}
-        objective = replace(objective, **{"loss": objective.loss or self.loss_of_rows} | other)
+        usual: dict[str, Any] = {"loss": objective.loss or self.loss_of_rows}
+        if objective.row_weights is None:
+            usual["row_weights"] = self.row_weights
+        objective = replace(objective, **usual | other)
         effort = {name: value for name, value in changes.items() if name not in OBJECTIVE}
         chosen = replace(self.effort, **effort) if effort else self.effort
         return Tree(self.learner.fit(w, self.X, self.y, objective=objective, effort=chosen, rng=self.rng))
 
     def gradient(self, w: Tree) -> Tree:
-        """Return the gradient of the loss over all rows."""
+        """Return the gradient of the loss over all rows, each counted once."""
         return Tree(self.learner.gradient(w, self.X, self.y))
 
     def loss(self, w: Tree) -> float:
@@ -89,4 +94,5 @@ class Task:
 
     def part(self, rows: Ints) -> Task:
         """Return the same task on some of the rows."""
-        return replace(self, X=self.X[rows], y=self.y[rows])
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], row_weights=weights)

@@ -14,6 +14,9 @@ from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
 from fedgeom.geometry.hyperbolic.poincare import check_points, log0, pairwise_distance
 
+PIECE = 4096
+"""How many rows are whitened at a time: they stay in the processor's cache."""
+
 
 @dataclass(frozen=True, repr=False)
 class MomentsModel(Model):
@@ -64,7 +67,10 @@ class MomentsModel(Model):
             rows = np.asarray(log0(rows, c=self.curvature))
         found = np.empty((len(rows), len(self.names)))
         for j, (mean, factor) in enumerate(zip(self.means, factors, strict=True)):
-            found[:, j] = (np.linalg.solve(factor, (rows - mean).T) ** 2).sum(axis=0)
+            whitening = np.linalg.inv(factor).T  # a product with it costs a quarter of solving for every row
+            for at in range(0, len(rows), PIECE):
+                white = (rows[at : at + PIECE] - mean) @ whitening
+                found[at : at + PIECE, j] = np.einsum("ij,ij->i", white, white)
         return found
 
     def density_scores(self, X: npt.ArrayLike) -> Floats | None:

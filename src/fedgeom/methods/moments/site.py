@@ -12,7 +12,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.checks import check_ball, check_known_labels, check_table
 from fedgeom.data.findings import Collector
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.known import MOST_COLUMNS, Known
+from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
@@ -96,7 +96,7 @@ class MomentsSite(SummingSite[MomentsMemory]):
         settings, classes = self.settings, self.names.agreed
         if not settings.squares or self.data.shape[1] > MOST_COLUMNS:
             return None
-        table = self.table
+        table = self.table.some(MOST_SCORED)
         fold = np.random.default_rng(0).permutation(len(table)) % FOLDS
         scores = np.empty(len(table))
         for number in range(FOLDS):
@@ -118,5 +118,6 @@ class MomentsSite(SummingSite[MomentsMemory]):
         model = self.handed.model
         if model is None:
             return {}
-        right = np.mean(model.predict(self.data.X) == self.data.y.astype(str))
+        some = self.data.some(MOST_SCORED)
+        right = np.mean(model.predict(some.X) == some.y.astype(str))
         return {"fits": float(right), "rows": len(self.data), **self.names.left_out()}

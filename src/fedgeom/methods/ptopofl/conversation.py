@@ -14,8 +14,8 @@ from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.rule import Round
-from fedgeom.methods.iterative.tree import State, Tree
-from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
+from fedgeom.methods.iterative.tree import State, Tree, to_wire
+from fedgeom.methods.ptopofl.messages import Describe, DescribeActivations, DescribePrivately, Description
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import CONSENSUS, cluster_by_distance, judge_shapes
 
@@ -41,13 +41,21 @@ class TopoConversation(Conversation):
         """Join as in any training, then learn the shapes and form the clusters (Step 1)."""
         super().agree()
         self.cluster = dict.fromkeys(self.members, 0)
-        if self.rule.describes:
+        if self.rule.describes and self.rule.describes_in(0):
             self.learn_shapes(0)
 
-    def learn_shapes(self, round: int) -> None:
+    def _question(self, round: int, state: State | None) -> Describe | DescribePrivately | DescribeActivations:
+        """Return what asks for the shapes: of rows, or of activations, for which later models must be given."""
+        if self.rule.epsilon is not None:
+            return DescribePrivately(round=round)
+        if self.rule.described == "rows" or state is None:
+            return Describe(round=round)
+        given = to_wire(state.select(self.rule.gives))  # the consensus: all sites' shapes are of the same model
+        return DescribeActivations(round=round, given=given, agreed=self.agreed.hash)
+
+    def learn_shapes(self, round: int, state: State | None = None) -> None:
         """Ask for descriptors; cluster, weigh and judge the sites by them."""
-        rule = self.rule
-        question = Describe(round=round) if rule.epsilon is None else DescribePrivately(round=round)
+        rule, question = self.rule, self._question(round, state)
         given = self.sites.ask(question, of=self.members, expect=Description)
         for name in [name for name, said in given.items() if not self._usable(said)]:
             del given.came[name]
@@ -60,7 +68,7 @@ class TopoConversation(Conversation):
         if rule.track_every:
             for name in names:
                 self.history.setdefault(name, []).append(given[name].descriptor.numpy().astype(np.float64))
-            if round and not self._drifted(names):
+            if round > rule.first_described and not self._drifted(names):
                 return
         before = np.array([self.cluster[name] for name in names])
         judged = judge_shapes(rule, list(given.values()), before)
@@ -108,7 +116,7 @@ class TopoConversation(Conversation):
     def round(self, number: int, state: State) -> tuple[State, float]:
         """Hold one round, after a look at the shapes where they are tracked."""
         if number and self.rule.describes and self.rule.describes_in(number):
-            self.learn_shapes(number)
+            self.learn_shapes(number, state)
         return super().round(number, state)
 
     def groups(self, number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
@@ -158,7 +166,7 @@ class TopoConversation(Conversation):
 
     def model(self, state: State) -> TrainedModel:
         """Return the consensus; sites that add columns need their own shape to use it."""
-        return replace(super().model(state), augmented=self.rule.augment)  # type: ignore[call-arg]
+        return replace(super().model(state), augmented=bool(self.rule.extra_columns))  # type: ignore[call-arg]
 
     def judged(self, groups: Sequence[Group], updates: dict[str, State]) -> dict[str, float]:
         """Judge sites by how their step turns away from the others' median step: the site cannot fake that."""

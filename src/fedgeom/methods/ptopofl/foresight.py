@@ -22,8 +22,11 @@ def mixtures(
 ) -> list[tuple[tuple[str, ...], float]]:
     """Return the clusters of a run's first round, and how many sites each one's weighted sum mixes: (Σf)²/Σf².
 
-    Empty where sums are open or sites are weighed alike, and where descriptors have noise, which nobody can foresee.
+    Empty where sums are open or sites are weighed alike, and where descriptors have noise, which nobody can foresee, or
+    are of activations or of a later round.
     """
+    if method.described != "rows" or method.first_described:
+        return []
     if not (method.masked and method.weighs_sites and method.describes) or method.epsilon is not None:
         return []
     ordered = sorted(sites, key=lambda site: site.name)

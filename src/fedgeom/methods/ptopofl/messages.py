@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fedgeom.federation.messages import Array, Message, Question
-from fedgeom.methods.iterative.messages import RoundNumber
+from fedgeom.federation.messages import Array, Key, Message, Question
+from fedgeom.methods.iterative.messages import Leaves, RoundNumber
 
 
 class Description(Message, frozen=True, kw_only=True):
@@ -33,11 +33,28 @@ class Describe(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "topo.describe"
     answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
-        "the shape of this site's rows, not hidden from the coordinator: 48 numbers (Betti curves, entropies, "
-        "amplitudes and counts of H0 and H1), for each class where the method asks for classes, with diagrams where it "
-        "compares diagrams, with the share of tree edges between labels where it judges by that"
+        "the shape of this site's rows (where the terms say activations: of what an untrained network makes of them), "
+        "not hidden from the coordinator: 48 numbers (Betti curves, entropies, amplitudes and counts of H0 and H1), "
+        "for each class where the method asks for classes, with diagrams where it compares diagrams, with "
+        "the share of tree edges between labels where it judges by that"
     )
     round: RoundNumber
+
+
+class DescribeActivations(Question, frozen=True, kw_only=True):
+    """Give a site the joint model and ask for the shape of what its body makes of the rows."""
+
+    kind: ClassVar[str] = "topo.describe.activations"
+    answer: ClassVar[type[Message]] = Description
+    answer_reveals: ClassVar[str] = (
+        "the shape of this site's activations, not hidden from the coordinator: 48 numbers as of rows, but of a "
+        "function of the rows that the coordinator chose with the model it gave; a trained one tells classes apart, so "
+        "that the shape tells which classes the site has and how well they are told apart"
+    )
+    round: RoundNumber
+    given: Leaves
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
 
 
 class DescribePrivately(Question, frozen=True, kw_only=True):

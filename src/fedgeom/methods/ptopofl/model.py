@@ -1,16 +1,16 @@
-"""The model of a run, and the four columns that sites may add to their tables (Section 3.2)."""
+"""The model of a run, and the columns that sites may add to their tables (Section 3.2, Appendix D)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry.topology.descriptors import persistence_entropy
+from fedgeom.geometry.topology.descriptors import describe, persistence_entropy
 from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
 from fedgeom.methods.iterative.model import TrainedModel
 
@@ -25,23 +25,34 @@ class Shape:
     centre: Floats
     """(columns,): the centre of the cloud."""
     constants: Floats
-    """(3,): the same for all of the site's rows; at one site they only move the intercept; sites differ."""
+    """(3,), (48,) or (51,): the same for all of the site's rows, where they only move intercepts; sites differ."""
 
     @classmethod
-    def of(cls, rows: Floats, points: int, rng: np.random.Generator) -> Shape:
-        """Look at a subsample of the (scaled) rows."""
+    def of(
+        cls,
+        rows: Floats,
+        points: int,
+        rng: np.random.Generator,
+        added: tuple[Literal["columns", "descriptor"], ...] = ("columns",),
+    ) -> Shape:
+        """Look at a subsample of the (scaled) rows; ``added`` says which numbers are wanted."""
         cloud = rows[subsample(len(rows), points, rng)]
         diagrams = rips_diagrams(cloud)
         deaths = diagrams.h0[:, 1]
         # β0 at the median merge scale, per point, so that it does not tell small sites from large ones.
         alive = float(np.mean(deaths > np.median(deaths))) if len(deaths) else 0.0
         entropies = [persistence_entropy(diagrams.h0), persistence_entropy(diagrams.h1)]
-        return cls(cloud.mean(axis=0), np.array([*entropies, alive]))
+        four = [*entropies, alive] if "columns" in added else []
+        numbers = describe(diagrams, size_free=True).tolist() if "descriptor" in added else []
+        return cls(cloud.mean(axis=0) if four else np.empty(0), np.array([*four, *numbers]))
 
     def add_to(self, rows: Floats) -> Floats:
-        """Return the rows with the four columns at the end."""
+        """Return the rows with the site's columns at the end."""
+        constants = np.tile(self.constants, (len(rows), 1))
+        if not self.centre.size:
+            return np.column_stack([rows, constants])
         away = np.linalg.norm(rows - self.centre, axis=1) / np.sqrt(max(rows.shape[1], 1))
-        return np.column_stack([rows, away, np.tile(self.constants, (len(rows), 1))])
+        return np.column_stack([rows, away, constants])
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,12 +77,12 @@ class TopoModel(TrainedModel):
         return super().everywhere and (not self.augmented or self.shape is not None)
 
     def features(self, rows: Floats) -> Floats:
-        """Add the four columns, where the run was trained with them."""
+        """Add the site's columns, where the run was trained with them."""
         if not self.augmented:
             return rows
         if self.shape is None:
             raise InputError("rows are described by the site's own cloud; use model.for_site(run.local[site])")
-        return self.shape.add_to(rows)
+        return np.asarray(self.shape.add_to(rows), rows.dtype)
 
     def tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and facts of the model file."""

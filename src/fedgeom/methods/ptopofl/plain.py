@@ -14,7 +14,8 @@ from fedgeom.federation.method import Plain
 from fedgeom.geometry.topology import site_clusters as topology
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.agreement import label_indices
-from fedgeom.methods.iterative.plain import scales
+from fedgeom.methods.iterative.learners import Learner
+from fedgeom.methods.iterative.plain import model_of, scales
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
@@ -34,26 +35,29 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     labels = [label_indices(site.y, names) for site in ordered]
 
     # Clients: the descriptor φ_k, and the columns that are added to the table.
-    phi = np.array([_descriptor(method, X, seed, s.name) for X, s in zip(tables, ordered, strict=True)])
+    learner, clouds = method.build_learner(), tables
     shapes = [
-        Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2))
+        Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
     ]
-    if method.augment:
+    if method.extra_columns:
         tables = [shape.add_to(X) for shape, X in zip(shapes, tables, strict=True)]
+    start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
+    if method.described == "activations":
+        clouds = _activations(learner, start, tables, len(names))
+    phi = np.array([_descriptor(method, X, seed, s.name) for X, s in zip(clouds, ordered, strict=True)])
+
     sizes = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
     cluster, weight = _clusters(method, phi, sizes)
 
-    learner = method.build_learner()
-    rng = np.random.default_rng([seed % 2**63, 0])
-    first = consensus = Tree(learner.start(tables[0].shape[1], len(names), rng))
+    first = consensus = Tree(start)
     models = dict.fromkeys(range(cluster.max() + 1), first)
     form, whole = Summed.of(method, Tree(model=first), ()), float(sizes.sum()) if method.counts_rows else 0.0
 
     def task(at: int, number: int) -> Task:
         effort = method.effort(method.rate if number == LAST else method.rate_in(number))
         rng = generator(seed, number, ordered[at].name)
-        return Task(learner, tables[at], labels[at], effort, rng, len(names), first)
+        return Task(learner, tables[at], labels[at], effort, rng, len(names), first, method.loss_of_rows)
 
     for number in range(method.rounds):
         local = [Tree(model=task(at, number).fit(models[int(cluster[at])])) for at in range(len(ordered))]
@@ -65,34 +69,32 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         share = np.array([np.mean(cluster == j) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
         models = {j: (1 - method.beta) * theta[j] + method.beta * consensus for j in models}  # Step 3, Eq. 7
-    model = TopoModel(
-        method="ptopofl",
-        names=names,
-        learner=str(method.learner),
-        options=method.learner_options(),
-        parameters=consensus,
-        columns=ordered[0].X.shape[1],
-        centre=centre,
-        spread=spread,
-        augmented=method.augment,
-    )
+    found_model = model_of(method, names, consensus, ordered[0].X.shape[1], (centre, spread))
+    model = TopoModel(**vars(found_model), augmented=bool(method.extra_columns))
     own = {}
     for at, site in enumerate(ordered):
         mine = method.personalise(task(at, LAST), Tree(model=models[int(cluster[at])]), Tree())
         found: dict[str, Any] = {"model": mine.flat(), "centre": centre, "spread": spread, "classes": list(names)}
-        if method.augment:
+        if method.extra_columns:
             found |= {"shape centre": shapes[at].centre, "shape constants": shapes[at].constants}
         own[site.name] = found
     return Plain(model, own)
+
+
+def _activations(learner: Learner, model: Tree, tables: Sequence[Floats], classes: int) -> list[Floats]:
+    """Return what a model's body makes of each site's rows, (rows, d), f8."""
+    learner.bind(tables[0].shape[1], classes)
+    return [np.asarray(learner.features(model, X), np.float64) for X in tables]
 
 
 def _check_covered(method: TopoSettings) -> None:
     """Refuse settings that the twin does not compute."""
     if (method.cluster_by, method.trust, method.scale) != ("topology", "topology", "joint"):
         raise InputError("the plain twin follows Algorithm 1: topology throughout, and a joint scale")
-    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
+    later = method.track_every or method.first_described
+    if method.share < 1 or method.validation or later or method.epsilon is not None:
         raise InputError(
-            "the plain twin has no sampling, no rows set aside, no tracking and no noise; use fedgeom.run"
+            "the plain twin has no sampling, no rows set aside, no shapes of later rounds and no noise; use fedgeom.run"
         )
 
 

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, SHARE, Between
+from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.table_settings import MOST_ROUNDS
 from fedgeom.methods.ptopofl.model import ADDED
 
 TOPOLOGICAL = ("topology", "classes", "diagrams")
@@ -20,6 +22,11 @@ class TopoSettings(TrainingRule):
     cluster_by: Literal["none", "topology", "classes", "diagrams", "updates"] = "topology"
     """What brings sites together: descriptors of all rows (the paper's), descriptors of each class, Wasserstein
     distances of diagrams, or the directions of the first model updates."""
+    described: Literal["rows", "activations"] = "rows"
+    """Whose shape is described: that of the rows, or of what the network's body makes of them (Scenarios C and D)."""
+    first_described: Annotated[int, Between(0, MOST_ROUNDS)] = 0
+    """The round, from 0, before which sites first describe their shape; until then all are one cluster. The activations
+    of round 0 are those of the network before any training, which every site builds itself."""
     clusters: Annotated[int, Between(1, 100)] | None = None
     """M: how many clusters. None: chosen by silhouette, 1 when nothing stands out."""
     most_clusters: Annotated[int, Between(1, 100)] = 4
@@ -41,6 +48,8 @@ class TopoSettings(TrainingRule):
     """What a drifted site's learning rate is multiplied by."""
     augment: bool = False
     """Whether sites add four columns on their own shape to their tables (Section 3.2)."""
+    topo_inputs: bool = False
+    """Whether the site's own 48 numbers are inputs beside each row (TopoNN, Appendix D); they stay at the site."""
     points: Annotated[int, Between(2, 10_000)] = 80
     """n_sub: how many rows the descriptor looks at."""
     repeats: Annotated[int, Between(1, 1000)] = 1
@@ -56,6 +65,7 @@ class TopoSettings(TrainingRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_networks()
         if self.secure and "updates" in (self.cluster_by, self.trust):
             raise InputError("clusters or trust by updates look at each site's model; use secure=False")
         if self.epsilon is not None and (
@@ -64,6 +74,22 @@ class TopoSettings(TrainingRule):
             raise InputError(
                 'epsilon covers one descriptor of all rows: use it with cluster_by="topology", trust="topology" or '
                 '"none", and track_every=0'
+            )
+
+    def _check_networks(self) -> None:
+        """Refuse activations or inputs that a network cannot give or take."""
+        if self.described == "activations" and self.epsilon is not None:
+            raise InputError(
+                "activations have no public bounds, which a private descriptor needs; leave epsilon away"
+            )
+        if self.extra_columns and self.shape is not None:
+            raise InputError(
+                f"augment and topo_inputs add {self.extra_columns} columns to rows; with shape={self.shape} rows are "
+                'images, which take none: use network="mlp" on rows as they are'
+            )
+        if self.first_described >= self.rounds:
+            raise InputError(
+                f"first_described={self.first_described} given with rounds={self.rounds}; wanted a round that comes"
             )
 
     @property
@@ -86,7 +112,9 @@ class TopoSettings(TrainingRule):
 
     def describes_in(self, round: int) -> bool:
         """Whether sites describe the shape of their rows before this round."""
-        return not round or bool(self.track_every and round < self.rounds and round % self.track_every == 0)
+        since = round - self.first_described
+        again = bool(self.track_every and since > 0 and round < self.rounds and since % self.track_every == 0)
+        return since == 0 or again
 
     @property
     def weighs_sites(self) -> bool:
@@ -108,10 +136,10 @@ class TopoSettings(TrainingRule):
         return super().masked and "updates" not in (self.cluster_by, self.trust)
 
     def shows_one_site(self) -> str:
-        """Descriptors show the shape of one site's rows; private ones too, as the coordinator chooses ε."""
+        """Descriptors show the shape of one site's data; private ones too, as the coordinator chooses ε."""
         shown = [
             super().shows_one_site(),
-            "a descriptor of the shape of each site's rows" if self.describes else "",
+            f"a descriptor of the shape of each site's {self.described}" if self.describes else "",
         ]
         return " and ".join(one for one in shown if one)
 
@@ -121,6 +149,13 @@ class TopoSettings(TrainingRule):
         return 1 if self.cluster_by == "none" else self.clusters or self.most_clusters
 
     @property
+    def added(self) -> tuple[Literal["columns", "descriptor"], ...]:
+        """What sites add to their rows: the columns of Section 3.2, the 48 numbers of Appendix D."""
+        columns: tuple[Literal["columns"], ...] = ("columns",) if self.augment else ()
+        numbers: tuple[Literal["descriptor"], ...] = ("descriptor",) if self.topo_inputs else ()
+        return (*columns, *numbers)
+
+    @property
     def extra_columns(self) -> int:
-        """The columns of Section 3.2."""
-        return ADDED if self.augment else 0
+        """The columns of Section 3.2 and of Appendix D."""
+        return (ADDED if self.augment else 0) + (len(NAMES) if self.topo_inputs else 0)

@@ -9,7 +9,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.crypto.noise import SystemDraws
 from fedgeom.data.findings import Collector, fault
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.topology.persistence import rips_diagrams
@@ -19,7 +19,7 @@ from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
-from fedgeom.methods.ptopofl.messages import Describe, DescribePrivately, Description
+from fedgeom.methods.ptopofl.messages import Describe, DescribeActivations, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import CONSENSUS, NONE, NOTHING, describe_rows
@@ -37,7 +37,7 @@ class TopoMemory(TrainingMemory, kw_only=True):
     shape_centre: Array | None = None
     """(columns,), f8"""
     shape_constants: Array | None = None
-    """(3,), f8"""
+    """(3,), f8, or with the 48 numbers of Appendix D (48,) or (51,)"""
     described: dict[int, bytes] = {}
     """Private descriptors by round: asked again, the site sends the very same, or its noise would average out."""
 
@@ -75,13 +75,44 @@ class TopoSite(TrainingSite):
     @answers(Describe)
     def describe(self, ask: Describe) -> Description:
         """Send the descriptor, if the terms say so, and what else they need of the shape."""
-        method, X = self.topology, self.agreement.scaled()
+        method = self.topology
+        if method.described == "rows":
+            return self._describe(ask.round, self.agreement.scaled())
+        if ask.round:
+            raise ProtocolError("activations are described before any training, or of a model that is given")
+        task = self._all_rows()  # the first model, which follows from the seed: no coordinator chooses it
+        return self._describe(ask.round, self._activations(task, self.rule.shared(task.first)))
+
+    @answers(DescribeActivations)
+    def describe_activations(self, ask: DescribeActivations) -> Description:
+        """Send the descriptor of what the model that came makes of the rows, if the terms say so."""
+        if self.topology.described != "activations" or not ask.round:
+            raise ProtocolError(
+                "the terms of this run ask for no descriptor of a model's activations in this round"
+            )
+        self.agreement.check_agreed(ask.agreed)
+        task = self._all_rows()
+        return self._describe(ask.round, self._activations(task, self._given(ask.given, task)["model"]))
+
+    def _all_rows(self) -> Task:
+        return self.task(LAST, self.rule.rate)
+
+    def _activations(self, task: Task, model: Tree) -> Floats:
+        """Return what the body of a model makes of all rows, (rows, d), f8."""
+        found = np.asarray(task.features(self.rule.whole(task, model, from_wire(self.memory.own))), np.float64)
+        if not np.isfinite(found).all():  # it depends on the rows, so the site leaves
+            raise InputError("the model makes activations of this site's rows that are no finite numbers")
+        return found
+
+    def _describe(self, round: int, X: Floats) -> Description:
+        """Return the descriptors that the terms ask for of rows or activations."""
+        method = self.topology
         if not method.describes or method.epsilon is not None:
             raise ProtocolError("the terms of this run ask for no open descriptor")
-        if not method.describes_in(ask.round):  # each round draws other points: many make more than one descriptor
-            raise ProtocolError(f"the terms of this run ask for no descriptor in round {ask.round + 1}")
+        if not method.describes_in(round):  # each round draws other points: many make more than one descriptor
+            raise ProtocolError(f"the terms of this run ask for no descriptor in round {round + 1}")
         classes = self.memory.agreement.classes
-        return describe_rows(method, X, self.table.y, classes, lambda: self._rng(ask.round))
+        return describe_rows(method, X, self.table.y, classes, lambda: self._rng(round))
 
     @answers(DescribePrivately)
     def describe_privately(self, ask: DescribePrivately) -> Description:
@@ -99,14 +130,15 @@ class TopoSite(TrainingSite):
         return Description(descriptor=Array.of(values), by_class=NONE, h0=NOTHING, h1=NOTHING)
 
     def features(self, rows: Floats) -> Floats:
-        """Add the four columns of Section 3.2."""
+        """Add the four columns of Section 3.2, or the 48 numbers of Appendix D."""
         method, memory = self.topology, self.memory
-        if not method.augment:
+        if not method.extra_columns:
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
-            shape = Shape.of(self.agreement.scaled(), method.points, self._rng(LAST))
+            shape = Shape.of(self.agreement.scaled(), method.points, self._rng(LAST), method.added)
             memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
-        return Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
+        found = Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
+        return np.asarray(found, rows.dtype)
 
     def result(self) -> dict[str, Any]:
         """Return the site's own model, and the shape that belongs to it."""
@@ -128,4 +160,4 @@ class TopoSite(TrainingSite):
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained."""
         plain = super().joint_model()
-        return TopoModel(**vars(plain), augmented=self.topology.augment)
+        return TopoModel(**vars(plain), augmented=bool(self.topology.extra_columns))

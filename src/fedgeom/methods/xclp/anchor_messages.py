@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fedgeom.federation.messages import Message, Names, Question
-from fedgeom.methods.xclp.messages import Reading
+from fedgeom.federation.messages import Key, Message, Names, Question
+from fedgeom.methods.xclp.messages import Reading, RoundNumber
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
@@ -16,9 +16,13 @@ class SumRows(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "xclp.mean"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: the mean direction of all rows, and how many there are"
+        "masked; with all others, to everybody: the mean direction of all rows (of their features where a network is "
+        "trained), and how many there are"
     )
     checked: ClassVar[bool] = True
+    features: Key | None = None
+    """A hash of what all sites make features with, and of the round; None: the rows are the table's own. Sites that
+    were told otherwise refuse, so that no sum mixes features of different models."""
 
 
 class CountCells(SumQuestion, frozen=True, kw_only=True):
@@ -37,7 +41,9 @@ class SumCells(SumQuestion, frozen=True, kw_only=True):
     """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
 
     kind: ClassVar[str] = "xclp.cell-sums"
-    answer_reveals: ClassVar[str] = "masked; with all others, to everybody: the centres of clusters over all sites"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: the centres of clusters of rows, or of their features, over all sites"
+    )
     checked: ClassVar[bool] = True
     last: SumResult
     """The sizes of the cells, from which it follows which are large enough."""
@@ -71,3 +77,5 @@ class ReadModel(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = ModelRead
     model: bytes
     reading: Reading
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedgeom.arrays import Floats
-from fedgeom.errors import InputError
 from fedgeom.methods.xclp.anchor_fit import AnchorFit, AnchorPlan
 from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
-from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
@@ -21,16 +20,20 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 class AnchorConversation:
     """The coordinator's side."""
 
-    def __init__(self, settings: XclpSettings, cohort: Cohort):
-        self.settings, self.cohort, self.columns = settings, cohort, cohort.columns
-        self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, cohort.columns)
+    def __init__(
+        self, settings: XclpSettings, cohort: Cohort, columns: int | None = None, features: bytes | None = None
+    ):
+        """Begin; ``columns`` and ``features`` (`SumRows`) are those of what a network makes of the rows."""
+        self.settings, self.cohort, self.features = settings, cohort, features
+        self.columns = cohort.columns if columns is None else columns
+        self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, self.columns)
         self.state = AnchorFit()
         self.last: SumResult
         """What came of the last sum, which the next question shows to the sites."""
 
     def fit(self) -> Floats:
         """Find the anchors, a secure sum at a time; the plain twin is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
-        self._sum(SumRows(), 1 + self.columns)
+        self._sum(SumRows(features=self.features), 1 + self.columns)
         for _ in range(self.plan.rounds):
             self._sum(CountCells(last=self.last), 2 * self.state.cells(self.plan))
             self._sum(SumCells(last=self.last), self.state.sums() * (1 + self.columns))
@@ -53,6 +56,6 @@ class AnchorConversation:
         gram = gram + np.triu(gram, 1).T
         counts = np.rint(found[pairs + A * C :])
         if counts.sum() == 0:
-            raise InputError("no site has a labelled row: there is nothing to spread")
+            raise NothingToSpreadError("no site has a labelled row: there is nothing to spread")
         labels = found[pairs : pairs + A * C].reshape(A, C)
         return anchor_scores(gram, labels, self.settings.setting.alpha), counts

@@ -7,7 +7,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.site import answers
@@ -23,11 +22,11 @@ from fedgeom.methods.xclp.anchor_messages import (
 from fedgeom.methods.xclp.core import label_numbers
 from fedgeom.methods.xclp.label_reader import LabelReader
 from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.part import XclpPart
 from fedgeom.methods.xclp.scores import one_hot
-from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.names.site import LabelNames
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
-from fedgeom.protocols.site import Contribution, SummingPart
+from fedgeom.protocols.site import Contribution
 
 
 def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
@@ -41,9 +40,11 @@ class AnchorsMemory(msgspec.Struct, kw_only=True):
     fit: AnchorFit = msgspec.field(default_factory=AnchorFit)
     last: bytes = b""
     """A hash of it: asked again, the site takes it once."""
+    begun: int = -1
+    """The number of the sum of the rows, with which all begins."""
 
 
-class Anchors(SummingPart[AnchorsMemory]):
+class Anchors(XclpPart[AnchorsMemory]):
     """Answers the questions of `XCLP` with ``graph="anchors"``."""
 
     name: ClassVar[str] = "anchors"
@@ -53,6 +54,9 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Add up this site's unit rows."""
         from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
 
+        if (ask.features or b"") != self.features_hash:
+            raise ProtocolError("features of another model, or of none, were to be summed")
+        self.memory.begun = ask.ticket.round
         rows = unit_rows(self.rows)
         return self.contribute(ask, np.concatenate([[len(rows)], rows.sum(axis=0)]))
 
@@ -84,7 +88,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         """Add up ZᵀZ, ZᵀY and the class counts."""
         from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
 
-        self.joining.keep_to_terms(code=ask.nearest)
+        self.keep_to(code=ask.nearest)
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
         count, names = len(anchors), len(ask.classes)
@@ -101,7 +105,8 @@ class Anchors(SummingPart[AnchorsMemory]):
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
-        anchors, model = self.memory.fit.finished(self.plan), self.handed.keep(ask.model)
+        self.check_round(ask.round)
+        anchors, model = self.memory.fit.finished(self.plan), self._keep(ask.model)
         self.names.check_agreed(model.classes)
         if (
             model.anchors is None
@@ -121,7 +126,7 @@ class Anchors(SummingPart[AnchorsMemory]):
         if memory.last == stamp:  # asked the same again
             return memory.fit
         planned = self.joining.memory.sums
-        if last.round != planned.index(SumRows.kind) + memory.fit.taken:
+        if memory.begun < 0 or last.round != memory.begun + memory.fit.taken:
             raise ProtocolError("the sum that came is not the one that was taken last")
         kind = self.site.understands()[planned[last.round]]
         assert issubclass(kind, SumQuestion)
@@ -137,13 +142,7 @@ class Anchors(SummingPart[AnchorsMemory]):
     def plan(self) -> AnchorPlan:
         """What follows from the terms, the seed and the policies."""
         columns = self.rows.shape[1]
-        return AnchorPlan.of(self.settings, self.site.seed, self.joining.class_floors, columns)
-
-    @property
-    def rows(self) -> Floats:
-        """The rows that are dealt to cells and labelled."""
-        found: Floats = self.site.rows  # type: ignore[attr-defined]
-        return found
+        return AnchorPlan.of(self.xclp, self.site.seed, self.joining.class_floors, columns)
 
     @property
     def names(self) -> LabelNames:
@@ -151,10 +150,10 @@ class Anchors(SummingPart[AnchorsMemory]):
         found: LabelNames = self.site.names  # type: ignore[attr-defined]
         return found
 
-    @property
-    def handed(self) -> HandedModel[XclpModel]:
-        """The part that keeps the model."""
-        return self.site.handed
+    def _keep(self, data: bytes) -> XclpModel:
+        """Return the anchors and their scores from what came; the site says what becomes of them."""
+        found: XclpModel = self.site.keep_anchors(data)  # type: ignore[attr-defined]
+        return found
 
     @property
     def reader(self) -> LabelReader:

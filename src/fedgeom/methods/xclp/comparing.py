@@ -28,13 +28,14 @@ _TILE = 2048
 """Cosines take eight bytes where distances take two, so they are made a tile at a time."""
 
 
-def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int]) -> Distances:
+def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
     sites = cohort.sites
     seed = b"" if settings.hidden_projection else shared_seed(sites.seed)
     hashing = Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=seed)
     questions = {
-        name: Begin(hashing=hashing, partners={n: k for n, k in rows.items() if n != name}) for name in rows
+        name: Begin(hashing=hashing, partners={n: k for n, k in rows.items() if n != name}, round=round)
+        for name in rows
     }
     first = sites.ask(questions, expect=FirstLetters)
     first.need(settings.min_sites, "with first letters")
@@ -47,7 +48,10 @@ def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int]) -> Dis
     post = deliver({name: answer.letters for name, answer in first.items()}, alive)
     number = 1
     while post:
-        asked = {name: PassOn(hashing=hashing, number=number, letters=post.get(name, {})) for name in sorted(post)}
+        asked = {
+            name: PassOn(hashing=hashing, number=number, letters=post.get(name, {}), round=round)
+            for name in sorted(post)
+        }
         replies = sites.ask(asked, expect=PairLetters)
         alive -= set(replies.missing)
         for name, reply in replies.items():

@@ -15,10 +15,10 @@ from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import shared_seed
 from fedgeom.methods.xclp.message_sizes import largest_message
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
+from fedgeom.methods.xclp.part import XclpPart
 from fedgeom.methods.xclp.scores import is_labelled
 from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
 from fedgeom.protocols.pairs import asks_first, open_from, seal_for
-from fedgeom.protocols.site import SummingPart
 
 PURPOSE = b"hamming"
 
@@ -55,7 +55,7 @@ class ComparingMemory(msgspec.Struct, kw_only=True):
     """A hash of how rows are hashed: it is said once."""
 
 
-class Comparing(SummingPart[ComparingMemory]):
+class Comparing(XclpPart[ComparingMemory]):
     """Compares the site's rows with those of every other site."""
 
     name: ClassVar[str] = "comparing"
@@ -63,24 +63,30 @@ class Comparing(SummingPart[ComparingMemory]):
     @answers(CountRows)
     def count_rows(self, ask: CountRows) -> Rows:
         """Open the mail and say how many rows there are."""
-        self.joining.keep_to_terms(hide_labelled=ask.hide)
+        self.keep_to(hide_labelled=ask.hide)
+        self.check_round(ask.round)
         self.joining.check_many_enough(ask.members)
         self.joining.open_letters(ask.members, ask.letters)
         wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))
 
+    @property
+    def _purpose(self) -> bytes:
+        """What letters are sealed for: a partner that was told to make other features cannot open them."""
+        return PURPOSE + self.features_hash
+
     def bits(self, hashing: Hashing) -> PackedBits:
         """Hash the rows with the projection that the sites share."""
         from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits  # scipy.sparse: slow to import
 
-        self.joining.keep_to_terms(
+        self.keep_to(
             bits=hashing.bits,
             flip=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
         )
         seed = hashing.seed or fingerprint(b"projection", self.joining.memory.secret)
-        packed = hash_bits(self.site.rows, seed, hashing.bits)  # type: ignore[attr-defined]
+        packed = hash_bits(self.rows, seed, hashing.bits)
         if hashing.flip:  # the same flips every time: a second draw would average the noise away
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
         return PackedBits(packed, hashing.bits)
@@ -89,6 +95,7 @@ class Comparing(SummingPart[ComparingMemory]):
     def begin(self, ask: Begin) -> FirstLetters:
         """Hash the rows, compare them among themselves, and write the first letters."""
         memory, me = self.memory, self.site.name
+        self.check_round(ask.round)
         if not self.joining.memory.secret:
             raise ProtocolError("the sites have no common secret yet")
         if me in ask.partners or not set(ask.partners) <= set(self.joining.memory.order):
@@ -115,7 +122,7 @@ class Comparing(SummingPart[ComparingMemory]):
 
     def _check_hashing(self, hashing: Hashing) -> None:
         """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
-        self.joining.keep_to_terms(
+        self.keep_to(
             bits=hashing.bits,
             flip=hashing.flip,
             hamming=hashing.comparison,
@@ -133,13 +140,14 @@ class Comparing(SummingPart[ComparingMemory]):
         if not asks_first(self.site.name, partner):
             return Pair(theirs, None, {0: Said(b"", None, None)})
         step = how.begin(mine, theirs)
-        letter = seal_for(self.joining, partner, PURPOSE, 1, step.letter or b"")
+        letter = seal_for(self.joining, partner, self._purpose, 1, step.letter or b"")
         return Pair(theirs, step.state, {0: Said(b"", letter, None)})
 
     @answers(PassOn)
     def pass_on(self, ask: PassOn) -> PairLetters:
         """Answer the partners' letters; shares of finished pairs go to the coordinator."""
         memory = self.memory
+        self.check_round(ask.round)
         if not memory.hashing:
             raise ProtocolError("letters came before the site began")
         self._check_hashing(ask.hashing)
@@ -187,7 +195,7 @@ class Comparing(SummingPart[ComparingMemory]):
         pair = memory.pairs[partner]
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")
-        text = open_from(self.joining, partner, PURPOSE, ask.number, sealed)
+        text = open_from(self.joining, partner, self._purpose, ask.number, sealed)
         first = asks_first(self.site.name, partner)
         if first and pair.state is None:
             raise ProtocolError(f"no letter from {partner!r} is expected any more")
@@ -197,7 +205,9 @@ class Comparing(SummingPart[ComparingMemory]):
         except ProtocolError as error:  # how large a letter must be depends on how many rows there are here
             raise InputError(f"the letter from {partner!r} cannot be used: {error}") from error
         letter = (
-            None if step.letter is None else seal_for(self.joining, partner, PURPOSE, ask.number + 1, step.letter)
+            None
+            if step.letter is None
+            else seal_for(self.joining, partner, self._purpose, ask.number + 1, step.letter)
         )
         said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
         memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})

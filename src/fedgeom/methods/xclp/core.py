@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgeom.arrays import Floats, Ints, Labels
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
@@ -110,6 +111,12 @@ def without_labels(y: ArrayLike, rare: Sequence[str]) -> Labels:
     words = np.array([label_text(label) for label in given.tolist()], object)
     kept = is_labelled(given) & ~np.isin(words, list(rare))
     return np.asarray(np.where(kept, words, "").astype(str))
+
+
+def mark_unlabelled(site: SiteData) -> SiteData:
+    """Return the site with its labels as text, "" where the label is -1, None or NaN."""
+    names = [label_text(label) for label in site.y.tolist()]
+    return replace(site, y=np.where(is_labelled(site.y), names, ""))
 
 
 def at_site(Z: Floats, y: Ints, setting: Setting, counts: Floats, prior: Prior) -> Labelled:

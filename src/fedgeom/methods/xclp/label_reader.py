@@ -14,9 +14,10 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import at_site, label_numbers, setting_for
 from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
+from fedgeom.methods.xclp.part import XclpPart
 from fedgeom.methods.xclp.scores import GRID, code_confidence, confidence_level, labels_and_confidence, one_hot
 from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.site import Contribution, SummingPart
+from fedgeom.protocols.site import Contribution
 
 
 class LabelsMemory(msgspec.Struct, kw_only=True):
@@ -38,20 +39,20 @@ class LabelsMemory(msgspec.Struct, kw_only=True):
     """Whether the site's labels were counted in the joint sum."""
 
 
-class LabelReader(SummingPart[LabelsMemory]):
+class LabelReader(XclpPart[LabelsMemory]):
     """Reads a site's labels; nothing of them leaves but, where that was agreed, counts inside a secure sum."""
 
     name: ClassVar[str] = "labels"
 
     def read(self, Z: Floats, classes: tuple[str, ...], reading: Reading, model: bytes = b"") -> None:
         """Turn this site's rows of Z, (rows, classes), into its labels and confidences (lines 15 and 16)."""
-        self.joining.keep_to_terms(variant=reading.variant, prior=reading.prior)
+        self.keep_to(variant=reading.variant, prior=reading.prior)
         counts = reading.counts.numpy()
         if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
             raise ProtocolError("the class counts do not fit the classes")
         setting = setting_for(reading.variant, None, None)
         found = at_site(Z, label_numbers(self.site.table.y, classes), setting, counts, reading.prior)
-        memory, later = self.memory, self.settings.confidence == "code"
+        memory, later = self.memory, self.xclp.confidence == "code"
         codes = Array.of(found.codes)
         again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays
         if not (later and again):
@@ -63,7 +64,8 @@ class LabelReader(SummingPart[LabelsMemory]):
     @answers(CountLabels)
     def count_labels(self, ask: CountLabels) -> Contribution:
         """Add how many rows got each label to the secure sum, and the level of the surest of them."""
-        self.joining.keep_to_terms(confidence="code")
+        self.keep_to(confidence="code")
+        self.check_round(ask.round)
         memory = self.memory
         if memory.scores is None or memory.stamp != ask.stamp or ask.classes != memory.classes:
             raise ProtocolError("labels were to be counted that this site did not read, or read otherwise")
@@ -75,7 +77,8 @@ class LabelReader(SummingPart[LabelsMemory]):
     @answers(Weigh)
     def weigh(self, ask: Weigh) -> Kept:
         """Scale this site's confidences as the reference code does."""
-        self.joining.keep_to_terms(confidence="code")
+        self.keep_to(confidence="code")
+        self.check_round(ask.round)
         memory = self.memory
         if memory.scores is None or not memory.counted:
             raise ProtocolError("joint numbers came of labels that this site did not count")

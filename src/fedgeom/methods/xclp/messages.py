@@ -15,6 +15,7 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
+RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -74,6 +75,8 @@ class CountRows(Question, frozen=True, kw_only=True):
     letters: dict[Name, bytes]
     hide: bool
     """Whether sites hide which rows are labelled by asking for every column."""
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
 
 
 class FirstLetters(Message, frozen=True, kw_only=True):
@@ -94,6 +97,8 @@ class Begin(Question, frozen=True, kw_only=True):
     hashing: Hashing
     partners: dict[Name, Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]]
     """The partners' numbers of rows."""
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
 
 
 class PassOn(Question, frozen=True, kw_only=True):
@@ -105,6 +110,8 @@ class PassOn(Question, frozen=True, kw_only=True):
     number: Annotated[int, msgspec.Meta(ge=1, le=16)]
     """Which letter of the protocol these are, from 1."""
     letters: dict[Name, bytes]
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
 
 
 class CountClasses(SumQuestion, frozen=True, kw_only=True):
@@ -113,6 +120,8 @@ class CountClasses(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "xclp.count"
     answer_reveals: ClassVar[str] = "masked; with all others: how many labelled rows each class has in all"
     classes: Names
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
 
 
 class Spread(SumQuestion, frozen=True, kw_only=True):
@@ -150,6 +159,8 @@ class Collect(Question, frozen=True, kw_only=True):
     block: Array
     """(rows·classes,), u8"""
     reading: Reading
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
 
 
 class CountLabels(SumQuestion, frozen=True, kw_only=True):
@@ -166,6 +177,8 @@ class CountLabels(SumQuestion, frozen=True, kw_only=True):
     classes: Names
     stamp: Key
     """What all sites were told (`Reading.stamp`): told otherwise, all but one could be made to give no label."""
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
 
 
 class Weigh(Question, frozen=True, kw_only=True):
@@ -177,3 +190,5 @@ class Weigh(Question, frozen=True, kw_only=True):
     """The largest confidence of any row, in steps of 1/4096, rounded up."""
     sizes: Array
     """(classes,), f8: how many rows of all sites got each label."""
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""

@@ -9,6 +9,11 @@ from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, ClassNames, Settings
 from fedgeom.methods.xclp.core import Setting, setting_for
 
+
+class NothingToSpreadError(InputError):
+    """No row of any site that takes part has a label."""
+
+
 Comparison = Literal["bfv", "ot", "paillier", "paillier-unpacked"]
 
 

@@ -32,6 +32,14 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import SecureMemory, SummingSite
 
 
+def spreading_sums(settings: XclpSettings) -> tuple[type[SumQuestion], ...]:
+    """Return the secure sums of one propagation, in order."""
+    last = (CountLabels,) if settings.confidence == "code" else ()
+    if settings.graph == "anchors":
+        return (*anchor_sums(settings.rounds), *last)
+    return (CountClasses, *[Spread] * ATTEMPTS, *last)
+
+
 class XclpMemory(SecureMemory, kw_only=True):
     """What a site remembers, part by part."""
 
@@ -75,10 +83,20 @@ class XclpSite(SummingSite[XclpMemory]):
     @classmethod
     def planned_sums(cls, settings: XclpSettings) -> Sequence[type[SumQuestion]]:
         """Return the sums in order; over pairs the class counts, then the row sums and spare rounds for them."""
-        last = (CountLabels,) if settings.confidence == "code" else ()
-        if settings.graph == "anchors":
-            return (CountNames, *anchor_sums(settings.rounds), *last)
-        return (CountNames, CountClasses, *[Spread] * ATTEMPTS, *last)
+        return (CountNames, *spreading_sums(settings))
+
+    spreading_round: ClassVar[int] = 0
+    features_hash: ClassVar[bytes] = b""
+
+    @property
+    def xclp(self) -> XclpSettings:
+        """How labels spread."""
+        found: XclpSettings = self.settings
+        return found
+
+    def keep_anchors(self, data: bytes) -> XclpModel:
+        """Keep the model that came, which is all that there will be."""
+        return self.handed.keep(data)
 
     @property
     def rows(self) -> npt.NDArray[np.float64]:

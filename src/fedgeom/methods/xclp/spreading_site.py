@@ -13,11 +13,12 @@ from fedgeom.methods.xclp.comparing_site import Comparing
 from fedgeom.methods.xclp.core import label_numbers
 from fedgeom.methods.xclp.label_reader import LabelReader
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Kept, Spread
+from fedgeom.methods.xclp.part import XclpPart
 from fedgeom.methods.xclp.scores import is_labelled, one_hot
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.names.site import LabelNames
 from fedgeom.protocols.row_sums import RowSums
-from fedgeom.protocols.site import Contribution, SummingPart
+from fedgeom.protocols.site import Contribution
 
 ATTEMPTS = 3
 """How often the row sums may start anew because a site was lost."""
@@ -29,7 +30,7 @@ class SpreadingMemory(msgspec.Struct, kw_only=True):
     classes: tuple[str, ...] = ()
 
 
-class Spreading(SummingPart[SpreadingMemory]):
+class Spreading(XclpPart[SpreadingMemory]):
     """Spreads the site's labels (lines 10 to 14)."""
 
     name: ClassVar[str] = "spreading"
@@ -42,6 +43,7 @@ class Spreading(SummingPart[SpreadingMemory]):
     @answers(CountClasses)
     def count_classes(self, ask: CountClasses) -> Contribution:
         """Add this site's number of labelled rows per class to the secure sum."""
+        self.check_round(ask.round)
         self._names.check_agreed(ask.classes)
         codes = label_numbers(self.site.table.y, ask.classes)
         counts = np.bincount(codes[codes >= 0], minlength=len(ask.classes))
@@ -59,7 +61,7 @@ class Spreading(SummingPart[SpreadingMemory]):
         self.site.check_size(height * len(ask.classes))
         begin, end = ask.layout[self.site.name]
         # By the terms, not by what came: or a coordinator could try how many of hidden labels there are.
-        chosen = np.arange(len(data)) if self.settings.hide_labelled else np.flatnonzero(labelled)
+        chosen = np.arange(len(data)) if self.xclp.hide_labelled else np.flatnonzero(labelled)
         if end - begin != len(data) or columns.shape != (height, len(chosen)):
             # How many rows there are, and how many labels, are the site's own: it leaves.
             raise InputError("the influence columns do not fit this site's rows")
@@ -74,6 +76,7 @@ class Spreading(SummingPart[SpreadingMemory]):
         """Read this site's own rows of the sum."""
         row_sums: RowSums = self.site.row_sums  # type: ignore[attr-defined]
         reader: LabelReader = self.site.labels  # type: ignore[attr-defined]
+        self.check_round(ask.round)
         block = row_sums.unmask(ask.of, ask.block.numpy())
         scores = from_fixed(block, fraction_bits=Spread.fraction_bits)
         reader.read(np.maximum(scores, 0.0), self.memory.classes, ask.reading)

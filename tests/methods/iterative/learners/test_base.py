@@ -95,3 +95,12 @@ def test_names(monkeypatch):
     assert learner_named("test-new") is new
     newer = register(New())  # the cell of a notebook, run again
     assert learner_named("test-new") is newer
+
+
+def test_a_learner_that_knows_only_the_mean_weighs_rows_one_by_one():
+    """−(10 − 0)·3/2 − (2 − 0)·1/2 = −16 over two rows that count 3 and 1."""
+    weighed = fit(Tree(w=np.zeros(1)), Objective(row_weights=np.array([3.0, 1.0])))
+    assert weighed["w"] == pytest.approx([0.5 * 16])
+    alike = fit(Tree(w=np.zeros(1)), Objective(row_weights=np.ones(2)))
+    assert alike["w"] == pytest.approx(fit(Tree(w=np.zeros(1)))["w"])
+    assert fit(Tree(w=np.zeros(1)), Objective(row_weights=np.zeros(2)))["w"].tolist() == [0.0]

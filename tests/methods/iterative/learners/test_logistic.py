@@ -128,3 +128,35 @@ def test_what_is_given_stays_as_it_is():
 def test_one_column_of_weights_for_two_classes_one_each_for_more():
     shapes = [Logistic().start(3, classes, np.random.default_rng(0))["weights"].shape for classes in (2, 3, 5)]
     assert shapes == [(3, 1), (3, 3), (3, 5)]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_row_weights_are_those_of_scikit_learn(classes):
+    X, y = drawn(classes)
+    weights = np.random.default_rng(1).uniform(0.1, 3, len(y))
+    learner = Logistic(C=0.7)
+    start, _ = anywhere(learner, 3, classes)
+    exact = {"effort": Effort(solver="exact"), "rng": np.random.default_rng(0)}
+    ours = learner.fit(start, X, y, objective=Objective(row_weights=weights), **exact)
+    theirs = LogisticRegression(C=0.7, tol=1e-10, max_iter=5000).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(learner.predict_proba(ours, X), theirs.predict_proba(X), atol=1e-5)
+    alike = learner.fit(start, X, y, objective=Objective(row_weights=np.ones(len(y))), **exact)
+    np.testing.assert_array_equal(alike.flat(), learner.fit(start, X, y, **exact).flat())
+
+
+def test_steps_of_weighted_rows_by_finite_differences():
+    X, y = drawn(3)
+    weights = np.random.default_rng(1).uniform(0, 2, len(y))
+    learner = Logistic()
+    start, w = anywhere(learner, 3, 3)
+    at = start.like(w)
+    one = Effort(steps=1, batch=None, rate=1.0)
+    moved = learner.fit(
+        at, X, y, objective=Objective(row_weights=weights), effort=one, rng=np.random.default_rng(0)
+    )
+    slope = w - moved.flat()
+    for place in range(len(w)):
+        step = np.zeros_like(w)
+        step[place] = 1e-6
+        up, down = (learner._loss(start.like(w + sign * step), X, y, len(y), weights) for sign in (1, -1))
+        assert slope[place] == pytest.approx((up - down) / 2e-6, abs=1e-6)

@@ -42,7 +42,7 @@ class Watching(Loss):
 def test_a_mean_counts_rows_by_their_weights():
     assert float(batch_of([[1.0], [4.0]], [0, 0]).mean(torch.tensor([1.0, 4.0]))) == 2.5
     weighed = batch_of([[1.0], [4.0]], [0, 0], weights=torch.tensor([3.0, 1.0]))
-    assert float(weighed.mean(torch.tensor([1.0, 4.0]))) == pytest.approx(7 / 4)
+    assert float(weighed.mean(torch.tensor([1.0, 4.0]))) == pytest.approx((3 * 1 + 4) / 2)
 
 
 def test_a_loss_sees_the_sites_counts_the_joint_and_the_previous_model():
@@ -83,7 +83,7 @@ def test_row_weights_and_given_arrays_reach_the_loss():
     given = Objective(loss=Watching(), given=Tree(centres=np.ones((2, 3), np.float32)))
     learner.fit(start, X, y, objective=given, effort=effort, rng=np.random.default_rng(1))
     assert SEEN[0]["given"]["centres"].shape == (2, 3)
-    only_first = Objective(row_weights=np.array([1.0, 0, 0, 0, 0, 0]))
+    only_first = Objective(row_weights=np.array([6.0, 0, 0, 0, 0, 0]))  # a mean over six rows, of which one counts
     one = learner.fit(start, X, y, objective=only_first, effort=effort, rng=np.random.default_rng(1))
     alone = learner.fit(start, X[:1], y[:1], effort=effort, rng=np.random.default_rng(1))
     assert np.allclose(one.flat(), alone.flat(), atol=1e-6)

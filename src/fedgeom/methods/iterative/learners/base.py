@@ -85,10 +85,23 @@ class Learner(ABC):
         effort.only_plain(self.name)
         shape, terms, free = Tree(parameters), objective.flat(), objective.free(parameters)
         w = shape.flat()
+        weights = objective.row_weights
         for rows in effort.batches(len(X), rng, y):
-            gradient = Tree(self.gradient(shape.like(w), X[rows], y[rows])).flat()
+            gradient = self._weighed(shape.like(w), X[rows], y[rows], None if weights is None else weights[rows])
             w = w - effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
         return shape.like(w)
+
+    def _weighed(self, parameters: Parameters, X: Floats, y: Ints, weights: Floats | None) -> Floats:
+        """Return the gradient as one vector, each row's part of it multiplied by the row's weight.
+
+        A learner that knows the mean over rows alone is asked for one row after the other.
+        """
+        if weights is None:
+            return Tree(self.gradient(parameters, X, y)).flat()
+        total = np.zeros(Tree(parameters).size)
+        for at in np.flatnonzero(weights):
+            total += weights[at] * Tree(self.gradient(parameters, X[at : at + 1], y[at : at + 1])).flat()
+        return np.asarray(total / len(weights))
 
 
 def step(gradient: Floats, effort: Effort, free: Floats | None) -> Floats:

@@ -67,25 +67,29 @@ class Logistic(Learner):
         objective.only_terms(self.name)
         effort.only_plain(self.name)
         shape, terms, rows, free = Tree(parameters), objective.flat(), len(X), objective.free(parameters)
+        weights = objective.row_weights
         w, double = shape.flat(), shape.map(lambda leaf: np.asarray(leaf, np.float64))
         if effort.solver == "exact":
             if free is not None:
                 raise InputError(
                     'an algorithm that freezes arrays takes steps; solver="exact" takes none: use "sgd"'
                 )
-            return shape.like(self._solve(double, w, X, y, terms))
+            return shape.like(self._solve(double, w, X, y, terms, weights))
         views = double.like(w)  # they change with w
         for at in effort.batches(rows, rng, y):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
-            gradient = self._flat_gradient(views, X[at], y[at], rows)
+            count = None if weights is None else weights[at]
+            gradient = self._flat_gradient(views, X[at], y[at], rows, count)
             w -= effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
         return shape.like(w)
 
-    def _solve(self, shape: Tree, w: Floats, X: Floats, y: Ints, terms: FlatObjective) -> Floats:
+    def _solve(
+        self, shape: Tree, w: Floats, X: Floats, y: Ints, terms: FlatObjective, weights: Floats | None
+    ) -> Floats:
         def value_and_gradient(at: Floats) -> tuple[float, Floats]:
             parameters = shape.like(at)
-            value = self._loss(parameters, X, y, len(X)) + terms.value(at)
-            return value, self._flat_gradient(parameters, X, y, len(X)) + terms.gradient(at)
+            value = self._loss(parameters, X, y, len(X), weights) + terms.value(at)
+            return value, self._flat_gradient(parameters, X, y, len(X), weights) + terms.gradient(at)
 
         options = {"maxiter": 1000, "ftol": 1e-14, "gtol": TOLERANCE}
         found = minimize(value_and_gradient, w, jac=True, method="L-BFGS-B", options=options)
@@ -96,11 +100,20 @@ class Logistic(Learner):
         scores = Z @ parameters["weights"] + parameters["intercept"]
         return np.column_stack([np.zeros(len(Z)), scores]) if scores.shape[1] == 1 else scores
 
-    def _loss(self, parameters: Parameters, X: Floats, y: Ints, rows: int) -> float:
-        return self.nll(parameters, X, y) + float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
+    def _loss(self, parameters: Parameters, X: Floats, y: Ints, rows: int, weights: Floats | None = None) -> float:
+        penalty = float(np.sum(parameters["weights"] ** 2)) / (2 * self.C * rows)
+        if weights is None:
+            return self.nll(parameters, X, y) + penalty
+        logs = log_softmax(self.scores(parameters, X), axis=1)[np.arange(len(y)), y]
+        return float(-(weights * logs).mean()) + penalty
 
-    def _flat_gradient(self, parameters: Parameters, X: Floats, y: Ints, rows: int) -> Floats:
-        """Return the gradient as one vector, intercept first: a tree for each step would cost as much as the step."""
+    def _flat_gradient(
+        self, parameters: Parameters, X: Floats, y: Ints, rows: int, count: Floats | None = None
+    ) -> Floats:
+        """Return the gradient as one vector, intercept first: a tree for each step would cost as much as the step.
+
+        ``count`` (rows,) is what each row's loss is multiplied by, as scikit-learn's sample weights are.
+        """
         weights = parameters["weights"]
         scores = X @ weights + parameters["intercept"]
         if weights.shape[1] == 1:
@@ -111,6 +124,8 @@ class Logistic(Learner):
             residual /= residual.sum(axis=1, keepdims=True)
             residual[np.arange(len(y)), y] -= 1
         residual /= len(y)
+        if count is not None:
+            residual *= count[:, None]
         slopes = X.T @ residual + weights / (self.C * rows)
         return np.concatenate([residual.sum(axis=0), slopes.ravel()])
 

@@ -47,7 +47,7 @@ class Batch:
     previous: BodyAndHead | None = None
     """The site's own model after its last round, for losses that look back; None in the first."""
     weights: torch.Tensor | None = None
-    """(rows,), f4: how much each row counts; None: all the same."""
+    """(rows,), f4: what each row's loss is multiplied by; None: by 1."""
     given: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Arrays that the algorithm hands to its loss."""
 
@@ -62,8 +62,8 @@ class Batch:
         return self.network.scores(self.features)
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the mean of one value per row, (rows,), by the rows' weights."""
-        return values.mean() if self.weights is None else (values * self.weights).sum() / self.weights.sum()
+        """Return the mean over the rows of each row's weight times its value, (rows,): little weight, short steps."""
+        return values.mean() if self.weights is None else (values * self.weights).mean()
 
 
 @dataclass(frozen=True)

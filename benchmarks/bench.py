@@ -1,0 +1,171 @@
+"""All benchmarks in their quick form, as one table: what, the ratio, its goal, and whether it is met.
+
+    python benchmarks/bench.py              # runs every benchmark with --quick; also `make bench`
+    python benchmarks/bench.py --results    # the same table from the committed full results, into docs/benchmarks.md
+
+Quick figures are of small sizes, taken once: a busy machine, or what every run costs whatever its size, makes them
+worse than the full ones. What needs real processes and minutes (`engines.py`, `faults.py`, `attacks.py`) is not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- summary: begin -->", "<!-- summary: end -->"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+
+    what: str
+    value: float
+    goal: float
+
+    def line(self) -> str:
+        """Return it as a row of a Markdown table."""
+        met = "yes" if self.value <= self.goal else "**no**"
+        return f"| {self.what} | {self.value:.4g} | ≤ {self.goal:g} | {met} |"
+
+
+Found = Iterator[Figure]
+
+
+def _sums(found: dict[str, Any]) -> Found:
+    for case, figures in found.items():
+        if case.startswith("3 sites"):  # with few masks, copies cost more than the cipher; there is no goal
+            continue
+        long = case.startswith("10 sites")
+        yield Figure(
+            f"masked sum, {case}, ÷ bare cipher over the same masks", figures["ratio"], 1.5 if long else 1.3
+        )
+        if long:
+            yield Figure(f"masked sum, {case}: copies of the vector in memory", figures["copies"], 3)
+
+
+def _training(found: dict[str, Any]) -> Found:
+    yield Figure("a round of 20 sites, small ConvNet, ÷ the bare torch loop", found["open_over_bare"], 1.1)
+    yield Figure("the same ÷ a deepcopy for each client", found["over_deepcopy"], 1.05)
+    yield Figure("the same, secure ÷ open", found["secure_over_open"], 1.2)
+    yield Figure("bytes per parameter and site", found["bytes_per_parameter"], 4)
+
+
+def _moments(found: dict[str, Any]) -> Found:
+    yield Figure(f"Moments, {found['rows']:,.0f} × 50, ÷ bare NumPy", found["moments_over_bare"], 2)
+
+
+def _hulls(found: dict[str, Any]) -> Found:
+    for rows, figures in found.get("hull", {}).items():
+        if int(rows) >= 100_000:
+            yield Figure(f"hull of {int(rows):,} points ÷ Qhull alone", figures["ratio"], 1)
+    if "rows" in found:
+        rows = f"Hulls, {found['rows']['rows']:,} rows, 5 sites, 10 classes"
+        yield Figure(f"{rows}, ÷ its plain twin, hulls once", found["rows"]["over_twin"], 1.5)
+        yield Figure(f"{rows}, ÷ the sites' hulls alone", found["rows"]["over_hulls"], 1.5)
+    if "many" in found:
+        many = found["many"]
+        yield Figure(f"{many['sites']:,} sites, one-shot hulls: CPU s a site", many["cpu_s"] / many["sites"], 0.08)
+
+
+def _reading(found: dict[str, Any]) -> Found:
+    goals = {"csv": (1.2, 1.5), "parquet": (1.2, 1.5), "h5ad": (1.5, 1.5)}
+    for kind, (time, memory) in goals.items():
+        if kind in found:
+            yield Figure(f"reading {kind} ÷ pandas or anndata: time", found[kind]["time"], time)
+            yield Figure(f"reading {kind} ÷ pandas or anndata: memory", found[kind]["memory"], memory)
+
+
+def _hamming(found: dict[str, Any]) -> Found:
+    yield Figure("secure Hamming, two sites of 100 points, L = 4096: CPU s", found["bfv"]["L4096"]["cpu_s"], 6)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A script, how it is run quickly, and what its figures mean."""
+
+    script: str
+    read: Callable[[dict[str, Any]], Found]
+    parts: tuple[str, ...] = ()
+    """With --only, one after the other; empty: all."""
+
+
+BENCHMARKS = (
+    Benchmark("secure_sum", _sums),
+    Benchmark("training", _training),
+    Benchmark("moments", _moments),
+    Benchmark("hulls", _hulls, ("hull", "rows", "many")),
+    Benchmark("reading", _reading, ("csv", "parquet", "h5ad")),
+    Benchmark("hamming", _hamming, ("bfv",)),
+)
+
+
+def quick(benchmark: Benchmark) -> dict[str, Any]:
+    """Run a benchmark in its quick form; its last line is one JSON object."""
+    found: dict[str, Any] = {}
+    for part in benchmark.parts or ("",):
+        command = [sys.executable, str(HERE / f"{benchmark.script}.py"), "--quick", "--json"]
+        done = subprocess.run(
+            [*command, *(["--only", part] if part else [])], capture_output=True, text=True, check=True
+        )
+        found |= json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def committed(benchmark: Benchmark) -> dict[str, Any]:
+    """Return the full results that were committed."""
+    found: dict[str, Any] = json.loads((HERE / "results" / f"{benchmark.script}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def table(figures: list[Figure]) -> str:
+    """Return the figures as a Markdown table, with how many goals are met."""
+    met = sum(figure.value <= figure.goal for figure in figures)
+    rows = [figure.line() for figure in figures]
+    return "\n".join(
+        [
+            f"{met} of {len(figures)} goals are met.",
+            "",
+            "| what | figure | goal | met |",
+            "|---|---|---|---|",
+            *rows,
+        ]
+    )
+
+
+def summary() -> str:
+    """Return the table of the committed results, as it stands in docs/benchmarks.md."""
+    return table([figure for one in BENCHMARKS for figure in one.read(committed(one))])
+
+
+def main() -> None:
+    """Run, print, and with --results write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", action="store_true")
+    options = parser.parse_args()
+    if options.results:
+        text = PAGE.read_text(encoding="utf-8")
+        head, tail = text.split(BEGIN)[0], text.split(END)[1]
+        PAGE.write_text(f"{head}{BEGIN}\n{summary()}\n{END}{tail}", encoding="utf-8")
+        print(summary())
+        return
+    figures = []
+    for one in BENCHMARKS:
+        print(f"{one.script} …", file=sys.stderr, flush=True)
+        try:
+            figures += one.read(quick(one))
+        except subprocess.CalledProcessError as error:  # the others are there all the same
+            print(f"{one.script} failed: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+    print(table(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""The coordinator's side of one propagation: compare, build the graph, spread labels, give each site its rows.
+
+`XCLP` holds it once in a run, over the sites' rows; training with pseudo-labels in many rounds, over their features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.federation.messages import Array
+from fedgeom.methods.xclp.anchor_messages import ModelRead, ReadModel
+from fedgeom.methods.xclp.anchored import AnchorConversation
+from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
+from fedgeom.methods.xclp.messages import (
+    Collect,
+    CountClasses,
+    CountLabels,
+    CountRows,
+    Kept,
+    Reading,
+    Rows,
+    Spread,
+    Weigh,
+)
+from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.scores import GRID
+from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
+from fedgeom.methods.xclp.spreading_site import ATTEMPTS
+from fedgeom.protocols import maximum
+from fedgeom.protocols.cohort import Cohort
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+Wanted = dict[str, npt.NDArray[np.bool_]]
+"""For each site, which of its rows want an influence column."""
+
+
+class Propagation:
+    """Labels spread once over what all sites of the cohort that are left have."""
+
+    def __init__(
+        self,
+        settings: XclpSettings,
+        cohort: Cohort,
+        *,
+        round: int = 0,
+        columns: int | None = None,
+        features: bytes | None = None,
+    ):
+        """Begin; ``columns`` and ``features`` are those of what a network makes of the rows (`SumRows`)."""
+        self.settings, self.cohort, self.number = settings, cohort, round
+        self.columns, self.features = columns, features
+
+    def spread(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
+        """Spread the labels; return the model for later rows, without anchors over pairs, and figures of the graph.
+
+        Raise `NothingToSpreadError` where no site has a label.
+        """
+        return self._anchors(classes) if self.settings.graph == "anchors" else self._pairs(classes)
+
+    def _pairs(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
+        cohort, wanted = self.cohort, self._rows()
+        distances = compare(self.settings, cohort, {name: len(mask) for name, mask in wanted.items()}, self.number)
+        cohort.left = compared = tuple(sorted({name for pair in distances for name in pair}))
+        places = layout(compared, {name: len(wanted[name]) for name in compared})
+        graph = neighbour_graph(self.settings, distances, places)
+        del distances  # n² numbers; what follows needs the graph only
+        counts = cohort.sum_counts(CountClasses(classes=classes, round=self.number), length=len(classes))
+        labelled = int(counts.sum())
+        if labelled == 0:
+            raise NothingToSpreadError("no site has a labelled row: there is nothing to spread")
+        reading = self._reading(counts.astype(np.float64))
+        model = XclpModel(classes, variant=self.settings.variant)
+        cohort.left = self._collected(classes, reading, graph, places, wanted)
+        self._weigh(model, reading)
+        return model, {
+            "sites": len(compared),
+            "rows": sum(len(wanted[name]) for name in compared),
+            "labelled": labelled,
+            "classes": len(classes),
+            "edges": int(graph.nnz) // 2,
+        }
+
+    def _anchors(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
+        cohort, settings = self.cohort, self.settings
+        talk = AnchorConversation(settings, cohort, self.columns, self.features)
+        anchors = talk.fit()
+        scores, counts = talk.scores(anchors, classes)
+        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.code)
+        read = ReadModel(model=model.to_bytes(), reading=self._reading(counts), round=self.number)
+        summed = len(cohort.left)
+        told = cohort.sites.ask(read, of=cohort.left, expect=ModelRead)
+        told.need(1, "that they have the model")
+        cohort.lost_since(told)
+        self._weigh(model, read.reading)
+        return model, {"sites": summed, "classes": len(classes), "anchors": len(anchors)}
+
+    def _reading(self, counts: npt.NDArray[np.float64]) -> Reading:
+        return Reading(variant=self.settings.variant, prior=self.settings.prior, counts=Array.of(counts))
+
+    def _weigh(self, model: XclpModel, reading: Reading) -> None:
+        """Let sites scale their confidences as the reference code does, if that is wanted."""
+        cohort = self.cohort
+        if self.settings.confidence == "entropy":
+            return
+        stamp = reading.stamp(model.to_bytes() if model.anchors is not None else b"")
+        total = cohort.sum_elements(
+            CountLabels(classes=model.classes, stamp=stamp, round=self.number),
+            modulus=maximum.MODULUS,
+            length=GRID + len(model.classes),
+        )
+        (level,) = maximum.read_levels(total, [GRID])
+        weigh = Weigh(level=level, sizes=Array.of(total[GRID:].astype(np.float64)), round=self.number)
+        cohort.sites.ask(weigh, of=cohort.left, expect=Kept).need(1, "that they have their confidences")
+
+    def _rows(self) -> Wanted:
+        """Return, for each site, which of its rows want an influence column."""
+        cohort = self.cohort
+        questions = {
+            name: CountRows(
+                members=cohort.names,
+                letters=dict(cohort.mail[name]),
+                hide=self.settings.hide_labelled,
+                round=self.number,
+            )
+            for name in cohort.left
+        }
+        found = cohort.sites.ask(questions, expect=Rows)
+        cohort.joined.delivered(found)
+        found.need(self.settings.min_sites, "how many rows they have")
+        return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
+
+    def _collected(
+        self,
+        classes: tuple[str, ...],
+        reading: Reading,
+        graph: sp.csr_array,
+        places: dict[str, tuple[int, int]],
+        wanted: Wanted,
+    ) -> tuple[str, ...]:
+        """Give each site its influence columns, add up what they spread, give each site its rows back.
+
+        Return the sites that have them.
+        """
+        from fedgeom.geometry.graphs.propagation import influence_columns  # scipy.sparse: half a second
+
+        cohort, alpha = self.cohort, self.settings.setting.alpha
+        columns = {
+            name: influence_columns(graph, alpha, places[name][0] + np.flatnonzero(wanted[name])).astype(
+                np.float32
+            )  # as they are sent
+            for name in cohort.left
+        }
+
+        def rows_of(left: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+            return layout(left, {name: len(wanted[name]) for name in left})
+
+        def ask(name: str, left: tuple[str, ...]) -> Spread:
+            kept = np.concatenate([np.arange(*places[other]) for other in left])
+            return Spread(classes=classes, layout=rows_of(left), columns=Array.of(columns[name][kept]))
+
+        hidden = cohort.sum_rows(ask, attempts=ATTEMPTS, layout=rows_of, columns=len(classes))
+        back = {
+            name: Collect(of=hidden.ticket, block=Array.of(b), reading=reading, round=self.number)
+            for name, b in hidden.blocks.items()
+        }
+        kept = cohort.sites.ask(back, expect=Kept)
+        kept.need(1, "that they have their rows")
+        return tuple(kept)

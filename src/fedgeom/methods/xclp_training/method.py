@@ -1,0 +1,93 @@
+"""FedAvg+XCLP: in every few rounds labels spread over the features of all sites' rows, and sites train on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedgeom.data.checks import check_columns
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.method import MessageSizes, Plain
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.site import Site
+from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.xclp.core import mark_unlabelled, own_label_counts
+from fedgeom.methods.xclp.message_sizes import check_message_sizes, message_sizes
+from fedgeom.methods.xclp_training.conversation import XclpTrainingConversation
+from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
+from fedgeom.methods.xclp_training.site import XclpTrainingSite
+from fedgeom.protocols.joining.messages import MOST_ROUNDS as MOST_PLANNED
+
+
+@dataclass(frozen=True, kw_only=True)
+class XCLPTraining(XclpTrainingSettings, Algorithm):
+    """Federated training on rows of which few have a label (FedAvg+XCLP, Algorithm 2; Scott et al. 2024).
+
+    Rows without a label have -1, None, NaN or "" in its place, as for `XCLP`. ``labels`` says where they get one:
+    "xclp", or the baselines "site", "network" and "none". `published` is the paper's own setting.
+    """
+
+    name: ClassVar[str] = "xclp-training"
+    site: ClassVar[type[Site[Any]]] = XclpTrainingSite
+    conversation: ClassVar[type[Conversation]] = XclpTrainingConversation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        planned = len(XclpTrainingSite.all_sums(self))
+        if planned > MOST_PLANNED:
+            raise InputError(
+                f"{planned:,} secure sums follow from rounds={self.rounds}, every={self.every} and the steps of the "
+                f"propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds (every=…), in fewer "
+                "steps, or train for fewer rounds"
+            )
+
+    @classmethod
+    def published(cls, **changes: Any) -> XCLPTraining:
+        """Return the paper's setting (Appendix A.2), with Algorithm 1 over pairs and 500 rounds, of its 1,500."""
+        paper: dict[str, Any] = {
+            "rounds": 500,
+            "epochs": 5,
+            "batch": 100,
+            "rate": 0.1,
+            "schedule": "cosine",
+            "network": "convnet",
+            "shape": (3, 32, 32),
+            "optimizer": {"name": "sgd", "weight_decay": 2e-4},
+            "augmentation": "crops",
+            "share": 0.05,
+            "labels": {"name": "xclp", "graph": "pairs", "variant": "paper", "confidence": "entropy"},
+        }
+        return cls(**(paper | changes))
+
+    def check_together(self, sites: Sequence[SiteData]) -> None:
+        """Refuse sites whose tables do not fit together, or that have too few labels, before anything is sent."""
+        check_columns({site.name: site.shape[1] for site in sites})
+        found = {name for site in sites for name in own_label_counts(site.y)}
+        if not self.classes and len(found) < 2:
+            raise InputError(f"the sites have {len(found)} labels in all; a classifier needs rows of two classes")
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
+        if self.xclp is not None:
+            check_message_sizes(self.xclp, sites, policy.max_message_bytes)
+
+    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the larger of what training and a propagation exchange."""
+        found = super().message_sizes([mark_unlabelled(site) for site in sites])
+        if self.xclp is None:
+            return found
+        other = message_sizes(self.xclp, sites)
+        return MessageSizes(max(found.sent, other.sent), max(found.received, other.received))
+
+    def normalise_labels(self, site: SiteData) -> SiteData:
+        """Return the site with "" where the label is -1, None or NaN."""
+        return mark_unlabelled(site)
+
+    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+        """Train as a run does when no site is lost, in one process and without messages."""
+        from fedgeom.methods.xclp_training.plain import simulate  # scipy.sparse: half a second
+
+        return simulate(self, sites, seed)

@@ -1,0 +1,148 @@
+"""The plain twin: training with pseudo-labels in one process, without messages, as Algorithm 2 writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.method import Plain
+from fedgeom.methods.iterative import scaling
+from fedgeom.methods.iterative.model import is_joint
+from fedgeom.methods.iterative.plain import model_of, scales
+from fedgeom.methods.iterative.rule import Round
+from fedgeom.methods.iterative.site import LAST, generator
+from fedgeom.methods.iterative.summed import Summed, combined
+from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import State, Tree
+from fedgeom.methods.xclp.core import label_numbers, own_label_counts
+from fedgeom.methods.xclp.plain import plain as propagate
+from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.methods.xclp_training.batches import HalvedEffort
+from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
+from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
+
+
+def simulate(method: XclpTrainingSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+    """Train as a run does when no site is lost: every site in every round, no rows set aside."""
+    if method.share < 1 or method.validation:
+        raise InputError("the plain twin has no sampling and no rows set aside; use fedgeom.run")
+    twin = _Twin(method, sorted(sites, key=lambda site: site.name), seed)
+    state = Tree(method.start(method.shared(twin.first)))
+    for number in range(method.rounds):
+        given = state.select(method.gives)
+        if method.labels_in(number):
+            twin.label(given)
+        state = twin.round(number, state, given)
+    return twin.outcome(state)
+
+
+class _Twin:
+    """All sites in one place."""
+
+    def __init__(self, method: XclpTrainingSettings, sites: list[SiteData], seed: int):
+        self.method, self.sites, self.seed = method, sites, seed
+        self.names = method.classes or tuple(sorted({name for site in sites for name in own_label_counts(site.y)}))
+        self.learner, self.columns = method.build_learner(), sites[0].shape[1]
+        self.first = Tree(
+            self.learner.start(self.columns, len(self.names), np.random.default_rng([seed % 2**63, 0]))
+        )
+        self.scale = scales(method, sites)
+        self.known: list[Ints] = [label_numbers(site.y, self.names) for site in sites]
+        self.pseudo = [Pseudo(np.full(len(site), -1), np.zeros(len(site))) for site in sites]
+        self.labelled = False
+        self.owns = [State() for _ in sites]
+        self.form = Summed.of(method, Tree(method.sent_like(method.shared(self.first))), self.learner.statistics)
+
+    def whole(self, at: int) -> Task:
+        """Return a task of all rows of a site."""
+        rows = scaling.scaled(
+            scaling.rows_of(self.sites[at], self.learner.dtype), *self.scale[at], self.learner.dtype
+        )
+        y, rng = np.zeros(len(rows), np.int64), generator(self.seed, LAST, self.sites[at].name)
+        effort = self.method.effort()
+        return Task(self.learner, rows, y, effort, rng, len(self.names), self.first, self.method.loss_of_rows)
+
+    def label(self, given: State) -> None:
+        """Give all sites their pseudo-labels, by the features of the model that they are given (lines 6 and 7)."""
+        method, tasks = self.method, [self.whole(at) for at in range(len(self.sites))]
+        models = [method.whole(task, given["model"], own) for task, own in zip(tasks, self.owns, strict=True)]
+        if method.xclp is not None:
+            features = [np.asarray(t.features(m), np.float64) for t, m in zip(tasks, models, strict=True)]
+            self.pseudo = spread(method.xclp, features, self.known, len(self.names), self.seed)
+        elif not (method.source.lasting and self.labelled):
+            found = [method.source.at_site(*one) for one in zip(tasks, models, self.known, strict=True)]
+            self.pseudo = [new or old for new, old in zip(found, self.pseudo, strict=True)]
+        self.labelled = True
+
+    def task(self, at: int, number: int) -> Task:
+        """Return the rows that a site trains on in a round."""
+        method, task, own, found = self.method, self.whole(at), self.known[at] >= 0, self.pseudo[at]
+        likely = (found.codes >= 0) & ~own & (found.weights > 0) & (number >= method.first_spread)
+        use = own | likely
+        weights = np.where(own, 1.0, found.weights)[use] if likely.any() else None
+        effort = method.effort(method.rate if number == LAST else method.rate_in(number))
+        if method.halves:
+            effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
+        y, rng = np.where(own, self.known[at], found.codes)[use], generator(self.seed, number, self.sites[at].name)
+        return replace(task, X=task.X[use], y=y, effort=effort, rng=rng, round=number, row_weights=weights)
+
+    def round(self, number: int, state: State, given: State) -> State:
+        """Let all sites train, and combine (lines 8 to 10)."""
+        method, tasks = self.method, [self.task(at, number) for at in range(len(self.sites))]
+        sent = [method.train(task, given.copy(), own) for task, own in zip(tasks, self.owns, strict=True)]
+        weights = np.array([method.weight(task) for task in tasks])
+        if not weights.any():
+            return state
+        whole = float(sum(map(len, self.sites))) if method.counts_rows else float(len(self.sites))
+        mean = combined(method, self.form, sent, weights, given, whole).flat
+        rng = np.random.default_rng([self.seed % 2**63, number, 2])
+        like = Tree(method.sent_like(method.shared(self.first))).like(mean)
+        return method.next_state(state, like, Round(number, 1.0, rng), self.learner.statistics)
+
+    def outcome(self, state: State) -> Plain:
+        """Return the joint model, and what every site has."""
+        method, local = self.method, dict[str, dict[str, Any]]()
+        joint = self.scale[0] if method.scale != "site" else (None, None)
+        model = model_of(method, self.names, self.first | state["model"], self.columns, joint)
+        for at, site in enumerate(self.sites):
+            own = method.personalise(self.task(at, LAST), state.select(method.gives).copy(), self.owns[at])
+            centre, spread_ = self.scale[at]
+            local[site.name] = {
+                "model": Tree(own).flat(),
+                "centre": centre,
+                "spread": spread_,
+                "classes": list(self.names),
+            }
+        return Plain(replace(model, joint=is_joint(method, self.first)), local)
+
+
+def spread(
+    settings: XclpSettings, features: Sequence[Floats], known: Sequence[Ints], classes: int, seed: int
+) -> list[Pseudo]:
+    """Run XCLP on pooled features, (rows, d) of each site; ``known`` (rows,) has classes, -1 for rows without label."""
+    if not any((one >= 0).any() for one in known):
+        return [Pseudo(np.full(len(one), -1), np.zeros(len(one))) for one in known]
+    found = propagate(
+        list(zip(features, known, strict=True)),
+        variant=settings.variant,
+        graph=settings.graph,
+        L=settings.bits,
+        k=settings.neighbours,
+        alpha=settings.alpha,
+        prior=settings.prior,
+        confidence=settings.confidence,
+        classes=tuple(range(classes)),
+        seed=seed,
+        flip_rate=settings.flip,
+        anchors=settings.anchors,
+        m=settings.code,
+        rounds=settings.rounds,
+        least=settings.min_cell,
+    )
+    return [Pseudo(one.codes, capped(one.confidence)) for one in found.sites]

@@ -1,0 +1,264 @@
+"""The site's side of training with pseudo-labels: embed, take part in the propagation, train on what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.data.checks import check_class_sizes, check_finite, check_known_labels
+from fedgeom.data.findings import Collector
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.iterative.messages import Leaves, TrainMasked
+from fedgeom.methods.iterative.round_figures import Figures
+from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator, set_aside
+from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import State, Tree, from_wire
+from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
+from fedgeom.methods.xclp.comparing_site import Comparing, ComparingMemory
+from fedgeom.methods.xclp.core import label_numbers, own_label_counts, without_labels
+from fedgeom.methods.xclp.label_reader import LabelReader, LabelsMemory
+from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
+from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.methods.xclp.site import spreading_sums
+from fedgeom.methods.xclp.spreading_site import Spreading, SpreadingMemory
+from fedgeom.methods.xclp_training.batches import HalvedEffort
+from fedgeom.methods.xclp_training.messages import Embed, Embedded, hash_given
+from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
+from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
+from fedgeom.protocols.handing_out import read_model
+from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+SPREADING = (SumRows, CountCells, SumCells, SumCodes, CountClasses, Spread, CountLabels)
+"""The sums of a propagation."""
+
+
+class UnderWay(msgspec.Struct, kw_only=True):
+    """The propagation that is under way, or was the last: its round and its model."""
+
+    round: int = -1
+    stamp: bytes = b""
+    """A hash of all that features follow from (`Embed.stamp`)."""
+    given: Leaves = {}
+
+
+class XclpTrainingMemory(TrainingMemory, kw_only=True):
+    """What a site remembers, part by part."""
+
+    under_way: UnderWay = msgspec.field(default_factory=UnderWay)
+    comparing: ComparingMemory = msgspec.field(default_factory=ComparingMemory)
+    row_sums: RowSumsMemory = msgspec.field(default_factory=RowSumsMemory)
+    spreading: SpreadingMemory = msgspec.field(default_factory=SpreadingMemory)
+    anchors: AnchorsMemory = msgspec.field(default_factory=AnchorsMemory)
+    labels: LabelsMemory = msgspec.field(default_factory=LabelsMemory)
+    codes: Array | None = None
+    """(rows,), i8: pseudo-labels that the site found by itself, -1 where there is none."""
+    weights: Array | None = None
+    """(rows,), f8: how much they count."""
+
+
+class XclpTrainingSite(TrainingSite):
+    """Answers all questions of `XCLPTraining`."""
+
+    memory_type: ClassVar[type[Memory]] = XclpTrainingMemory
+    memory: XclpTrainingMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Comparing, RowSums, Spreading, Anchors, LabelReader)
+    labels: LabelReader
+
+    def check(self, settings: Any) -> None:
+        """Refuse data that the method cannot use, naming the site."""
+        faults, counts = Collector(self.name), self.label_counts()
+        with faults.take():
+            check_finite(self.data)
+        with faults.take():
+            check_known_labels(self.name, sorted(counts), settings.classes)
+        labelled = [name for name, rows in counts.items() for _ in range(rows)]
+        with faults.take():
+            check_class_sizes(self.name, labelled, self.policy.min_rows_per_class, key="min_rows_per_class")
+        faults.raise_all()
+
+    @classmethod
+    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        """Return the sums in order: names, columns, and for each round those of the propagation and of the models."""
+        before = [one for one in super().planned_sums(settings) if one is not TrainMasked]
+        spreading = () if settings.xclp is None else spreading_sums(settings.xclp)
+        training = (TrainMasked,) if settings.masked else ()
+        rounds = [
+            one
+            for number in range(settings.rounds)
+            for one in (*(spreading if settings.spreads_in(number) else ()), *training)
+        ]
+        return (*before, *rounds)
+
+    def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
+        """Return the sites that are drawn for a round: they spread labels, and they train."""
+        if not isinstance(question, SPREADING):
+            return super().expected_participants(question)
+        return self.semi.drawn(question.ticket.members, self.seed, self.spreading_round)
+
+    @property
+    def semi(self) -> XclpTrainingSettings:
+        """The settings on which the site joined."""
+        settings: XclpTrainingSettings = self.settings
+        return settings
+
+    # What the parts of XCLP ask of a site.
+
+    @property
+    def xclp(self) -> XclpSettings:
+        """How labels spread."""
+        found = self.semi.xclp
+        if found is None:
+            raise ProtocolError("by the terms of this run no labels spread from site to site")
+        return found
+
+    @property
+    def spreading_round(self) -> int:
+        """The round in which labels spread."""
+        if self.memory.under_way.round < 0:
+            raise ProtocolError("labels were to spread before the site was given a model")
+        return self.memory.under_way.round
+
+    @property
+    def features_hash(self) -> bytes:
+        """A hash of what features follow from."""
+        return self.memory.under_way.stamp
+
+    @property
+    def rows(self) -> Floats:
+        """The features of the site's rows, (rows, d), f8, by the model of this round."""
+        key = "features", self.memory.under_way.stamp
+        if key not in self.scratch:
+            for old in [one for one in self.scratch if isinstance(one, tuple) and one[0] == "features"]:
+                del self.scratch[old]
+            self.scratch[key] = self._features(*self._model(self.memory.under_way.given))
+        found: Floats = self.scratch[key]
+        return found
+
+    def keep_anchors(self, data: bytes) -> XclpModel:
+        """Read the anchors and their scores; nothing of them is kept but the labels that follow."""
+        model = read_model(XclpModel, data)
+        arrays, _ = model.tensors()
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ProtocolError("the anchors or their scores that came are not all finite")
+        return model
+
+    @cached_property
+    def table(self) -> SiteData:
+        """The site's rows; those whose label was found too rare, or that watch the loss, have none."""
+        y = without_labels(self.data.y, self.memory.names.rare)
+        return replace(self.data, y=np.where(self.rows_aside(), "", y))
+
+    def label_counts(self) -> dict[str, int]:
+        """Return how many rows have each of the site's own label names, unlabelled rows aside."""
+        return own_label_counts(self.data.y)
+
+    # Embedding.
+
+    @answers(Embed)
+    def embed(self, ask: Embed) -> Embedded:
+        """Take the model of a round; what is left of the last propagation is forgotten."""
+        rule, memory, joined = self.semi, self.memory, self.joining.memory
+        self.agreement.check_agreed(ask.agreed)
+        if not rule.spreads_in(ask.round):
+            raise ProtocolError(f"by the terms no labels spread in round {ask.round + 1}")
+        if self.name not in rule.drawn(joined.order or tuple(joined.cohort), self.seed, ask.round):
+            raise ProtocolError(f"this site is not drawn for round {ask.round + 1}")
+        last = max([memory.under_way.round, *memory.trained])
+        if ask.round < last:
+            raise ProtocolError(f"round {ask.round + 1} is over")
+        if ask.round == memory.under_way.round:  # the same question again: another one is refused
+            return Embedded()
+        self._model(ask.given)  # refuses what does not fit
+        memory.under_way = UnderWay(round=ask.round, stamp=ask.stamp(), given=ask.given)
+        memory.comparing, memory.row_sums, memory.spreading = ComparingMemory(), RowSumsMemory(), SpreadingMemory()
+        memory.anchors, memory.labels = AnchorsMemory(), LabelsMemory()
+        return Embedded()
+
+    def _model(self, given: Leaves) -> tuple[Task, Tree]:
+        """Return a task of all rows, and the whole model of what was given."""
+        task = self._all_rows()
+        return task, self.rule.whole(task, self._given(given, task)["model"], from_wire(self.memory.own))
+
+    def _all_rows(self) -> Task:
+        rule, classes, learner = self.semi, self.memory.agreement.classes, self.rule.build_learner()
+        X = self.features(self.agreement.scaled(learner.dtype))
+        first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
+        y, rng = np.zeros(len(X), np.int64), generator(self.seed, LAST, self.name)
+        return Task(learner, X, y, rule.effort(), rng, len(classes), Tree(first), rule.loss_of_rows)
+
+    def _features(self, task: Task, model: Tree) -> Floats:
+        found = np.asarray(task.features(model), np.float64)
+        if not np.isfinite(found).all():  # it depends on the rows, so the site leaves
+            raise InputError("the model makes features of this site's rows that are no finite numbers")
+        return found
+
+    # Training.
+
+    def known(self) -> Ints:
+        """Return the class of each row that has a label, -1 elsewhere, (rows,)."""
+        y = without_labels(self.data.y, self.memory.names.rare)
+        return label_numbers(y, self.memory.agreement.classes)
+
+    def rows_aside(self) -> npt.NDArray[np.bool_]:
+        """Mark the rows that watch the loss: some of those with a label, whose labels then spread nowhere."""
+        labelled = np.flatnonzero(without_labels(self.data.y, self.memory.names.rare) != "")
+        aside = np.zeros(len(self.data), bool)
+        aside[labelled[set_aside(len(labelled), self.rule.validation, self.seed, self.name)]] = True
+        return aside
+
+    def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
+        """Label the rows, where the site does that by itself, and train."""
+        under_way, rule, memory = self.memory.under_way, self.semi, self.memory
+        if under_way.round == round and hash_given(under_way.given) != hash_given(given):
+            raise ProtocolError("the model to train is not the one whose features were compared in this round")
+        if rule.labels_in(round) and not rule.source.jointly and not (rule.source.lasting and memory.codes):
+            task, model = self._model(given)
+            found = rule.source.at_site(task, model, np.where(self.rows_aside(), -1, self.known()))
+            if found is not None:
+                memory.codes, memory.weights = Array.of(found.codes), Array.of(found.weights)
+        return super().train(asked, round, given, rate)
+
+    def pseudo(self) -> Pseudo:
+        """Return the pseudo-labels that the site has."""
+        memory, blank = self.memory, Pseudo(np.full(len(self.data), -1), np.zeros(len(self.data)))
+        if not self.semi.source.jointly:
+            codes, weights = memory.codes, memory.weights
+        else:
+            codes, weights = memory.labels.labels, memory.labels.confidences
+        if codes is None or weights is None:
+            return blank
+        return Pseudo(codes.numpy(), capped(weights.numpy()))
+
+    def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
+        """Return the rows with a label, which count 1, and after the warm start those with a pseudo-label."""
+        rule, task, known = self.semi, self._all_rows(), self.known()
+        inside = np.ones(len(known), bool) if rows is None else rows
+        found, own = self.pseudo(), known >= 0
+        likely = (found.codes >= 0) & ~own & (found.weights > 0) & (round >= rule.first_spread)
+        use = inside & (own | likely)
+        weights = np.where(own, 1.0, np.where(likely, found.weights, 0.0))[use]
+        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
+        if rule.halves:
+            effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
+        return replace(
+            task,
+            X=task.X[use],
+            y=np.where(own, known, found.codes)[use],
+            effort=effort,
+            rng=generator(self.seed, round, self.name),
+            round=round,
+            row_weights=weights if likely.any() else None,
+        )

@@ -1,0 +1,65 @@
+"""The secure run is its plain twin, whatever the labels come from and whatever trains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.errors import InputError
+from fedgeom.methods.xclp_training.plain import spread
+from tests.methods.laws import assert_run_is_plain
+from tests.methods.xclp_training.making import ANCHORS, MLP, PAIRS, quick, sites
+
+CASES = {
+    "anchors": quick(),
+    "every second round": quick(rounds=4, every=2),
+    "entropy": quick(labels=ANCHORS | {"confidence": "entropy", "variant": "code"}),
+    "whole batches": quick(halves=False),
+    "own graph": quick(labels="site"),
+    "network": quick(labels="network"),
+    "network once": quick(labels={"name": "network", "once": True}),
+    "labelled only": quick(labels="none"),
+    "scaffold": quick(engine="scaffold"),
+    "fedprox by rows": quick(engine={"name": "fedprox", "mu": 0.3}, weights="rows"),
+    "own scale": quick(scale="site"),
+    "median": quick(aggregation="median"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_secure_equals_plain(name):
+    assert_run_is_plain(CASES[name], sites(), seed=2, atol=1e-7)
+
+
+@pytest.mark.parametrize("variant", ["ours", "paper"])
+def test_secure_equals_plain_over_pairs(variant):
+    pytest.importorskip("seal", reason="needs seal-python")
+    assert_run_is_plain(quick(labels=PAIRS | {"variant": variant}), sites(3, rows=14), seed=2, atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["fedavg", "fedper", "fedrod"])
+def test_secure_equals_plain_with_networks(engine):
+    pytest.importorskip("torch", reason="torch is not installed")
+    assert_run_is_plain(quick(network=MLP, engine=engine), sites(), seed=2, atol=1e-5)
+
+
+def test_sources_of_labels_make_different_models():
+    data = sites()
+    found = [quick(labels=one).plain(data).model.parameters.flat() for one in (ANCHORS, "site", "network", "none")]
+    for at, one in enumerate(found):
+        for other in found[:at]:
+            assert np.abs(one - other).max() > 1e-4
+
+
+def test_what_the_twin_does_not_compute_is_refused():
+    for odd in (quick(share=0.5), quick(validation=0.2)):
+        with pytest.raises(InputError, match=r"use fedgeom\.run"):
+            odd.plain(sites())
+
+
+def test_without_any_label_nothing_spreads():
+    xclp = quick().xclp
+    found = spread(xclp, [np.ones((3, 2))], [np.full(3, -1)], 2, 0)
+    assert not found[0].weights.any()
+    assert isinstance(quick(), fedgeom.XCLPTraining)
