@@ -21,6 +21,7 @@ COARSE = {"mlp": True, "lenet": False, "lenet16": True, "long": True}
 """Whether every 2 × 2 pixels are made one first, so that a cell costs seconds."""
 GRID, PAPER = (0.03, 0.1, 0.3), 0.3
 """The rates that are tried for every row, and the paper's own."""
+CALIBRATED = "SphereFed, calibrated"
 CHANGED, MOMENTUM = "HyperFed, our changes", "HyperFed, our changes and momentum"
 SPHERE, RIDGE, LOCAL, POOLED = "SphereFed with momentum", "Ridge", "local only", "pooled"
 
@@ -66,6 +67,7 @@ MAKERS: dict[str, Callable[..., Algorithm]] = {
     "FedRoD": personal("FedRoD"),
     "FedBABU": network("FedBABU"),
     "SphereFed": network("SphereFed"),
+    CALIBRATED: with_(network("SphereFed"), calibration=True),
     "HyperFed": hyperfed,
     "HyperFed-Geodesic": with_(hyperfed, loss="geodesic"),
     "HyperFed-Fixed": with_(hyperfed, prototypes="fixed"),
@@ -89,7 +91,7 @@ MAKERS: dict[str, Callable[..., Algorithm]] = {
 CORE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, MOMENTUM, "FedAvgM")
 TABLE_1 = ("FedDyn", "MOON", "FedRoD", "FedBABU", "HyperFed-Averaged", "HyperFed-Geodesic", "HyperFed-Shared")
 TABLE_2 = ("HyperFed-Fixed", "FedPer", "Ditto", "pFedMe")
-FAIR = (SPHERE, LOCAL)
+FAIR = (SPHERE, LOCAL, CALIBRATED)
 OTHERS = (POOLED, "FedNova", "FedLC", "FedRep", "FedProto")
 NINE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, "FedDyn", "FedRoD", "FedBABU", "MOON")
 """Rows by how much depends on them; the last are those of Table 1 without ablations."""
