@@ -15,7 +15,8 @@ the sites' own models on what they hold out, over all images; rows without a per
 steps at the site. Two settings: "paper" has batch 128, 5 epochs, rate 0.3, HyperFed by its printed equations, rivals as
 in its Appendix B; "tuned" differs in that it tries the rates 0.03, 0.1 and 0.3 for every row and α, once with a seed
 that is not reported, judged by the images that sites hold out, and in that HyperFed's Eqs. 5 and 10 are solved exactly
-(in a first screening a rate of 1 did no row good); a tuned run that goes astray is done again with the next lower rate.
+(a first screening, with pixels scaled otherwise, also tried 1: best for HyperFed at α = 0.5 only); a tuned run that
+goes astray is done again with the next lower rate.
 "long" is 100 rounds with the rates tuned for 30. Everything else is the same for all rows. What is computed are the
 plain twins, which equal runs of the secure protocol bit for bit; --check shows that for some cells.
 """

@@ -11,6 +11,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.check import check_aligned
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
@@ -160,14 +161,12 @@ def test_a_sum_in_another_field_than_the_plans_is_refused() -> None:
 
 
 def test_a_word_larger_than_the_policy_allows_is_not_made() -> None:
+    method, sites = fedgeom.Hulls(radius=0.97, capacity=20_000, n_classes=2), blobs(3, 2)
+    unforeseen = check_aligned(method, sites)  # where nobody looked at the policy before
     with pytest.raises(
         fedgeom.TooFewSitesError, match=r"the answer would have 960,016 bytes; .* max_message_bytes = 40,000"
     ):
-        fedgeom.run(
-            fedgeom.Hulls(radius=0.97, capacity=20_000, n_classes=2),
-            blobs(3, 2),
-            policy=fedgeom.Policy(max_message_bytes=40_000),
-        )
+        fedgeom.run(method, sites, policy=fedgeom.Policy(max_message_bytes=40_000), checked=unforeseen)
 
 
 @pytest.mark.parametrize(
