@@ -125,7 +125,7 @@ def test_what_needs_a_package_is_there_only_with_it(toys):
     toys.offer("top", f"{__name__}:Thing", needs="msgspec")
     toys.offer("drone", f"{__name__}:Thing", needs="no_such_package")
     assert toys["top"] is Thing
-    assert list(toys) == ["top", "ball"]
+    assert list(toys) == ["ball", "top"]
     assert "drone" not in toys
     with pytest.raises(InputError, match="the toy 'drone' needs 'no_such_package', which is not installed"):
         toys.find("drone")

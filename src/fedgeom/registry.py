@@ -38,6 +38,7 @@ class Registry(Mapping[str, Any]):
         self.kind, self.group = kind, group
         self._known: dict[str, Any] = {}
         self._own: dict[str, tuple[EntryPoint, str]] = {}  # what `offer` was given, and the package it needs
+        self._order: dict[str, None] = {}  # names in the order in which they became known here
 
     def add(self, name: str, thing: Any) -> None:
         """Make something known in this process; only a new definition of the same thing may take its place."""
@@ -47,6 +48,7 @@ class Registry(Mapping[str, Any]):
             article = "an" if self.kind[0] in "aeiou" else "a"
             raise InputError(f"there is {article} {self.kind} {name!r} already ({taken}); choose another name")
         self._known[name] = thing
+        self._order.setdefault(name)
 
     def offer(self, name: str, place: str, *, needs: str) -> None:
         """Make something known that is loaded from ``place`` ("module:name") when it is used.
@@ -54,6 +56,7 @@ class Registry(Mapping[str, Any]):
         It is there only where the package ``needs`` is installed, which is not imported to find that out.
         """
         self._own[name] = EntryPoint(name, place, self.group), needs
+        self._order.setdefault(name)
 
     def find(self, name: str, *, what: str = "") -> Any:
         """Return what has this name, or raise `InputError` that lists the names there are."""
@@ -96,7 +99,9 @@ class Registry(Mapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         offered = self._offered()
-        ours = [name for name in self._own if name in self._known or name in offered]  # whatever is loaded by now
+        ours = [
+            name for name in self._order if name in self._known or name in offered
+        ]  # whatever is loaded by now
         return iter(dict.fromkeys([*ours, *self._known, *offered]))
 
     def __len__(self) -> int:

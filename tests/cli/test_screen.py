@@ -9,15 +9,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-import fedgeom.methods
-import fedgeom.methods.ridge_update.method  # noqa: F401  # in no list: `Run.update` uses it
+import fedgeom.methods  # noqa: F401  # registers ours
 from fedgeom.cli.screen import MOST_LINES, WORDS, Questions, complain, console
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.method import METHODS
+from fedgeom.methods.ridge_update.method import RidgeUpdate
 
 
 def asked_kinds():
     ours = [METHODS[name] for name in METHODS if METHODS[name].__module__.startswith("fedgeom.")]
+    ours.append(RidgeUpdate)  # in no list: `Run.update` makes it
     return {kind for method in ours for kind in method.site.understands()}
 
 

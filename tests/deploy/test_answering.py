@@ -160,7 +160,7 @@ def test_what_is_wrong_with_the_data_stays_at_the_site(anna, tmp_path):
     said = reason(answer(anna, hello(), None)[0])
     assert "its own log says why" in said
     (entry,) = Journal(anna.path).entries()
-    assert "secret-place" in entry.note
+    assert "these columns hold text: 'b'" in entry.note
     assert not any(word in said for word in ("secret", "Mueller", "a,b", str(tmp_path)))
 
 

@@ -86,7 +86,7 @@ def test_text_is_told_and_the_other_columns_are_looked_at(anna, tmp_path):
 
 
 def test_a_reader_that_stumbles_is_a_fault_and_no_traceback(anna, monkeypatch):
-    def stumble(folder, columns):
+    def stumble(folder, columns, **options):
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr("fedgeom.deploy.site_readiness.read_data", stumble)

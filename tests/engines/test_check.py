@@ -167,7 +167,7 @@ def test_words_that_no_two_sites_share_are_told_before_and_once_after():
     own = [site.relabel({f"class {k}": f"{site.name} {k}" for k in range(3)}) for site in tables()]
     (found,) = fedgeom.check("fedavg", own).warnings
     assert found.what.startswith("no label name is shared by two sites")
-    assert "matches names (hulls)" in found.remedy
+    assert "matches names (ellipses, hulls)" in found.remedy
     assert not fedgeom.check(fedgeom.Hulls(embedding="discriminant"), own).warnings
     (warning,) = fedgeom.run(EUCLIDEAN, own).warnings
     assert "no label name is shared" in str(warning)

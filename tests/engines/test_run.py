@@ -40,7 +40,7 @@ SITES = tables()
         (
             3,
             SITES,
-            r"method=3 given; wanted a method with its settings.* or for the default settings its name: hulls",
+            r"method=3 given; wanted a method with its settings.* for the default settings its name: ellipses, hulls",
         ),
         ("Momens", SITES, r"there is no method 'Momens'; there are: ellipses, hulls.* Did you mean 'moments'\?"),
         (METHOD, [], "no sites were given; wanted a list of SiteData"),

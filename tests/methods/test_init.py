@@ -63,7 +63,6 @@ def test_the_lists_say_what_the_classes_say(cls):
 def test_nothing_is_missing():
     assert set(SUMMARIES) == {name for _, name in HOMES.values()}
     ours = [name for name in METHODS if METHODS.find(name).__module__.startswith("fedgeom.")]
-    ours = [name for name in ours if name != "ridge-update"]  # known once `Run.update` was used
     assert ours == list(SUMMARIES)  # in this order, whichever was loaded first
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         fedgeom.methods.Nothing  # noqa: B018

@@ -27,10 +27,10 @@ from fedgeom.registry import Registry, did_you_mean
 
 if TYPE_CHECKING:
     HoldoutOrShare = Holdout | float | Mapping[str, Any] | None
-    StepsOrPreset = Sequence[Step | str | Mapping[str, Any]] | str
+    StepsOrPreset = Sequence[Step | str | Mapping[str, Any]] | str | None
 else:
     HoldoutOrShare = Holdout | None
-    StepsOrPreset = tuple[Step, ...]
+    StepsOrPreset = tuple[Step, ...] | None
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
@@ -71,7 +71,7 @@ class Method(Settings):
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
-    prepare: StepsOrPreset = ()
+    prepare: StepsOrPreset = None
     """How raw rows become features, before the method sees them: "counts", "table", or steps of
     `fedgeom.preparation` (by object, name or table), each fitted over all sites by secure sums."""
 
@@ -96,13 +96,13 @@ class Method(Settings):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prepare", read_steps(self.prepare))
+        object.__setattr__(self, "prepare", read_steps(self.prepare or ()) or None)
         super().__post_init__()
 
     @property
     def preparing(self) -> tuple[Step, ...]:
         """The steps of preparation, as objects."""
-        found: tuple[Step, ...] = self.prepare  # type: ignore[assignment]
+        found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
         return found
 
     def conduct(self, sites: Sites) -> Any:

@@ -97,7 +97,7 @@ def test_joint_numbers_come_once(method: XCLP) -> None:
     site = engine.runners[one.name].restore(RUN, engine.memories[one.name])
     assert site.answer(one.question) == Kept()
     for changes in ({"level": one.question.level - 1}, {"sizes": Array.of(np.full(3, 99.0))}):
-        with pytest.raises(ProtocolError, match=r"'xclp.weigh' was answered in this run already"):
+        with pytest.raises(ProtocolError, match=r"'xclp.weigh 0' was answered in this run already"):
             site.answer(replace(one.question, **changes))
 
 
