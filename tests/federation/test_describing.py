@@ -37,7 +37,7 @@ def test_settings_have_kind_default_and_meaning() -> None:
 
 def test_every_method_can_keep_rows_aside_and_prepare_them() -> None:
     kept, prepared = parameters(Toy)[:2]
-    assert (prepared.name, prepared.wanted, prepared.default) == ("prepare", "a list of steps", "()")
+    assert (prepared.name, prepared.wanted, prepared.default) == ("prepare", "a list of steps or None", "None")
     assert (kept.name, kept.wanted, kept.default) == ("holdout", "a share up to 0.5, Holdout(…) or None", "None")
 
 
@@ -47,7 +47,7 @@ def test_help_names_the_parameters() -> None:
     assert inspect.getdoc(Toy) == (
         "A toy.\n\nWith a second paragraph.\n\nParameters\n----------\n"
         f"holdout: {kept.wanted}; None if not given\n    {meaning}\n"
-        f"prepare: {prepared.wanted}; () if not given\n    {how}\n"
+        f"prepare: {prepared.wanted}; None if not given\n    {how}\n"
         "size: a whole number from 1 to 9; 3 if not given\n    How large it is,\n    in rooms.\n"
         "silent: True or False; True if not given"
     )

@@ -41,7 +41,7 @@ def test_a_subclass_with_a_name_is_known_from_then_on() -> None:
     assert METHODS["fresh"] is Fresh
     assert Nameless not in METHODS.values()
     assert Fresh.from_terms({"rounds": 3}) == Fresh(rounds=3)
-    assert Fresh(rounds=3).terms() == {"rounds": 3, "holdout": None, "prepare": ()}
+    assert Fresh(rounds=3).terms() == {"rounds": 3, "holdout": None, "prepare": None}
 
 
 @pytest.mark.usefixtures("clean")
