@@ -18,7 +18,8 @@ that is not reported, judged by the images that sites hold out, and in that Hype
 (a first screening, with pixels scaled otherwise, also tried 1: best for HyperFed at α = 0.5 only); a tuned run that
 goes astray is done again with the next lower rate.
 "long" is 100 rounds with the rates tuned for 30. Everything else is the same for all rows. What is computed are the
-plain twins, which equal runs of the secure protocol bit for bit; --check shows that for some cells.
+plain twins, which should equal runs of the secure protocol; a test compares one round, and --check some cells, which
+has not been run yet. The cells are of the code before sums of models had 32 bits.
 """
 
 from __future__ import annotations
