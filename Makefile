@@ -44,5 +44,5 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,privacy,dev]"
 	touch $@

@@ -20,12 +20,13 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
+from fedgeom.methods.moments import private
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.cohort import join
+from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.handing_out import hand_out
 from fedgeom.protocols.names.coordinator import agree_on_names
 
@@ -52,7 +53,7 @@ class Moments(MomentsSettings, Method):
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
         absent = sorted(set(self.classes or ()) - present)
-        if absent:
+        if absent and self.clip is None:  # with privacy, which labels there are is nobody's business
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
@@ -74,16 +75,34 @@ class Moments(MomentsSettings, Method):
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
+        if self.clip is not None:
+            return self._conduct_private(cohort, classes)
         size = length(len(classes), cohort.columns, squares=self.squares)
         result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=size)
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
         return hand_out(cohort, model, result)
 
+    def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
+        """Sum moments with noise in them, and mend what the noise made impossible."""
+        bounds, columns = private.bounds(self, len(classes), cohort.columns), cohort.columns
+        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=bounds["numbers"])
+        noise = cohort.noise(**bounds)
+        cohort.sites.metrics |= {
+            "sites": len(cohort.left),
+            "classes": len(classes),
+            "numbers": bounds["numbers"],
+            "noise on counts": round(noise.spread / private.weights(self.squares)[0], 2),
+        }
+        return hand_out(cohort, private.read_model(self, result, noise, classes, columns), result)
+
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data."""
+        """Compute the same on pooled data; with privacy, what would come of it without noise."""
         classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
         X = np.vstack([site.X for site in sites])
         y = np.concatenate([site.y.astype(str) for site in sites])
+        if self.clip is not None:
+            sums = private.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
+            return Plain(private.private_model(self, sums, classes, X.shape[1], clip=self.clip, spread=0.0))
         total = class_moments(X, y, classes, c=self.c, squares=self.squares)
         return Plain(build_model(self, total, classes, X.shape[1]))

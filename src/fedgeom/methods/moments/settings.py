@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
+from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 
 
@@ -25,7 +26,19 @@ class MomentsSettings(Settings):
     min_rows: Annotated[int, Between(0)] = 2
     """Sites refuse to contribute a class with fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
-    """The fewest sites that make a result."""
+    """The fewest sites that make a result; with privacy, the fewest over which sums are unmasked: the more, the less
+    noise each adds."""
+    privacy: PrivacyOrTable = None
+    """DP(epsilon=…, delta=…, clip=…): differential privacy of single rows, of which none counts for more than one of
+    length ``clip`` (in the ball: from the origin). Needs ``classes``."""
+
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
+
+    @property
+    def clip(self) -> float | None:
+        """The length to which rows are shortened where there is privacy; None elsewhere."""
+        privacy = privacy_of(self)
+        return None if privacy is None else privacy.clip
 
     @property
     def squares(self) -> bool:
