@@ -112,7 +112,8 @@ def policy_lines(policy: Policy) -> str:
 
 
 PRIVATE_FILES = (
-    "identity.key", "node.key", "site.toml", "ledger.jsonl", "site.log", "preview.png", "ca.pem", "roster.json"
+    "identity.key", "node.key", "site.toml", "ledger.jsonl", "budget.json", "budget.head", "site.log", "preview.png",
+    "ca.pem", "roster.json",
 )  # fmt: skip
 """The site's own files, which an earlier release, or the steward's hand, may have left open to others."""
 

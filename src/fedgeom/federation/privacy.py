@@ -108,4 +108,9 @@ def check_private(settings: Any) -> None:
             "a grouped holdout with privacy given; its sums over groups have no bound for a row: wanted grouped=False "
             "(a site with a group column still keeps a group's rows together)"
         )
+    if holdout is not None and privacy.unit == "site":
+        raise InputError(
+            "a holdout with privacy per site given; a test's counts have no bound for all rows of one site: wanted "
+            'holdout=None, or unit="row"'
+        )
     honest_sites(smallest_sum(settings), privacy.colluders)

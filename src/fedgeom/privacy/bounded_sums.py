@@ -15,6 +15,9 @@ from fedgeom.arrays import Floats, Ints
 BITS = 14
 """Binary digits of a row of full length: 6·10⁻⁵ of the bound."""
 ONE = 2**BITS
+FINE = 2 * BITS
+"""Binary digits of a row of full length where rows are summed and not multiplied."""
+FINE_ONE = 2**FINE
 _BLOCK = 2**20
 """Products of two numbers of `BITS` digits, so many of them added up, are exact in doubles."""
 _SAFE = 1.0 - 2.0**-40
@@ -37,12 +40,12 @@ def shortened(rows: npt.ArrayLike, bound: float) -> Floats:
     return np.asarray(values * factors[:, None])
 
 
-def in_whole_numbers(rows: npt.ArrayLike, bound: float) -> Floats:
-    """Return rows as whole numbers, of which one of length ``bound`` has length `ONE` at most.
+def in_whole_numbers(rows: npt.ArrayLike, bound: float, bits: int = BITS) -> Floats:
+    """Return rows as whole numbers, of which one of length ``bound`` has length 2^bits at most (`ONE`, `FINE_ONE`).
 
     rows (n, d), finite; returns (n, d), f8, all of them whole.
     """
-    return np.asarray(np.trunc(shortened(rows, bound) * (ONE / bound)))
+    return np.asarray(np.trunc(shortened(rows, bound) * (2**bits / bound)))
 
 
 def summed(whole: Floats) -> Ints:

@@ -16,7 +16,9 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.findings import Collector, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import (
     Agreement,
@@ -157,16 +159,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
         what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
         models of his choice learns more than the terms allow.
         """
-        rule, memory = self.rule, self.memory
-        if round >= rule.rounds:
-            raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={rule.rounds}")
-        again = memory.trained.get(round) == asked
-        if memory.trained and (round < max(memory.trained) or (round in memory.trained and not again)):
-            raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
+        rule, memory, again = self.rule, self.memory, self.opens(asked, round)
         aside = self.rows_aside()
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
-        state = self._given(given, task)
+        state = self.given_state(given, task)
         joint = rule.whole(task, state["model"], own)  # before training changes what the site has of its own
         sent = rule.train(task, state, own)
         figures = Figures()
@@ -175,7 +172,17 @@ class TrainingSite(SummingSite[TrainingMemory]):
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
         return sent, rule.weight(task), figures
 
-    def _given(self, given: Leaves, task: Task) -> State:
+    def opens(self, asked: bytes, round: int) -> bool:
+        """Refuse a round that is over, or not in the terms; say whether the same was asked before."""
+        trained = self.memory.trained
+        if round >= self.rule.rounds:
+            raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={self.rule.rounds}")
+        again = trained.get(round) == asked
+        if trained and (round < max(trained) or (round in trained and not again)):
+            raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
+        return again
+
+    def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
         shape, came = self.rule.shared(task.first), from_wire(given)
         wanted, state = Tree(self.rule.start(shape)), came.select(self.rule.gives)
@@ -207,6 +214,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Train and add the result to the secure sum."""
         if self.name not in ask.factors:
             raise ProtocolError(f"the question says no weight for {self.name!r}")
+        if privacy_of(self.rule) is not None:
+            bounded, bounds = private.summand(self, ask, self._rate(ask))
+            return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         learner, given = self.rule.build_learner(), from_wire(ask.given)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
@@ -236,7 +246,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
-        state = self._given(ask.given, task)
+        state = self.given_state(ask.given, task)
         joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
@@ -266,7 +276,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the joint model from what a site is given last, as one vector; None where that is no whole model."""
         if not is_joint(self.rule, task.first):
             return None
-        return Array.of((task.first | self._given(given, task)["model"]).flat())
+        return Array.of((task.first | self.given_state(given, task)["model"]).flat())
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""

@@ -70,6 +70,8 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("the run was announced on other terms before")
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
+            name = self.site.method_type.name  # type: ignore[attr-defined]
+            self.site.identity.budget.charge(self.site.run, name, privacy_of(settings))
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
             memory.letter_secret = new_exchange_secret()
