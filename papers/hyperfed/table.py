@@ -196,6 +196,7 @@ def plan() -> dict[str, list[Cell]]:
             for alpha in ALPHAS
             for row in rows.NINE
         ],
+        "cifar-10-tuned": list(tuned(rows.NINE, "lenet16", SEEDS, ALPHAS, "cifar-10")),
         "long": [Cell(fashion, ALPHAS[0], "long", row, seed, "tuned") for seed in SEEDS for row in rows.CORE],
         "lenet": [Cell(fashion, ALPHAS[0], "lenet", row, seed, "paper") for seed in SEEDS for row in rows.CORE],
     }
