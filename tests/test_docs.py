@@ -123,4 +123,4 @@ def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tm
             r"""<(?:script|link|img)[^>]+(?:src|href)=["']?((?:https?:)?//[^"' >]+)""", page.read_text()
         )
         assert not loaded, page
-    assert "Poincaré" in (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
+    assert "hyperbolic" in (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
