@@ -1,8 +1,8 @@
 """Which method is right where one label name means one thing everywhere: `Ridge`, unless rows are points of the disc.
 
-`Ridge` over the columns and Fourier features of them, with classes balanced, was at least as good as `Moments` on average
-over real sets, by far where columns are many, and scales columns by itself; ``benchmarks/default_method.py`` measured it,
-and docs/choosing.md has the figures.
+`Ridge` over the columns and Fourier features of them, with classes balanced, was on average at least as good as `Moments`
+on real sets, by far where columns are many, and it scales columns by itself; ``benchmarks/default_method.py`` measured
+it, and docs/choosing.md has the figures.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from fedgeom.methods.ridge.settings import RidgeSettings
 
 WIDEST = RidgeSettings.max_features - Fourier.count
 """The most columns that Ridge takes as they are, beside Fourier features."""
+
+USUAL: dict[str, Any] = {"balanced": True, "alpha": "folds"}
+"""Generalised cross-validation takes rows for equals, which balanced ones are not: it chose too small a λ."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ def for_shared_names(
     columns = sites[0].shape[1]
     if columns > WIDEST and not prepared:
         why = f"{columns:,} columns are too many for sums of their products, so that features are made of them"
-        return Suited(method, {"balanced": True, "features": "fourier"}, "" if meant else why)
-    return Suited(method, {"balanced": True, "features": ["linear", "fourier"]})
+        return Suited(method, USUAL | {"features": "fourier"}, "" if meant else why)
+    return Suited(method, USUAL | {"features": ["linear", "fourier"]})
 
 
 def _other(known: Mapping[str, set[str]], name: str) -> set[str]:
