@@ -1,7 +1,7 @@
 """What the cost model predicts for 10, 1,000 and 100,000 sites, and where each method stops: tables of docs/scale.md.
 
-    python benchmarks/scale.py             # prints the tables, and writes them into docs/scale.md
-    python benchmarks/scale.py --measured  # also holds runs beside the predictions (CPU seconds of one process)
+python benchmarks/scale.py             # prints the tables, and writes them into docs/scale.md
+python benchmarks/scale.py --measured  # also holds runs beside the predictions (CPU seconds of one process)
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ COUNTS = (10, 1000, 100_000)
 def predicted() -> str:
     """Return the table of predictions."""
     lines = [
-        "| method | sites | questions | to a site | from a site | largest message | the coordinator's line, both ways | "
-        "CPU of a site | of the coordinator |",
+        "| method | sites | questions | to a site | from a site | largest message | the coordinator's line, both ways "
+        "| CPU of a site | of the coordinator |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (method, shape) in METHODS.items():
@@ -104,9 +104,8 @@ def measured() -> str:
             run = fedgeom.run(method, sites)
             seconds = time.process_time() - began
             sent = run.ledger.sent() + sum(entry.received for entry in run.ledger)
-            lines.append(
-                f"| {name} | {count} | {told.total_up + told.total_down:,} | {sent:,} | {told.seconds:.2g} | {seconds:.2g} |"
-            )
+            said = told.total_up + told.total_down
+            lines.append(f"| {name} | {count} | {said:,} | {sent:,} | {told.seconds:.2g} | {seconds:.2g} |")
     return "\n".join(lines)
 
 

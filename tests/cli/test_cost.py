@@ -26,7 +26,7 @@ def wines(tmp_path):
 def test_the_figures_are_those_of_the_run_that_follows(tmp_path, wines):
     found = json.loads(call("cost", tmp_path / "w.toml", "--json", only_results=True))["3"]
     call("run", tmp_path / "w.toml", "--out", tmp_path / "r")
-    ledger = fedgeom.Ledger.load(next((tmp_path / "r").rglob("ledger.jsonl")))
+    ledger = fedgeom.Ledger.load(tmp_path / "r-1" / "ledger.jsonl")
     assert found["total_up"] == ledger.sent()
     assert found["total_down"] == sum(entry.received for entry in ledger)
 

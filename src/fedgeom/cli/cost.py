@@ -69,7 +69,7 @@ def size(count: float) -> str:
 
 def _show_questions(screen: Any, costs: Costs) -> None:
     """Print one row for each kind of question."""
-    from fedgeom.cli.screen import WORDS
+    from fedgeom.report.words import WORDS
 
     kinds: dict[str, list[float]] = {}
     for one in costs.exchanges:

@@ -28,7 +28,9 @@ def costs_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
             sites[0].shape[1],
             tuple(method_classes(method, sites)),
             rows=max(len(site) for site in sites),
-            own_names=tuple(tuple(sorted(label_names([site]))) for site in sorted(sites, key=lambda one: one.name)),
+            own_names=tuple(
+                tuple(sorted(label_names([site]))) for site in sorted(sites, key=lambda one: one.name)
+            ),
             named_columns=any(site.columns for site in sites),
             policy=policy or Policy(),
             seed=seed,
