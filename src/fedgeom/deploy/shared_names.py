@@ -1,6 +1,6 @@
 """Which method is right where one label name means one thing everywhere: `Ridge`, unless rows are points of the disc.
 
-`Ridge` over the columns and Fourier features of them, with classes balanced, was on average at least as good as `Moments`
+`Ridge` over the columns and Fourier features of them, classes balanced, was on average at least as good as `Moments`
 on real sets, by far where columns are many, and it scales columns by itself; ``benchmarks/default_method.py`` measured
 it, and docs/choosing.md has the figures.
 """
