@@ -58,8 +58,8 @@ def test_a_site_that_runs_out_says_so_on_both_sides_and_nothing_is_lost(there: F
     status = there.wait(second)
     assert status["state"] == "failed"
     words = "privacy budget is spent: its runs come to epsilon = 1, and this job would bring it to 1.4"
-    assert words in status["error"]  # the coordinator's side
-    assert "carl" in status["error"]
+    assert words in status["detail"]  # the coordinator's side
+    assert "carl" in status["detail"]
     shown = " ".join(site(there, "carl", "budget").split())
     assert "spent epsilon = 1 of max_epsilon = 1.2, at delta = 1e-05" in shown
     notes = [entry.note for entry in Journal(there.sites["carl"].path).entries() if entry.run == second.run.hex()]
