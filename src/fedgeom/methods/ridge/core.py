@@ -197,17 +197,18 @@ def class_weights(counts: Floats) -> Floats:
     return np.where(present, counts.sum() / (max(int(present.sum()), 1) * np.where(present, counts, 1.0)), 0.0)
 
 
-def surprise(scores: Floats, codes: Ints, freedom: float, rows: float) -> Floats:
+def surprise(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
     """Return the summed negative log-probabilities of the rows' classes at each temperature, (temperatures,).
 
-    scores (n, classes) are those of the fit, codes (n,). A row that was learnt from is nearer to its target than a new
-    one would be. Left out, its score would be (s - h·y)/(1 - h), where h is its leverage; the mean leverage, freedom ÷
-    rows, stands for it, as in generalised cross-validation.
+    scores (n, classes) are those of the ridge, codes (n,); ``by`` is what turns scores into discriminants. A row that
+    was learnt from is nearer to its target than a new one would be. Left out, its score would be (s - h·y)/(1 - h),
+    where h is its leverage; the mean leverage, freedom ÷ rows, stands for it, as in generalised cross-validation.
     """
     share = min(freedom / max(rows, 1.0), 0.9)
     targets = np.full(scores.shape, -1.0)
     targets[np.arange(len(scores)), codes] = 1.0
     fresh = (scores - share * targets) / (1 - share)
+    fresh = fresh if by is None else fresh @ by[1:] + by[0]
     fresh = fresh - fresh.max(axis=1, keepdims=True)
     own = fresh[np.arange(len(fresh)), codes]
     found = [np.log(np.exp(fresh / t).sum(axis=1)).sum() - own.sum() / t for t in TEMPERATURES]

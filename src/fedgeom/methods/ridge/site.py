@@ -242,26 +242,24 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if self.settings.updatable:
             memory.hashes = (*memory.hashes, hash_part(total))
         if memory.checked == len(parts):
-            memory.conclude()
+            memory.conclude(self.settings.rule)
         return SolutionTaken()
 
     @answers(SumSurprise)
     def sum_surprise(self, ask: SumSurprise) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
-        model = self.joint_model(1.0)
-        chosen = tried_rows(self.rows, self.memory.fit.rows())
-        scores, freedom = model.decision_function(self.rows[chosen]), self.memory.solution.freedom
-        return self.contribute(ask, surprise(scores, self.codes[chosen], freedom, self.memory.fit.rows()))
+        solved, rows = self.memory.solution, self.memory.fit.rows()
+        chosen = tried_rows(self.rows, rows)
+        scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
+        return self.contribute(ask, surprise(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by))
 
     def joint_model(self, temperature: float) -> RidgeModel:
         """Return the model that the checked solution makes, with this temperature."""
-        memory, plan = self.memory, self.plan
-        if not memory.solution.good or memory.solution.weights is None:
-            raise ProtocolError("the solution was not checked yet")
-        ground, weights = memory.fit.finished(plan), memory.solution.weights.numpy()
-        return RidgeModel.made(
-            self.names.agreed, self.settings.maps, ground, weights, memory.solution.alpha, temperature
-        )
+        return self._model(self.memory.solution.final(), temperature)
+
+    def _model(self, weights: Floats, temperature: float) -> RidgeModel:
+        ground, alpha = self.memory.fit.finished(self.plan), self.memory.solution.alpha
+        return RidgeModel.made(self.names.agreed, self.settings.maps, ground, weights, alpha, temperature)
 
     def model_from(self, result: SumResult) -> RidgeModel:
         """Make the model with the temperature that fits all rows best, after a look at whether that is their sum."""

@@ -187,12 +187,9 @@ class UpdateSite(SummingSite[UpdateMemory]):
         memory.look_at(total, parts[ask.number])
         self.memory.after = (*self.memory.after, hash_part(total))
         if memory.checked == len(parts):
-            memory.conclude()
-            weights = memory.weights.numpy()
-            ground = made.fit.finished(plan)
-            model = RidgeModel.made(
-                self.settings.classes, self.settings.maps, ground, weights, memory.alpha, made.temperature
-            )
+            memory.conclude(self.settings.rule)
+            classes, maps, ground = self.settings.classes, self.settings.maps, made.fit.finished(plan)
+            model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
             self.handed.keep(model.to_bytes())
         return SolutionTaken()
 
