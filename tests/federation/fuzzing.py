@@ -152,7 +152,11 @@ SPOILT: tuple[Method, ...] = (
         rounds=2, warm=1, steps=1, labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1}
     ),
     fedgeom.XCLPTraining(
-        rounds=3, warm=1, steps=1, validation=0.25, labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1}
+        rounds=3,
+        warm=1,
+        steps=1,
+        validation=0.25,
+        labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1},
     ),
     fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
     fedgeom.FedAvg(rounds=1, steps=2, secure=False),
