@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.core import GRID
-from fedgeom.methods.ridge.discriminant import summed_scores, turn, turned
+from fedgeom.methods.ridge.discriminant import summed_scores, turn, turned, turned_scores
 from fedgeom.methods.ridge.gram import Rows, trapezoid
 
 TOLERANCE = 1e-6
@@ -41,6 +41,8 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
     """(classes + 1, classes), f8: what turns scores into discriminants, where the terms want these."""
     hashes: tuple[bytes, ...] = ()
     """Of the parts, where the sums can be updated later."""
+    fits: float | None = None
+    """The share of the site's rows that temperatures were tried on and that are put into their class."""
     good: bool = False
     """Whether all parts were looked at and the solution fits."""
 
@@ -110,6 +112,11 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
     def final(self) -> Floats:
         """Return the weights that decide as the terms say, (features + 1, classes), once they were checked."""
         return turned(self.ridge(), self.turned_by)
+
+    def note_fit(self, scores: Floats, codes: Ints) -> None:
+        """Keep how many rows these ridge scores put into their class: scores (rows, classes), codes (rows,)."""
+        if len(codes):
+            self.fits = float(np.mean(turned_scores(scores, self.turned_by).argmax(axis=1) == codes))
 
     @property
     def turned_by(self) -> Floats | None:

@@ -18,11 +18,12 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
+from fedgeom.methods.ridge.discriminant import turned_scores
 from fedgeom.methods.ridge.gram import Rows, trapezoid
 
 GRID: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 13))
 """The λ among which one is chosen, 10⁻⁴ to 10⁶."""
-_COARSE = 4
+_START, _COARSE = 10, 4
 LEAST_LEFT = 0.05
 """What share of the rows must be left as degrees of freedom of the residuals."""
 TEMPERATURES = tuple(10.0 ** (step / 12) for step in range(-30, 13))
@@ -139,7 +140,7 @@ class System:
 
 
 def choose(score: Callable[[float], float]) -> float:
-    """Return the λ of the grid with the lowest score: every fourth is tried, then neighbours while they are better.
+    """Return the λ of the grid with the lowest score: from 10 on, every fourth while it is better, then neighbours.
 
     Scores are compared to four digits, and of equal ones the largest λ is taken: rounding then decides nothing.
     """
@@ -150,9 +151,10 @@ def choose(score: Callable[[float], float]) -> float:
             known[place] = (float(f"{score(GRID[place]):.3e}"), -place)
         return known[place]
 
-    best = min(range(0, len(GRID), _COARSE), key=at)
-    while (better := min(range(max(best - 1, 0), min(best + 2, len(GRID))), key=at)) != best:
-        best = better
+    best = _START if math.isfinite(at(_START)[0]) else min(range(0, len(GRID), _COARSE), key=at)
+    for step in (_COARSE, 1):
+        while (better := min({best, max(best - step, 0), min(best + step, len(GRID) - 1)}, key=at)) != best:
+            best = better
     if math.isinf(at(best)[0]):
         raise InputError(
             "no alpha fits these sums: there are fewer rows than the features need; give alpha as a number"
@@ -208,7 +210,7 @@ def surprise(scores: Floats, codes: Ints, freedom: float, rows: float, by: Float
     targets = np.full(scores.shape, -1.0)
     targets[np.arange(len(scores)), codes] = 1.0
     fresh = (scores - share * targets) / (1 - share)
-    fresh = fresh if by is None else fresh @ by[1:] + by[0]
+    fresh = turned_scores(fresh, by)
     fresh = fresh - fresh.max(axis=1, keepdims=True)
     own = fresh[np.arange(len(fresh)), codes]
     found = [np.log(np.exp(fresh / t).sum(axis=1)).sum() - own.sum() / t for t in TEMPERATURES]

@@ -63,6 +63,11 @@ def turn_of(vectors: Sequence[Floats], parts: Sequence[Rows], weights: Floats, f
     return turn(scores, sizes, freedom)
 
 
+def turned_scores(scores: Floats, by: Floats | None) -> Floats:
+    """Return discriminants from the scores of a ridge, (rows, classes); with nothing to turn by, the scores."""
+    return scores if by is None else scores @ by[1:] + by[0]
+
+
 def turned(weights: Floats, by: Floats | None) -> Floats:
     """Return weights whose scores are turned, (features + 1, classes); without anything to turn by, as they are."""
     if by is None:

@@ -200,10 +200,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
             self.sums.check_result(last, kind)
             try:
                 memory.fit.take(last.total.numpy(), plan)
-            except (
-                ValueError,
-                ArithmeticError,
-            ) as error:  # it depends on the sum alone, which is the same for all
+            except (ValueError, ArithmeticError) as error:  # by the sum alone, which is the same for all
                 raise ProtocolError("no features follow from the sum that came") from error
             memory.last = stamp
         self._check_stage(asked)
@@ -251,6 +248,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         solved, rows = self.memory.solution, self.memory.fit.rows()
         chosen = tried_rows(self.rows, rows)
         scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
+        if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
+            solved.note_fit(scores, self.codes[chosen])
         return self.contribute(ask, surprise(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by))
 
     def joint_model(self, temperature: float) -> RidgeModel:
@@ -268,15 +267,19 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        model = self.settling.own_model() or self.handed.model
+        own, model = self.settling.own_model(), self.handed.model
         if model is None:
             return {}
+        known = self.memory.solution.fits
+        fits = known if own is None and known is not None else self._fits(own or model)
+        more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
+        return {"fits": fits, "rows": len(self.data), **more}
+
+    def _fits(self, model: RidgeModel) -> float:
         rows, chosen = rows_of(self.data), tried_rows(rows_of(self.data), self.memory.fit.rows())
         if not chosen.any():
             chosen[:] = True
-        right = np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str))
-        more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
-        return {"fits": float(right), "rows": len(self.data), **more}
+        return float(np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str)))
 
     def _statistics(self, temperature: float) -> dict[str, Any]:
         """Return what stands for the sums, where they can be updated later."""
