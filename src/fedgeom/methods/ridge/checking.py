@@ -61,6 +61,19 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
         self.checked, self.good = 0, False
 
+    def comes_next(self, number: int, round: int, first: int, parts: int) -> bool:
+        """Return whether a part of the sum comes next; False: it was looked at just before, and is asked for again.
+
+        ``round`` is that of the sum that came, ``first`` that of the first part, ``parts`` how many there are.
+        """
+        if number == self.checked - 1:
+            return False
+        if self.weights is None or number != self.checked or number >= parts:
+            raise ProtocolError(f"part {number} of the sum does not come next")
+        if round != first + number:
+            raise ProtocolError(f"this is not part {number} of the sum")
+        return True
+
     def look_at(self, vector: Floats, rows: Rows) -> None:
         """Take what a part of the sum says of the equations."""
         if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:

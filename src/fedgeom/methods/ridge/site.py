@@ -226,12 +226,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Look at one part of the sum; at the last, decide."""
         memory, plan = self.memory.solution, self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        if ask.number == memory.checked - 1:  # asked the same again
+        start = self.joining.memory.sums.index(SumGram.kind)
+        if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
             return SolutionTaken()
-        if memory.weights is None or ask.number != memory.checked or ask.number >= len(parts):
-            raise ProtocolError(f"part {ask.number} of the sum does not come next")
-        if ask.result.round != self.joining.memory.sums.index(SumGram.kind) + ask.number:
-            raise ProtocolError(f"this is not part {ask.number} of the sum")
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
         total = from_fixed(ask.result.total.numpy(), fraction_bits=bits)
