@@ -71,8 +71,9 @@ def by_loss(case: Case, name: str, epsilon: float, seed: int) -> float:
     """Return the advantage of an attacker that goes by how likely the model finds a row's label."""
     model = fedgeom.run(method_of(case, name, epsilon), case.train, seed=seed).model
     X, y = np.vstack([site.X for site in case.train]), np.concatenate([site.y for site in case.train])
-    chosen = np.random.default_rng([seed, 9]).permutation(len(X))[: len(case.test[0])]
-    inside, outside = _likely(model, X[chosen], y[chosen]), _likely(model, *case.test)
+    rng, tested = np.random.default_rng([seed, 9]), len(case.test[0])
+    chosen, mixed = rng.permutation(len(X))[:tested], rng.permutation(tested)  # both halves are of all sites
+    inside, outside = _likely(model, X[chosen], y[chosen]), _likely(model, *case.test)[mixed]
     half = len(inside) // 2
     levels = np.quantile(inside[:half], np.linspace(0.01, 0.99, 99))
     gains = [(inside[:half] > one).mean() - (outside[:half] > one).mean() for one in levels]

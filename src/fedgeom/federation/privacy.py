@@ -87,6 +87,10 @@ def check_private(settings: Any) -> None:
     if privacy is None:
         return
     kind, units = type(settings).__name__, settings.private_units
+    if not units:
+        raise InputError(
+            f"privacy given, but {kind} has no bound on what one row adds to what leaves: leave it out"
+        )
     if privacy.unit not in units:
         raise InputError(
             f'privacy with unit="{privacy.unit}" given; {kind} bounds what one {" or one ".join(units)} adds: wanted '

@@ -12,8 +12,11 @@ from fedgeom import DP, FedAdam, FedAvg, SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.learners.logistic import Logistic
+from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.privacy.bounded_sums import FINE_ONE
+from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.secure_sum.messages import MaskedVector
 
 CLASSES = ("a", "b", "c")
 
@@ -73,8 +76,9 @@ def test_rows_are_learnt_from_and_the_test_is_too(settings: dict[str, Any]) -> N
     run = fedgeom.run(per_row(**settings, holdout=0.2), sites, seed=0)
     assert (run.model.predict(test.X) == test.y).mean() > 0.9
     assert run.evaluation["own"].accuracy.value > 0.85
-    kinds = {entry.kind for entry in run.ledger}
-    assert not {"train.columns", "train.rows", "train.update"} & kinds
+    sums = {entry.reveals for entry in run.ledger if entry.kind == MaskedVector.kind}
+    assert sums == {TrainMasked.answer_reveals, SumEvaluation.answer_reveals}
+    assert not {"train.update", "names.sealed", "names.vocabulary"} & {entry.kind for entry in run.ledger}
 
 
 def test_two_classes_have_one_column() -> None:

@@ -11,6 +11,9 @@ import fedgeom
 from fedgeom import DP, Moments, SiteData
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.moments import private
+from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.secure_sum.messages import MaskedVector
 
 CLASSES = ("a", "b", "c")
 
@@ -89,8 +92,9 @@ def test_in_the_ball_and_under_strict_policies_with_a_test_at_the_end() -> None:
     assert run.evaluation["own"].accuracy.value > 0.9
     assert "local" not in run.evaluation
     assert any("noise of deviation" in warning.what for warning in run.warnings)
-    kinds = {entry.kind for entry in run.ledger}
-    assert not {"names.count", "names.seal", "names.open"} & kinds
+    sums = {entry.reveals for entry in run.ledger if entry.kind == MaskedVector.kind}
+    assert sums == {SumMoments.answer_reveals, SumEvaluation.answer_reveals}
+    assert not {"names.sealed", "names.vocabulary", "names.held"} & {entry.kind for entry in run.ledger}
 
 
 def test_a_class_that_nobody_has_is_no_reason_to_stop() -> None:
