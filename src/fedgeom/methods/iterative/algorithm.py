@@ -23,6 +23,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.costs import write_costs
 from fedgeom.methods.iterative.messages import TrainMasked, TrainOpen
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
@@ -63,6 +64,13 @@ class Algorithm(TrainingRule, Method):
         form = Summed.of(self, Tree(self.sent_like(shared)), ())
         sent = 8 * (form.length(0) if self.masked else len(form.packed)) if self.sends else 0
         return MessageSizes(max(sent, sums), max(8 * len(given.flat()), sums))
+
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet, where the conversation is the common one."""
+        if self.conversation is not Conversation:
+            return False
+        write_costs(self, sheet)
+        return True
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where nobody scales them."""

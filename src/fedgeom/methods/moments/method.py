@@ -21,6 +21,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.moments.core import build_model, check_width
+from fedgeom.methods.moments.costs import write_costs
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
@@ -65,6 +66,11 @@ class Moments(MomentsSettings, Method):
         classes = len(self.classes or label_names(sites))
         size = 8 * length(classes, sites[0].shape[1], squares=self.squares)
         return MessageSizes(size, size)
+
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet."""
+        write_costs(self, sheet)
+        return True
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where distances to centroids decide."""
