@@ -18,16 +18,10 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.agreement import (
-    Agreement,
-    AgreementMemory,
-    SumColumns,
-    SumRows,
-    check_site,
-    within,
-)
+from fedgeom.methods.iterative.agreement import AgreementMemory, SumColumns, SumRows, check_site, within
+from fedgeom.methods.iterative.group_agreement import GROUPED, GroupAgreement
 from fedgeom.methods.iterative.grouping import Grouping
-from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import TrainingRule
@@ -88,8 +82,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     memory_type: ClassVar[type[Memory]] = TrainingMemory
     takes_models: ClassVar[bool] = False
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Agreement)
-    agreement: Agreement
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, GroupAgreement)
+    agreement: GroupAgreement
     names: LabelNames
 
     def check(self, settings: TrainingRule) -> None:
@@ -111,6 +105,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the count of names, the sum of columns or of rows where it is needed, one for each group and round."""
         columns = (SumColumns,) if settings.scale == "joint" else (SumRows,) if settings.sums_rows else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
+        draw = settings.group_draw
+        if draw is not None:
+            grouped = [GROUPED[one] for one in columns for _ in range(draw.count)]
+            return (CountNames, *grouped, *[TrainGroup] * (training * draw.count))
         return (CountNames, *columns, *[TrainMasked] * training)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
@@ -201,6 +199,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
             weight=weight,
             figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
         )
+
+    @answers(TrainGroup)
+    def train_group(self, ask: TrainGroup) -> Contribution:
+        """Train and add the result to the secure sum of the site's group."""
+        return self.train_masked(ask)
 
     @answers(TrainMasked)
     def train_masked(self, ask: TrainMasked) -> Contribution:
