@@ -26,10 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.common import Parts, measure_parts, parser, read
 from benchmarks.real_sets import Rows, cells, clinical, images, pooled
 
-from fedgeom.deploy.shared_names import ROWS_PER_COLUMN
 from papers.common import table
 
-METHODS = ("moments", "ridge", "fourier", "balanced ridge")
+METHODS = ("moments", "ridge", "fourier", "balanced ridge", "balanced both")
 SEEDS = {True: (0, 1, 2), False: (10, 11)}
 """Whether a set is one that the rule was chosen on: its seeds."""
 SHARE = 0.3
@@ -81,9 +80,9 @@ def scored(load: Callable[[], Rows], seeds: tuple[int, ...], *, chosen_on: bool)
         "ridge": fedgeom.Ridge(holdout=SHARE),
         "fourier": fedgeom.Ridge(features="fourier", holdout=SHARE),
         "balanced ridge": fedgeom.Ridge(balanced=True, holdout=SHARE),
+        "balanced both": fedgeom.Ridge(features=["linear", "fourier"], balanced=True, holdout=SHARE),
     }
-    few = found["median class"] < ROWS_PER_COLUMN * found["columns"]
-    for name in (METHODS if few else METHODS[:-1]) if chosen_on else ("moments", "balanced ridge"):
+    for name in METHODS if chosen_on else (METHODS[0], *METHODS[-2:]):
         runs = [fedgeom.run(methods[name], sites, seed=seed).evaluation["own"] for seed in seeds]
         found[name] = {
             figure: [round(100 * getattr(run, figure).value, 2) for run in runs]

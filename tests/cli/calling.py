@@ -29,3 +29,19 @@ def write_csv(file: Path, site: SiteData, label: str, order: Sequence[int] | Non
         writer.writerow([*(names[i] for i in chosen), label])
         writer.writerows([*row[chosen], y] for row, y in zip(site.X, site.y, strict=True))
     return file
+
+
+def write_raw(folder: Path, settings: str) -> Path:
+    """Write three sites' raw tables, with gaps and a column of text, and a federation file ``raw.toml`` over them."""
+    blocks = ""
+    for at in range(3):
+        lines = ["age,ward,crp,diagnosis"]
+        for row in range(40):
+            ill = row % 2
+            crp = "" if row % 7 == at else f"{10 + 20 * ill + row % 5 + at}"
+            lines.append(f"{40 + row + 10 * ill},{('east', 'west', '')[row % 3]},{crp},{('well', 'ill')[ill]}")
+        (folder / f"raw{at}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        blocks += f'[[sites]]\nfile = "raw{at}.csv"\n'
+    file = folder / "raw.toml"
+    file.write_text(f'label = "diagnosis"\nprepare = "table"\n{settings}{blocks}', encoding="utf-8")
+    return file

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import fedgeom
-from tests.cli.calling import call, write_csv
+from tests.cli.calling import call, write_csv, write_raw
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,14 @@ def test_one_table_and_a_recommendation(file):
     ]
     again = call("compare", file, "--methods", "moments,fedavg", "--seeds", 2, "--resume", file.parent / "c-1")
     assert "Take " in again
+
+
+def test_raw_tables_are_prepared_for_every_method(tmp_path):
+    file, out = write_raw(tmp_path, 'method = "ridge"\n'), tmp_path / "c"
+    text = " ".join(call("compare", file, "--methods", "moments,ridge", "--seeds", 1, "--out", out).split())
+    assert "2 methods over 3 sites" in text
+    assert "Take " in text
+    assert "failed" not in text
 
 
 def test_what_is_refused(file):

@@ -107,3 +107,9 @@ def test_start_is_quick(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(find_file("olsson") is None, reason="FEDGEOM_DATA has no olsson.npz")
+def test_a_set_whose_parts_are_the_published_ones_can_be_shown_too(tmp_path):
+    said = finish(start(tmp_path, "demo", "--sites-data", "olsson"))
+    assert "report.html" in said

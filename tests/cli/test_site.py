@@ -38,6 +38,17 @@ def test_preview(here, made):
     assert "does not exist" in call("site", "preview", "none.toml", "--folder", "anna", code=2)
 
 
+def test_a_preview_rehearses_the_preparation_of_raw_rows(here, made):
+    table = dict(np.load(here / "anna.npz"))
+    table["X"][5, 1] = np.nan
+    np.savez(here / "anna.npz", **table)
+    (here / "study.toml").write_text('method = "ridge"\nprepare = "table"\n')
+    shown = call("site", "preview", "study.toml", "--folder", "anna")
+    assert "ended early" not in shown
+    for piece in ("Nothing was sent", "prepare.", "ridge.gram"):
+        assert piece in shown
+
+
 def test_checking_a_table_by_itself_and_against_a_job(here, made):
     (here / "study.toml").write_text('method = "hulls"\n[parameters]\nepsilon = 0.05\n')
     assert "ready: the table" in call("site", "check", "--folder", "anna")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import fedgeom
-from tests.cli.calling import call, write_csv
+from tests.cli.calling import call, write_csv, write_raw
 
 SWEEP = """label = "kind"
 seed = 2
@@ -57,6 +57,14 @@ def test_one_table_its_files_and_a_second_call(file):
     assert (
         folder / "sweep.json"
     ).read_text() == before  # seconds are those of the first time: nothing was run again
+
+
+def test_raw_tables_are_prepared_in_every_run(tmp_path):
+    file = write_raw(tmp_path, '[sweep]\nseeds = 1\nmethods = ["ridge"]\ngrid.alpha = [1.0, 100.0]\n')
+    text = " ".join(call("sweep", file, "--out", tmp_path / "s").split())
+    assert "alpha = " in text
+    found = json.loads((tmp_path / "s-1" / "sweep.json").read_text())
+    assert [one["method"] for one in found["tested"]] == ["ridge"]
 
 
 def test_what_is_refused(file):

@@ -103,13 +103,15 @@ def test_a_rate_is_the_best_of_its_trials_and_waits_for_them() -> None:
 
 def test_the_other_setting_is_copied_where_it_is_the_same() -> None:
     cells = table.Cells(None)
-    for row in ("FedAvg", "HyperFed"):
+    for row in ("FedRoD", "FedAvg", "HyperFed"):
         known = cell(row=row)
         cells.add(known.key, known._asdict() | {"rate": 0.3, "global": 80.0})
-    assert cells.same(cell(setting="paper"), 0.3) == {"rate": 0.3, "global": 80.0}
-    assert cells.same(cell(setting="paper"), 0.1) is None
-    assert cells.same(cell(setting="paper", row="HyperFed"), 0.3) is None  # there the equations differ
-    assert cells.same(cell(seed=1, setting="paper"), 0.3) is None
+    asked = cell(setting="paper", row="FedRoD")
+    assert cells.same(asked, 0.3) == {"rate": 0.3, "global": 80.0}
+    assert cells.same(asked, 0.1) is None
+    assert cells.same(asked._replace(seed=1), 0.3) is None
+    assert cells.same(asked._replace(row="HyperFed"), 0.3) is None  # there the equations differ
+    assert cells.same(asked._replace(row="FedAvg"), 0.3) is None  # the last steps have other rates
 
 
 @pytest.mark.usefixtures("images")

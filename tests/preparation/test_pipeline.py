@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.methods import HOMES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Pipeline, Scale, SelectVariable
 from fedgeom.testing import check_method
@@ -26,7 +27,13 @@ def shown(rows=24):
     return found
 
 
+def whole_counts():
+    """Return counts well above 0, so that they stay counts when the contract's tests move them."""
+    return [replace(site, table=site.X + 5) for site in counts(rows=24, columns=20, sparse=False)]
+
+
 PIPELINES = {
+    "counts": (Pipeline(LogCounts(), SelectVariable(12), Scale(), PCA(4), fedgeom.Ridge()), whole_counts()),
     "table": (Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge()), shown()),
     "median": (Pipeline(Impute(), Scale(), fedgeom.Moments(space="euclidean")), None),
 }
@@ -37,6 +44,47 @@ PIPELINES = {
 def test_a_pipeline_keeps_the_contract(name):
     counted = check_method(*PIPELINES[name])
     assert counted["plain twin"] == counted["engines"] == 1
+
+
+QUICK = {
+    "rounds": 2,
+    "epochs": 1,
+    "space": "euclidean",
+    "embedding": "discriminant",
+    "bits": 64,
+    "hamming": "ot",
+    "hidden_projection": False,
+}
+"""What makes a method quick, fit for tables, and the same every time, where it has such a setting."""
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(name):
+    if name in ("HyperFed", "XCLPTraining"):
+        pytest.importorskip("torch")
+    made, sites = getattr(fedgeom, name), clinical(rows=24)
+    known = {one.name for one in fields(made)}
+    method = made(prepare="table", **{key: value for key, value in QUICK.items() if key in known})
+    run = fedgeom.run(method, sites)
+    assert not run.lost
+    steps = run.model.preparation
+    ready = [SiteData(site.name, steps.rows(site), site.y) for site in sites]
+    again = fedgeom.run(replace(method, prepare=()), ready)
+    arrays, wanted = run.model.tensors()[0], again.model.tensors()[0]
+    assert arrays.keys() == wanted.keys()
+    for key, array in arrays.items():
+        np.testing.assert_allclose(array, wanted[key], rtol=1e-4, atol=1e-5, err_msg=key)
+    for site, rows in zip(sites, ready, strict=True):
+        own, other = (one.model.for_site(one.local[site.name]) for one in (run, again))
+        assert (own.predict(site) == other.predict(rows.X)).all()
+
+
+@pytest.mark.parametrize("method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(rounds=2)])
+def test_a_prepared_run_is_the_same_to_the_byte_on_both_engines(method):
+    pytest.importorskip("flwr")
+    method, sites = replace(method, prepare="table"), clinical(rows=24)
+    one, other = (fedgeom.run(method, sites, engine=engine) for engine in ("embedded", "flower-loopback"))
+    assert one.model.to_bytes() == other.model.to_bytes()
 
 
 def test_it_is_a_method_with_its_steps_as_a_setting():

@@ -104,3 +104,10 @@ def test_only_single_precision_may_differ_in_the_eighth_digit() -> None:
     with pytest.raises(AssertionError, match="probabilities of a row differ by 1e-08 when it comes alone"):
         agreement.rows_are_judged_alone(Vagueness(), example_sites(), 0)
     assert agreement.rows_are_judged_alone(Singleness(), example_sites(), 0) == 8
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "same"), [(1.0, 1.0 + 1e-9, True), (1.0, 1.01, False), (["a"], ["b"], False)]
+)
+def test_facts_are_the_same_and_real_numbers_among_them_to_a_tolerance(found, wanted, same) -> None:
+    assert agreement._alike(found, wanted, 1e-6) is same

@@ -13,6 +13,7 @@ from fedgeom.cli.compare import compare
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods
 from fedgeom.cli.predict import predict
+from fedgeom.cli.report import report
 from fedgeom.cli.run import run
 from fedgeom.cli.screen import Terminated, complain
 from fedgeom.cli.submit import submit
@@ -60,7 +61,7 @@ def _main(
     """Hold what all commands share."""
 
 
-for _command in (demo, check, run, compare, sweep, submit, ledger, predict, methods, data):
+for _command in (demo, check, run, compare, sweep, submit, report, ledger, predict, methods, data):
     app.command()(_command)
 app.add_typer(site.app, name="site")
 app.add_typer(coordinator.app, name="coordinator")

@@ -84,6 +84,7 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
     """Print ledger, names and figures of a run with a folder, and add picture and page to the folder."""
     from fedgeom.report import page, tables
     from fedgeom.report.naming import read_naming
+    from fedgeom.report.rows import keep_rows
 
     folder = run.folder
     assert folder is not None, "the commands always record their runs"
@@ -106,6 +107,7 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
 
         with out.status("drawing"):
             seen = as_seen(run)
+            keep_rows(seen, folder)
             tests = seen.test if any(len(part) for part in seen.test) else None
             picture = draw_disc(seen, seen.train, folder / page.PICTURE, test_sites=tests, truth=truth)
         close_to_others(picture)
@@ -114,6 +116,7 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
         from fedgeom.report.ellipses import draw_ellipses
 
         with out.status("drawing"):
+            keep_rows(as_seen(run), folder)
             picture = draw_ellipses(run, run.train, folder / page.PICTURE, truth=truth)
         close_to_others(picture)
         out.print(f"picture  {escape(str(picture))}", soft_wrap=True)

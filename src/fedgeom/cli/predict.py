@@ -190,6 +190,7 @@ def _read(
     from fedgeom.data.columns import in_order
     from fedgeom.data.kinds import check_kinds
     from fedgeom.data.readers import read_table
+    from fedgeom.data.tables import TextColumnsError, listed
     from fedgeom.errors import InputError
 
     wanted = columns.split(",") if columns and "," in columns else columns
@@ -201,7 +202,16 @@ def _read(
     beside = () if index is None else (index,)
     if model.preparation is not None:
         return _read_raw(file, model, wanted, label, beside)
-    table = read_table(file, columns=wanted, label=label, also=beside)
+    try:
+        table = read_table(file, columns=wanted, label=label, also=beside)
+    except TextColumnsError as error:
+        strange = [name for name in error.words if name not in model.column_names]
+        if not model.column_names or len(strange) < len(error.words):
+            raise
+        raise InputError(
+            f"{file}: the model does not know {listed(strange)}, with text instead of numbers. If it has the names of "
+            f"the rows: --index {strange[0]}; to leave out all columns that the model does not know: --ignore-others"
+        ) from error
     if table.columns and not model.column_names and not isinstance(wanted, list):
         complain(
             "the model knows no names of columns: those of the file are taken in the order in which they stand; "
@@ -236,6 +246,8 @@ def site_model(run: Path, site: str) -> Path:
     """Return where a site's own model is in the folder of a run: in its words, or its personal one."""
     from fedgeom.errors import InputError
 
+    if not run.exists():
+        raise InputError(f"{run} does not exist; wanted the folder of a run, such as runs/NAME-1")
     known = site_models(run)
     if site not in known:
         raise InputError(

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+SHOWN = 3
+"""So many warnings on tables are printed before a run; `fedgeom check` has all."""
+
 
 def run(
     federation: Annotated[
@@ -30,7 +33,7 @@ def run(
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import read_federation
     from fedgeom.engines.run import run as conduct
-    from fedgeom.errors import InputError
+    from fedgeom.errors import InputError, printable
     from fedgeom.federation.record import read_folder
 
     screen = console()
@@ -45,10 +48,11 @@ def run(
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
         screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
-    odd = len(checked.report.warnings)
-    if odd:
-        again = f"fedgeom check {federation}"
-        screen.print(f"[yellow]{odd} warning{'s' if odd > 1 else ''} on the tables: {escape(again)}[/yellow]")
+    odd = checked.report.warnings
+    for one in odd[:SHOWN]:
+        screen.print(f"[yellow]warning: {escape(printable(str(one)))}[/yellow]", soft_wrap=True)
+    if len(odd) > SHOWN:
+        screen.print(f"[yellow]{len(odd) - SHOWN} more: {escape(f'fedgeom check {federation}')}[/yellow]")
     folder = resume or new_folder(out or Path("runs") / federation.stem)
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
@@ -67,3 +71,10 @@ def run(
             )
         screen.print()
         show(finished, screen)
+        if not finished.evaluation:
+            screen.print(
+                f"\nHow well the model does was not tested: holdout = 0.25 in {escape(str(federation))} keeps a quarter "
+                "of each site's rows aside for that.",
+                style="dim",
+                soft_wrap=True,
+            )

@@ -141,7 +141,7 @@ class Display:
         from rich.markup import escape
         from rich.table import Table
 
-        from fedgeom.cli.screen import WORDS
+        from fedgeom.report.words import WORDS
 
         title, waiting = f"step {self._board.step}", self._board.waiting
         if waiting:

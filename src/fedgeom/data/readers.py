@@ -88,6 +88,7 @@ def read_site(
     rows: npt.ArrayLike | None = None,
     drop_unlabelled: bool = False,
     group: str | None = None,
+    index: str | None = None,
     text: bool = False,
 ) -> SiteData:
     """Read one site's file.
@@ -102,12 +103,14 @@ def read_site(
       the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them;
     - ``group``: the column (key, ``obs`` column) with the patient of each row, or the like: no group stands on both
       sides of a holdout;
+    - ``index``: the column (key, ``obs`` column) with the name of each row, which is no feature; the file's own index
+      if not given;
     - ``text``: keep columns of text, as categories, for methods with preparation; otherwise they are refused.
 
     Which files can be read is in `fedgeom.data.readers.READERS`, by their endings; packages may add to them.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, [group] if group else [], text=text)
+    table = _named_rows(_table(file, ending, label, columns, _beside(group, index), text=text), index)
     found: SiteData = SiteData.from_table(
         table, str(file), name or _stem(file, ending), group=group, drop_unlabelled=drop_unlabelled, rows=rows
     )
@@ -122,11 +125,12 @@ def read_sites_from(
     columns: Columns | None = None,
     drop_unlabelled: bool = False,
     group: str | None = None,
+    index: str | None = None,
     text: bool = False,
 ) -> list[SiteData]:
     """Read one file that holds several sites, one for each value of the column ``by``; the others as in `read_site`."""
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, [by, group] if group and group != by else [by], text=text)
+    table = _named_rows(_table(file, ending, label, columns, _beside(by, group, index), text=text), index)
     found: list[SiteData] = SiteData.from_table(
         table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled
     )
@@ -165,6 +169,16 @@ def read_table(
     if len(table) == 0:
         raise InputError(f"{file} has no rows")
     return table if as_it_came else replace(table, X=dense(table.X, str(file)))
+
+
+def _beside(*names: str | None) -> list[str]:
+    """Return the columns to read that are no features, each once."""
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _named_rows(table: Table, index: str | None) -> Table:
+    """Return a table whose rows are called what a column says, where one is named."""
+    return table if index is None else replace(table, index=table.also[index])
 
 
 def _existing(path: str | Path) -> tuple[Path, str]:

@@ -86,7 +86,7 @@ def from_columns(
         raise TextColumnsError(
             f"{file}: these columns hold text, wanted numbers: {listed(words)} ({examples}). Mend the cells, or name "
             f"the columns to use, columns=[…]; those of numbers are {listed(usable)}. Where the text means categories, "
-            'let the run prepare them: prepare = "table"',
+            'let the run prepare them: prepare = "table"; a column with names of rows: index = "…"',
             tuple(words),
             tuple(usable),
             tuple(wanted),

@@ -226,6 +226,7 @@ def read_data(folder: SiteFolder, columns: list[str] | None = None, *, text: boo
         columns=config.columns if columns is None else columns,
         drop_unlabelled=config.drop_unlabelled,
         group=config.group or None,
+        index=config.index or None,
         text=text,
     )
 

@@ -40,6 +40,7 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
     group: str = ""
+    index: str = ""
 
 
 class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -57,6 +58,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The column whose rows stay together, such as "patient", for every site that names no ``group``; in a submitted
     job sites name theirs themselves."""
     label: str = ""
+    index: str = ""
+    """The column with the names of the rows, such as "patient_id"; it is no feature."""
     columns: str | list[str] | None = None
     file: str = ""
     """One file with all sites; ``sites_from`` names the column that says to which a row belongs."""
@@ -195,6 +198,7 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
         columns=federation.columns,
         drop_unlabelled=federation.drop_unlabelled,
         group=federation.holdout_by or None,
+        index=federation.index or None,
         text=bool(federation.prepare),
     )
 
@@ -210,6 +214,7 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
         columns=entry.columns if entry.columns is not None else federation.columns,
         drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
         group=entry.group or federation.holdout_by or None,
+        index=entry.index or federation.index or None,
         text=bool(federation.prepare),
     )
 

@@ -29,6 +29,8 @@ class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     drop_unlabelled: bool = False
     group: str = ""
     """The column with the patient of each row, or the like: no group stands on both sides of a holdout."""
+    index: str = ""
+    """The column with the names of the rows; it is no feature."""
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
@@ -61,6 +63,7 @@ name = {name}
 file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
 label = {label}  # the column (or key) with the class of each row
 # columns = ["age", "bmi"]     # the features; left out: all but the label
+# index = "patient_id"         # the column with the names of the rows, which is no feature
 # group = "patient"            # rows of one patient are tested, or learnt from, together
 coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority

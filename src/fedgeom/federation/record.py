@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import io
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,7 @@ class RunRecord:
         self._ledger = open_new(self.folder / "ledger.jsonl")
         self._metrics = open_new(self.folder / "metrics.jsonl")
         self._rounds: Any = None
+        self._began = time.monotonic()
         (self.folder / "rounds.jsonl").unlink(missing_ok=True)
         self._writers = Writers(writers, self.folder, config)
 
@@ -76,7 +78,8 @@ class RunRecord:
 
     def event(self, event: Event) -> None:
         """Append what happened, for those who watch the run from outside."""
-        self._events.write(msgspec.json.encode(event) + b"\n")
+        line = msgspec.to_builtins(event) | {"seconds": round(time.monotonic() - self._began, 3)}
+        self._events.write(msgspec.json.encode(line) + b"\n")
 
     def metric(self, name: str, value: Any) -> None:
         """Append a metric."""

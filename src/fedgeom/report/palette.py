@@ -41,3 +41,15 @@ def rgb(colour: str) -> tuple[float, float, float]:
 
 def _darker(colour: str, by: float) -> str:
     return "#" + "".join(f"{round(255 * share * by):02x}" for share in rgb(colour))
+
+
+def on_dark(colour: str) -> str:
+    """Return a colour as it is drawn on a dark page: nearer to white, the darker it is.
+
+    >>> on_dark("#332288"), on_dark("#ffffff")
+    ('#a59cc9', '#ffffff')
+    """
+    shares = rgb(colour)
+    bright = 0.2126 * shares[0] + 0.7152 * shares[1] + 0.0722 * shares[2]
+    white = 0.6 * max(0.0, 1.0 - bright / 0.75)
+    return "#" + "".join(f"{round(255 * (share + white * (1.0 - share))):02x}" for share in shares)

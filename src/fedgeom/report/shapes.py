@@ -33,6 +33,8 @@ class SiteShapes:
     """Corners of the hulls that the site computed."""
     sent: dict[int, list[Floats]]
     """Corners of the hulls that left it."""
+    block: int = -1
+    """Which of the coordinator's nameless senders it is; -1 where corners of all sites came together."""
 
 
 def needs_disc(run: Run) -> None:
@@ -74,9 +76,10 @@ def site_shapes(run: Run, sites: Sequence[SiteData]) -> list[SiteShapes]:
         for shapes in found:
             shapes.sent.update({group: [_nearest(run, group, parts, c)] for group, parts in shapes.exact.items()})
         return found
-    for shapes, block in zip(found, _blocks(run, found, c), strict=True):
-        shapes.sent.update(_sent(run, block))
-    return found
+    return [
+        dataclasses.replace(shapes, sent=_sent(run, block), block=block)
+        for shapes, block in zip(found, _blocks(run, found, c), strict=True)
+    ]
 
 
 def _nearest(run: Run, group: int, parts: Sequence[Floats], c: float) -> Floats:

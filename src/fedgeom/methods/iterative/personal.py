@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
 from fedgeom.arrays import Ints
-from fedgeom.federation.settings import SHARE, Between, Choice
+from fedgeom.federation.settings import POSITIVE, SHARE, Between, Choice
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 
@@ -47,11 +47,15 @@ class FineTuned(Personal):
 
     steps: Annotated[int, Between(1, 10**6)] | None = None
     """Gradient steps; None: as many as in a round."""
+    rate: Annotated[float, POSITIVE] | None = None
+    """Learning rate; None: that of the rounds. A head that is trained here for the first time (`FedBABU`) wants less."""
 
     def model(self, task: Task, joint: Tree) -> Tree:
         """Train from the joint model on."""
         if not task.rows:
             return joint
+        if self.rate is not None:
+            task = replace(task, effort=replace(task.effort, rate=self.rate))
         return task.fit(joint) if self.steps is None else task.fit(joint, steps=self.steps)
 
 

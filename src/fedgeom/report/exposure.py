@@ -1,0 +1,88 @@
+"""The privacy of a run: what a curious coordinator has afterwards, what was promised, and what is not protected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedgeom.report import markup
+from fedgeom.report.leaving import kind_of
+from fedgeom.report.reading import RunFiles
+
+
+def exposure(run: RunFiles) -> str:
+    """Return the section on privacy."""
+    learnt: dict[str, list[str]] = {"masked": [], "plain": []}
+    for one in run.ledger.by_message():
+        kind = kind_of(one.reveals, one.kind)
+        if kind in learnt and not one.reveals.startswith("nothing"):
+            learnt[kind].append(_sentence(one.reveals))
+    body = []
+    if learnt["plain"]:
+        body += ["<h3>The coordinator read, as it is</h3>", markup.items(dict.fromkeys(learnt["plain"]))]
+    else:
+        body.append(markup.paragraph("The coordinator read nothing but sums over all sites."))
+    if learnt["masked"]:
+        body += [
+            "<h3>It learnt of all sites together, from masked sums</h3>",
+            markup.items(dict.fromkeys(learnt["masked"])),
+        ]
+    body += [_promise(run), _corners(run)]
+    body.append(
+        markup.paragraph(
+            "The masks hold against a coordinator that lies and against sites that are curious, as long as fewer "
+            "collude than the policies allow for; a site that lies about its own rows is not found out. The joint "
+            "model itself goes to everybody, and a model remembers some of its rows. SECURITY.md says what is "
+            "protected against whom.",
+            "dim",
+        )
+    )
+    return markup.section("privacy", "What an attacker would have", *body)
+
+
+def _sentence(reveals: str) -> str:
+    """Write what a masked sum reveals without saying each time that it is one."""
+    return reveals.removeprefix("masked; ").removeprefix("with all others: ")
+
+
+def spent(run: RunFiles) -> dict[str, Any]:
+    """Return the differential privacy that the run promised: epsilon and delta, where both are settings or metrics."""
+    for said in (run.metrics, run.parameters, run.parameters.get("privacy") or {}):
+        if isinstance(said, dict) and said.get("epsilon") is not None and said.get("delta") is not None:
+            return {"epsilon": said["epsilon"], "delta": said["delta"]}
+    return {}
+
+
+def _promise(run: RunFiles) -> str:
+    found = spent(run)
+    if not found:
+        return "<h3>Noise</h3>" + markup.paragraph(
+            "None was added: this run promises no differential privacy (ε is unbounded). What protects rows is that "
+            "only sums and shapes leave."
+        )
+    return "<h3>Noise</h3>" + markup.paragraph(
+        f"Spent in this run: ε = {found['epsilon']:g} at δ = {found['delta']:g}. Runs over the same rows add up."
+    )
+
+
+def _corners(run: RunFiles) -> str:
+    """Say how many rows of each class became corners, which are rows rounded to a grid."""
+    a = run.artifacts
+    if "hull_points" not in a:
+        return ""
+    counts = np.bincount(a["group_of_hull"][a["hull_of_point"]])
+    trained = [one.trained for one in run.evaluation.by_class] if run.evaluation else []
+    names, rows = run.class_names(), []
+    for group, count in enumerate(counts.tolist()):
+        learnt = trained[group] if group < len(trained) else None
+        share = f"{count / learnt:.1%}" if learnt else "–"
+        rows.append([names.get(group, f"class {group}"), f"{count:,}", f"{learnt:,}" if learnt else "–", share])
+    grid = run.parameters.get("epsilon")
+    said = (
+        f"A corner is a real row, rounded to a grid of width {grid}."
+        if grid
+        else "A corner is a real row, rounded."
+    )
+    head = ["class", "corners at all sites", "rows learnt from", "share of rows that are corners"]
+    return "<h3>Corners</h3>" + markup.paragraph(said) + markup.table(head, rows, numbers=(1, 2, 3))

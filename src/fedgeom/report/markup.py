@@ -1,0 +1,131 @@
+"""The bricks of our pages: escaped texts, tables, sections, bars, and a document that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+
+from fedgeom.errors import printable
+from fedgeom.report.palette import colours, on_dark
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+)
+"""What a browser lets a page do: show itself. Nothing is loaded and nothing is sent."""
+DASHES = ("none", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2 1 2")
+"""How the lines of classes are dashed, in turn: they can be told apart in grey, too."""
+
+
+def escape(text: str) -> str:
+    """Return a text for a page: no markup, and no control characters."""
+    return html.escape(printable(text, lines=True))
+
+
+@cache
+def asset(name: str) -> str:
+    """Return one of the files that pages are made with: page.css or page.js."""
+    return (files("fedgeom.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = (), caption: str = ""
+) -> str:
+    """Return a table; ``numbers`` are the columns of numbers, and the first column names its row."""
+    right = set(numbers)
+
+    def cell(at: int, text: str, top: bool = False) -> str:
+        kind = "n" if at in right else "bad" if text.startswith("✗") else "doubt" if text.startswith("? ") else ""
+        name = "th" if top or at == 0 else "td"
+        scope = ' scope="col"' if top else ' scope="row"' if at == 0 else ""
+        return f"<{name}{scope}{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{escape(text)}</{name}>"
+
+    top = "".join(cell(at, name, True) for at, name in enumerate(head))
+    body = "".join("<tr>" + "".join(cell(at, text) for at, text in enumerate(line)) + "</tr>" for line in rows)
+    said = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return scroll(
+        f"<table>{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>", caption or ", ".join(head[:3])
+    )
+
+
+def scroll(inner: str, name: str) -> str:
+    """Return what may be wider than a page in a box that scrolls, also by keyboard."""
+    return f'<div class="wide" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
+
+
+def section(name: str, title: str, *body: str) -> str:
+    """Return a part of a page under a heading; nothing where it has no content."""
+    inner = "".join(body)
+    if not inner:
+        return ""
+    return f'<section id="{name}" aria-labelledby="{name}-h"><h2 id="{name}-h">{escape(title)}</h2>{inner}</section>\n'
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph; ``kind`` is "dim" for what is said beside the matter."""
+    if not text:
+        return ""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def details(summary: str, body: str, *, shown: bool = False, twin: bool = False) -> str:
+    """Return what is shown on demand; on paper too, unless it is the twin of what is drawn above it."""
+    kind = ' class="twin"' if twin else ""
+    return f"<details{kind}{' open' if shown else ''}><summary>{escape(summary)}</summary>{body}</details>"
+
+
+def items(lines: Iterable[str], kind: str = "") -> str:
+    """Return a list of lines; nothing of none."""
+    inner = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{inner}</ul>" if inner else ""
+
+
+def span(label: str, value: float, low: float, high: float, said: str, *, strong: bool = False) -> str:
+    """Return one line of a chart: a value from 0 to 1 as a dot on its interval."""
+    at, left, wide = 100 * value, 100 * low, 100 * max(high - low, 0.004)
+    return (
+        f'<div class="span{" strong" if strong else ""}"><span>{escape(label)}</span>'
+        f'<span class="track" aria-hidden="true"><i style="left:{left:.1f}%;width:{wide:.1f}%"></i>'
+        f'<b style="left:{at:.1f}%"></b></span><span class="n">{escape(said)}</span></div>'
+    )
+
+
+def bar(parts: Sequence[tuple[str, float]]) -> str:
+    """Return a bar of shares with the names of its parts below, the way one reads it in grey, too."""
+    whole = sum(value for _, value in parts) or 1.0
+    cells = "".join(
+        f'<i class="k{at % 6}" style="flex-grow:{value / whole:.4f}" title="{escape(name)}: {value / whole:.0%}"></i>'
+        for at, (name, value) in enumerate(parts)
+    )
+    named = "".join(
+        f'<li><i class="k{at % 6}"></i>{escape(name)} <span class="n">{_percent(value / whole)}</span></li>'
+        for at, (name, value) in enumerate(parts)
+    )
+    return f'<div class="bar" aria-hidden="true">{cells}</div><ul class="keys">{named}</ul>'
+
+
+def _percent(share: float) -> str:
+    return "under 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
+
+
+def class_styles(n: int) -> str:
+    """Return the colours of n classes, for bright and for dark pages, and their dashes."""
+    plain = colours(n)
+    bright = "".join(f"--c{at}:{one};" for at, one in enumerate(plain))
+    dark = "".join(f"--c{at}:{on_dark(one)};" for at, one in enumerate(plain))
+    rules = "".join(f".c{at}{{--c:var(--c{at});--dash:{DASHES[at % len(DASHES)]}}}" for at in range(n))
+    return f":root{{{bright}}}@media (prefers-color-scheme:dark){{@media screen{{:root{{{dark}}}}}}}{rules}"
+
+
+def document(title: str, body: str, *, n_classes: int = 0) -> str:
+    """Return a whole page: style and script inside, nothing loaded from elsewhere."""
+    style = asset("page.css") + class_styles(n_classes)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark"><style>{style}</style></head>\n'
+        f'<body class="report"><a class="skip" href="#main">To the content</a>\n<main id="main">{body}</main>\n'
+        f"<script>{asset('page.js')}</script></body></html>\n"
+    )

@@ -1,0 +1,174 @@
+"""How well the model does, for the page: beside simple rivals, class by class, site by site, and what it confuses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedgeom.evaluation.figures import COLUMNS, TITLES, Evaluation, score_rows
+from fedgeom.report import markup, scores
+from fedgeom.report.markup import escape
+
+MANY_SITES = 12
+"""With more sites than this the chart shows how they spread, and the table comes on demand."""
+FEW = 5
+"""So many names fit across a confusion matrix; of more classes the numbers stand there."""
+MOST_CONFUSED = 40
+"""With more classes than this the confusion matrix is too wide for any page; the worst pairs are listed."""
+
+
+def outcomes(evaluation: Evaluation | None) -> str:
+    """Return the section on how well the model does."""
+    if evaluation is None:
+        return markup.section(
+            "result",
+            "How well it does",
+            markup.paragraph(
+                "Nobody knows: no rows were kept aside. With holdout = 0.25 in the federation file, or "
+                "fedgeom.run(…, holdout=0.25), each site keeps a quarter of its rows to test the model on."
+            ),
+        )
+    return (
+        markup.section("result", "How well it does", _beside_rivals(evaluation))
+        + markup.section("confusion", "What is taken for what", _confusion(evaluation))
+        + markup.section("classes", "Class by class", _classes(evaluation))
+        + markup.section("by-site", "Site by site", _sites(evaluation))
+    )
+
+
+def _beside_rivals(evaluation: Evaluation) -> str:
+    charts = []
+    for name, title in COLUMNS.items():
+        found = [(one.model, figure) for one in evaluation.scores if (figure := getattr(one, name)) is not None]
+        if not found:
+            continue
+        lines = "".join(
+            markup.span(TITLES[model], figure.value, figure.low, figure.high, str(figure), strong=model == "own")
+            for model, figure in found
+        )
+        charts.append(f"<h3>{escape(title.capitalize() if title.islower() else title)}</h3>{lines}")
+    first, rest = charts[:2], charts[2:]
+    head, rows = score_rows(evaluation)
+    said = scores.notes(evaluation)
+    return (
+        markup.paragraph(f"Tested on {evaluation.rows:,} rows that {evaluation.sites} sites kept aside.")
+        + markup.paragraph(
+            "A dot is the figure, the bar its 95 % interval, the scale goes from 0 to 1. The majority class is the "
+            "floor: the commonest class, always. Each site alone is a logistic regression on the site's own rows; "
+            "pooled rows are one on everybody's rows in one place, which a deployment cannot have.",
+            "dim",
+        )
+        + f'<div class="charts">{"".join(f"<div>{one}</div>" for one in first)}</div>'
+        + (
+            markup.details(
+                "More figures", f'<div class="charts">{"".join(f"<div>{one}</div>" for one in rest)}</div>'
+            )
+            if rest
+            else ""
+        )
+        + markup.details("The same as a table", markup.table(head, rows, numbers=range(1, len(head))), twin=True)
+        + markup.paragraph("; ".join(said), "dim")
+    )
+
+
+def _confusion(evaluation: Evaluation) -> str:
+    counts = np.array(evaluation.confusion, dtype=np.int64)
+    names = [*evaluation.classes, "none of these"][: len(counts)]
+    kept = [
+        at for at in range(len(names)) if at < len(evaluation.classes) or counts[at].any() or counts[:, at].any()
+    ]
+    counts, names = counts[np.ix_(kept, kept)], [names[at] for at in kept]
+    wrong = [
+        (int(counts[i, j]), names[i], names[j])
+        for i in range(len(names))
+        for j in range(len(names))
+        if i != j and counts[i, j]
+    ]
+    said = "No test row was taken for another class."
+    if wrong:
+        worst = sorted(wrong, key=lambda one: (-one[0], one[1:]))
+        count, true, taken = worst[0]
+        said = f"Most often, {count:,} times, {true} was taken for {taken}."
+    if len(names) > MOST_CONFUSED:
+        rows = [[true, taken, f"{count:,}"] for count, true, taken in sorted(wrong, key=lambda one: -one[0])[:30]]
+        return markup.paragraph(said) + markup.table(["class", "taken for", "rows"], rows, numbers=(2,))
+    total = counts.sum(axis=1, keepdims=True)
+    shares = counts / np.maximum(total, 1)
+    wide = len(names) > FEW  # numbers across, which the names down explain
+    head = "".join(
+        f'<th scope="col" title="{escape(name)}">{at if wide else escape(_short(name))}</th>'
+        for at, name in enumerate(names)
+    )
+    body = "".join(
+        f'<tr><th scope="row">{escape(_short(name if name.startswith(str(i)) or not wide else f"{i} {name}", 28))}</th>'
+        + "".join(
+            f'<td class="n{" right" if i == j else ""}" style="--v:{shares[i, j]:.2f}" title="{escape(name)} taken for '
+            f'{escape(names[j])}: {counts[i, j]:,} of {int(total[i, 0]):,}">{counts[i, j] or "·"}</td>'
+            for j in range(len(names))
+        )
+        + "</tr>"
+        for i, name in enumerate(names)
+    )
+    key = (
+        "Rows by the class they have (down) and the class they are given (across); the darker, the larger the share of "
+        "the class. On the diagonal, framed, is what is right."
+    )
+    table = f'<table class="confusion"><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return markup.paragraph(said) + markup.paragraph(key, "dim") + markup.scroll(table, "What is taken for what")
+
+
+def _short(name: str, most: int = 12) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _classes(evaluation: Evaluation) -> str:
+    head, rows = scores.class_rows(evaluation)
+    if not rows:
+        return ""
+    lines = "".join(
+        markup.span(one.name, one.recall, 0.0, one.recall, f"{one.recall:.3f} of {one.tested:,}")
+        for one in evaluation.by_class
+        if one.recall is not None
+    )
+    table = markup.table(head, rows, numbers=range(1, len(head)))
+    if len(evaluation.by_class) > scores.MOST_CLASSES:
+        return table
+    return markup.paragraph(
+        "The share of a class's test rows that the federated models call by its name (recall).", "dim"
+    ) + f'<div class="rows">{lines}</div>' + markup.details("Precision, F1 and counts", table)  # fmt: skip
+
+
+def _sites(evaluation: Evaluation) -> str:
+    head, rows = scores.site_rows(evaluation)
+    if not rows:
+        return ""
+    shown = [one for one in evaluation.by_site if "own" in one.accuracy]
+    table = markup.table(head, rows, numbers=range(1, len(head)))
+    if len(shown) > MANY_SITES:
+        own = np.sort([one.accuracy["own"] for one in shown])
+        better = sum(one.accuracy["own"] >= one.accuracy["local"] for one in shown if "local" in one.accuracy)
+        counted = sum("local" in one.accuracy for one in shown)
+        said = (
+            f"Over {len(shown)} sites the accuracy of what they end with goes from {own[0]:.3f} to {own[-1]:.3f}, half "
+            f"of them between {np.quantile(own, 0.25):.3f} and {np.quantile(own, 0.75):.3f}. "
+            + (f"{better} of {counted} do at least as well as alone." if counted else "")
+        )
+        dots = "".join(f'<b style="left:{100 * value:.1f}%"></b>' for value in own.tolist())
+        strip = f'<div class="span many"><span></span><span class="track" aria-hidden="true">{dots}</span></div>'
+        return markup.paragraph(said) + strip + markup.details(f"All {len(shown)} sites", table)
+    lines = "".join(
+        markup.span(
+            one.site,
+            one.accuracy["own"],
+            min(one.accuracy["own"], one.accuracy.get("local", one.accuracy["own"])),
+            max(one.accuracy["own"], one.accuracy.get("local", one.accuracy["own"])),
+            f"{one.accuracy['own']:.3f}"
+            + (f" (alone {one.accuracy['local']:.3f})" if "local" in one.accuracy else ""),
+        )
+        for one in shown
+    )
+    said = "The dot is the accuracy at the site, the bar reaches to what its own model, trained alone, has there."
+    return (
+        markup.paragraph(said, "dim")
+        + f'<div class="rows">{lines}</div>'
+        + markup.details("As a table", table, twin=True)
+    )

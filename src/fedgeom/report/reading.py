@@ -1,0 +1,158 @@
+"""Everything that a run's folder says, read once for a report: also of a run that was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.errors import FedgeomError
+from fedgeom.evaluation.figures import Evaluation, read_evaluation
+from fedgeom.federation.ledger import Ledger
+from fedgeom.federation.record import read_folder
+from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.methods import SUMMARIES
+from fedgeom.methods.catalogue import load_model, method_class
+from fedgeom.report.naming import Naming, read_naming
+from fedgeom.report.rows import DrawnRows, read_rows
+
+NAMES = "names.json"
+"""The file in a run's folder with the names side by side, where the truth is known."""
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """One line of events.jsonl."""
+
+    step: int
+    kind: str
+    site: str
+    state: str
+    detail: str = ""
+    seconds: float | None = None
+    """Since the run began; None in records of an earlier release."""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A run as its folder tells it."""
+
+    path: Path
+    config: Mapping[str, Any]
+    status: Mapping[str, Any]
+    versions: Mapping[str, str]
+    metrics: Mapping[str, Any]
+    ledger: Ledger
+    warnings: list[RunWarning]
+    events: list[Happened]
+    rounds: list[dict[str, float]]
+    """The figures of each round, where they were followed."""
+    evaluation: Evaluation | None
+    naming: Naming | None
+    artifacts: Mapping[str, npt.NDArray[Any]]
+    """What the coordinator decoded on the way."""
+    model: Any = None
+    """The joint model; None where the run left none, or this machine cannot read it."""
+    rows: DrawnRows = field(default_factory=DrawnRows)
+    """Rows to draw, where they are at hand: all sites' in a simulated run, none at a coordinator."""
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return str(self.config["method"])
+
+    @property
+    def sites(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is known of each site."""
+        found: Mapping[str, Mapping[str, Any]] = self.config["sites"]
+        return found
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The method's settings."""
+        return dict(self.config.get("parameters", {}))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether all sites ran in one process."""
+        return all("rows" in site for site in self.sites.values())
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The sites that dropped out, and why."""
+        return {one.site: one.why for one in self.warnings if one.site and "was lost" in one.what}
+
+    def idea(self) -> str:
+        """Return what the method does, in a sentence; nothing where it is not installed here."""
+        if self.method in SUMMARIES:
+            return SUMMARIES[self.method]
+        try:
+            return (method_class(self.method).__doc__ or "").strip().partition("\n")[0]
+        except FedgeomError:
+            return ""
+
+    def class_names(self) -> dict[int, str]:
+        """Return the joint classes by number, as they are called here."""
+        if self.naming is not None and self.naming.classes:
+            return dict(zip(self.naming.classes, self.naming.names, strict=True))
+        names = getattr(self.model, "names", ()) or (self.evaluation.classes if self.evaluation else ())
+        return {at: str(name) for at, name in enumerate(names)}
+
+
+def read_run(folder: str | Path, *, rows: bool = True) -> RunFiles:
+    """Read a run's folder; ``rows`` says whether to read those that were kept to be drawn."""
+    path = Path(folder)
+    content = read_folder(path)
+    return RunFiles(
+        path=path,
+        **{name: content[name] for name in ("config", "status", "versions", "metrics", "ledger", "warnings")},
+        events=_lines(path / "events.jsonl", Happened),
+        rounds=_lines(path / "rounds.jsonl", dict[str, float]),
+        evaluation=read_evaluation(path),
+        naming=_naming(path),
+        artifacts=_arrays(path / "artifacts.npz"),
+        model=_model(path),
+        rows=read_rows(path) if rows else DrawnRows(),
+    )
+
+
+def _lines(file: Path, kind: Any) -> list[Any]:
+    """Read a file of JSON lines as far as they are whole."""
+    found: list[Any] = []
+    for line in file.read_bytes().splitlines() if file.is_file() else ():
+        try:
+            found.append(msgspec.json.decode(line, type=kind))
+        except ValueError:
+            break
+    return found
+
+
+def _arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
+    if not file.is_file():
+        return {}
+    with np.load(file) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _model(path: Path) -> Any:
+    """Read the model; a report of a run whose method is not installed here has all but the pictures."""
+    try:
+        return load_model(path)
+    except (FedgeomError, ImportError):
+        return None
+
+
+def _naming(path: Path) -> Naming | None:
+    """Return the names side by side: as they were kept, or from what the sites of a simulated run have."""
+    if (path / NAMES).is_file():
+        return msgspec.json.decode((path / NAMES).read_bytes(), type=Naming)
+    local = {}
+    for file in sorted((path / "sites").glob("*.json")):
+        found = msgspec.json.decode(file.read_bytes())
+        if isinstance(found, dict) and isinstance(found.get("names"), dict) and found.get("evidence"):
+            local[str(found["site"])] = found
+    return read_naming(local) if local else None

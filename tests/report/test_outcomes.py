@@ -1,0 +1,50 @@
+"""How well a model does, on the page."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from fedgeom.evaluation.figures import SiteFigures
+from fedgeom.report.outcomes import MOST_CONFUSED, outcomes
+from tests.evaluation.counting import figures
+
+
+def test_figures_stand_beside_the_floor_with_their_intervals():
+    made = outcomes(figures())
+    assert "majority class" in made
+    assert "0.700 [0.481, 0.855]" in made
+    assert 'class="span strong"' in made
+    assert "Most often, 3 times, no was taken for yes." in made
+    assert "2 (no" not in made
+
+
+def test_answers_that_are_none_of_the_words_have_a_column_only_where_there_are_any():
+    with_none = figures()
+    assert "none of these" in outcomes(with_none)
+    clean = replace(with_none, confusion=[[9, 3, 0], [2, 6, 0], [0, 0, 0]])
+    assert "none of these" not in outcomes(clean)
+
+
+def test_of_many_classes_the_worst_pairs_are_listed():
+    n = MOST_CONFUSED + 5
+    counts = np.eye(n + 1, dtype=int) * 5
+    counts[3, 4] = 7
+    many = replace(figures(), classes=[f"class {at}" for at in range(n)], confusion=counts.tolist(), by_class=[])
+    made = outcomes(many)
+    assert "Most often, 7 times, class 3 was taken for class 4." in made
+    assert 'class="confusion"' not in made
+
+
+def test_two_hundred_sites_are_told_by_how_they_spread():
+    by_site = [
+        SiteFigures(site=f"s{at}", tested=20, accuracy={"own": at / 200, "local": 0.5}) for at in range(200)
+    ]
+    made = outcomes(replace(figures(), by_site=by_site))
+    assert "from 0.000 to 0.995" in made
+    assert "100 of 200 do at least as well as alone" in made
+    assert "<summary>All 200 sites</summary>" in made
+
+
+def test_without_a_test_it_is_said_how_to_have_one():
+    assert "holdout = 0.25" in outcomes(None)

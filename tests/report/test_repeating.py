@@ -1,0 +1,35 @@
+"""How to repeat a run."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+
+import fedgeom
+from fedgeom.report.reading import read_run
+from fedgeom.report.repeating import changed_settings, federation_toml, repeating
+from tests.report.folders import folder_of
+
+
+def test_the_federation_file_has_what_was_set_and_no_defaults(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    sites = fedgeom.split(X, X[:, 0] > 0, n_sites=3)
+    fedgeom.run(fedgeom.Ridge(alpha=3.0, prepare="table"), sites, seed=5, holdout=0.25, record=tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    assert set(changed_settings(run)) == {"alpha", "prepare", "holdout"}
+    file = tomllib.loads(federation_toml(run))
+    assert file["method"] == "ridge"
+    assert file["seed"] == 5
+    assert file["holdout"] == 0.25
+    assert file["parameters"]["alpha"] == 3.0
+    assert [step["name"] for step in file["parameters"]["prepare"]] == ["one-hot", "impute", "scale"]
+    assert len(file["sites"]) == 3
+    again = fedgeom.Ridge(**file["parameters"])
+    assert again == fedgeom.Ridge(alpha=3.0, prepare="table")
+
+
+def test_what_strangers_wrote_stays_a_text(tmp_path):
+    run = read_run(folder_of(tmp_path / "run", method="<x>", parameters={"word": 'a"b', "on": True}))
+    assert tomllib.loads(federation_toml(run))["parameters"] == {"word": 'a"b', "on": True}
+    assert "<x>" not in repeating(run)

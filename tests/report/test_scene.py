@@ -1,0 +1,73 @@
+"""What pictures show."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.report.reading import read_run
+from fedgeom.report.rows import keep_rows
+from fedgeom.report.scene import SIZE, scene_of
+from tests.report.folders import folder_of
+
+
+def numbers(path):
+    return np.array(path.replace("M", " ").replace("L", " ").replace("z", " ").split(), float).reshape(-1, 2)
+
+
+def test_hulls_are_drawn_inside_the_disc_by_sender_and_class(case, tmp_path):
+    folder = shutil.copytree(case.run.folder, tmp_path / "run")
+    scene = scene_of(read_run(folder))
+    assert scene.disc
+    assert len(scene.shapes) == len(case.run.artifacts["group_of_hull"])
+    assert scene.sites == ["sender 1", "sender 2", "sender 3", "sender 4"]
+    assert not scene.dots
+    for shape in scene.shapes:
+        away = np.linalg.norm(numbers(shape.path) - SIZE / 2, axis=1)
+        assert away.max() <= SIZE / 2 + 1
+    assert {group for group, _ in scene.regions} == {0, 1}
+
+
+def test_with_rows_at_hand_senders_have_names_and_without_them_not(case, tmp_path):
+    folder = shutil.copytree(case.run.folder, tmp_path / "run")
+    keep_rows(case.run, folder)
+    scene = scene_of(read_run(folder))
+    assert set(scene.sites) == {site.name for site in case.data.train}
+    assert {one.site for one in scene.dots} == set(scene.sites)
+    handed_on = scene_of(read_run(folder, rows=False))
+    assert not handed_on.dots
+    assert handed_on.sites[0] == "sender 1"
+
+
+def test_where_a_number_stands_the_model_decides_for_its_class(case, tmp_path):
+    run = read_run(shutil.copytree(case.run.folder, tmp_path / "run"))
+    flat = replace(run.model, embedding=None, scales=None, names=())
+    for group, x, y in scene_of(run).labels:
+        point = np.array([[2 * x / SIZE - 1, 1 - 2 * y / SIZE]])
+        assert flat.predict_proba(point).argmax() == group
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_gaussians_are_drawn_in_a_plane(tmp_path, columns):
+    rng = np.random.default_rng(1)
+    y = np.repeat(["a", "b", "c"], 50)
+    X = rng.normal(size=(150, columns))
+    X[:, 0] += 8 * (y == "b")
+    X[:, 1] += 8 * (y == "c")
+    sites = fedgeom.split(X, y, n_sites=3)
+    fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "run")
+    scene = scene_of(read_run(tmp_path / "run"))
+    assert not scene.disc
+    assert list(scene.classes.values()) == ["a", "b", "c"]
+    assert len(scene.regions) == 3
+    for shape in scene.shapes:
+        assert shape.site == ""
+        assert numbers(shape.path)[:, 1].max() <= scene.tall
+
+
+def test_a_run_without_a_model_has_no_picture(tmp_path):
+    assert scene_of(read_run(folder_of(tmp_path / "run"))) is None
