@@ -56,10 +56,11 @@ class SiteGroups:
         gone = sorted(set(group) - set(there))
         wanted = max([keys[name].min_cohort for name in there], default=1)
         strict = any(keys[name].min_difference for name in group)
+        why = "; ".join(f"{name}: {self.sites.lost.get(name, 'left out')}" for name in gone)
         if len(there) < wanted:
-            self.drop(number, f"{len(there)} of its sites are left, and policies ask for {wanted}")
+            self.drop(number, f"{len(there)} of its sites are left, and policies ask for {wanted} (lost: {why})")
         elif gone and strict:
-            self.drop(number, f"{', '.join(gone)} is lost, and policies allow no sums without (sums_after_losses)")
+            self.drop(number, f"policies allow no sum without lost sites (sums_after_losses; lost: {why})")
         else:
             return there
         return ()

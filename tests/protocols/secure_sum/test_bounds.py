@@ -91,10 +91,10 @@ def test_a_site_that_keeps_to_no_bound_is_noticed(monkeypatch: pytest.MonkeyPatc
 def test_a_site_whose_model_is_beyond_largest_change_is_noticed(
     monkeypatch: pytest.MonkeyPatch, bits: int
 ) -> None:
-    jump = np.uint64(1 << 62) if bits == 64 else np.uint64((40 << 25) | (40 << 57))  # 40 in both numbers of a word
-    _lie(monkeypatch, TrainingSite, TrainMasked.kind, lambda words: words + jump * (np.arange(len(words)) < 3))
-    method = fedgeom.FedAvg(rounds=1, bits=bits, largest_change=32.0 if bits == 32 else 64.0)
-    with pytest.raises(ProtocolError, match=r"largest_change = 32|has room for"):
+    jump = np.uint64(3 << 61) if bits == 64 else np.uint64((40 << 25) | (40 << 57))  # 40 in both numbers of a word
+    _lie(monkeypatch, TrainingSite, TrainMasked.kind, lambda words: words + jump * (np.arange(len(words)) < 1))
+    method = fedgeom.FedAvg(rounds=1, bits=bits, largest_change=33.0)
+    with pytest.raises(ProtocolError, match="largest_change = 33" if bits == 32 else "has room for"):
         fedgeom.run(method, example_sites(), seed=0)
 
 

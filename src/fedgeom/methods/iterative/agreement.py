@@ -171,12 +171,12 @@ class Agreement(SummingPart[AgreementMemory]):
         return found
 
     @answers(SumColumns)
-    def sum_columns(self, ask: SumColumns) -> Contribution:
+    def sum_columns(self, ask: SumQuestion) -> Contribution:
         """Add this site's column sums to the secure sum."""
         return self.contribute(ask, scaling.column_sums(self.site.table.X))
 
     @answers(SumRows)
-    def sum_rows(self, ask: SumRows) -> Contribution:
+    def sum_rows(self, ask: SumQuestion) -> Contribution:
         """Add the number of this site's rows to the secure sum."""
         return self.contribute(ask, np.array([len(self.site.table)], np.int64))
 

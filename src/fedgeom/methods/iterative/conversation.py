@@ -13,7 +13,7 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Sites
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
-from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.round_figures import Figures, how_many, warn_of_cuts
 from fedgeom.methods.iterative.rule import Round, TrainingRule
@@ -57,7 +57,7 @@ class Outcome:
 class Conversation:
     """One run of one algorithm."""
 
-    question: type[TrainMasked] = TrainMasked
+    question: type[Masked] = TrainMasked
     """What asks for a masked model."""
 
     def __init__(self, rule: TrainingRule, sites: Sites):

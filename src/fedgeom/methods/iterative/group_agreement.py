@@ -14,43 +14,60 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Names, Question
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import Agreed, Agreement, Ready, SumColumns, SumRows
+from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked
 from fedgeom.methods.iterative.table_settings import TableSettings
 from fedgeom.protocols.in_groups import SiteGroups
 from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.secure_sum.groups import GroupSum, check_group_sums, own_group
+from fedgeom.protocols.secure_sum.groups import GroupDraw, GroupSum, check_group_sums, own_group
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution
 
 GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class SumGroupColumns(SumColumns, frozen=True, kw_only=True):
+class SumGroupColumns(SumQuestion, frozen=True, kw_only=True):
     """Ask for masked sums over the columns of one group's sites."""
 
     kind: ClassVar[str] = "train.group-columns"
     answer_reveals: ClassVar[str] = (
         "masked; with all others of its drawn group: the group's number of rows, mean and variance of each column"
     )
+    fraction_bits: ClassVar[int] = scaling.FRACTION_BITS
+    reals: ClassVar[bool] = True
+    checked: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
-class SumGroupRows(SumRows, frozen=True, kw_only=True):
+class SumGroupRows(SumQuestion, frozen=True, kw_only=True):
     """Ask for how many rows a site has, masked among its group."""
 
     kind: ClassVar[str] = "train.group-rows"
     answer_reveals: ClassVar[str] = "masked; with all others of its drawn group: the group's number of rows"
+    checked: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
-GROUPED: Mapping[type[SumQuestion], type[SumQuestion]] = {SumColumns: SumGroupColumns, SumRows: SumGroupRows}
+GROUPED: Mapping[type[SumQuestion], type[SumQuestion]] = {
+    SumColumns: SumGroupColumns,
+    SumRows: SumGroupRows,
+    TrainMasked: TrainGroup,
+}
 """What is asked in each group, by what is asked where all sites are summed together."""
+
+
+def sums_in_groups(planned: Sequence[type[SumQuestion]], draw: GroupDraw | None) -> Sequence[type[SumQuestion]]:
+    """Return the planned sums, those that are taken in each group as often as there are groups."""
+    if draw is None:
+        return planned
+    return [other for one in planned for other in ([GROUPED[one]] * draw.count if one in GROUPED else [one])]
+
 
 GroupSums = Annotated[tuple[GroupSum, ...], msgspec.Meta(max_length=500)]
 
@@ -148,6 +165,6 @@ class GroupAgreement(Agreement):
         if ask.columns:
             scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in ask.columns])
         rows, own = rows_of_groups(ask), own_group(self.site)
-        if rows and not rows.get(own, 0.0) > 0:  # whose own group was dropped has nothing to divide by
-            raise InputError("this site's group was dropped; it takes no part in the training")
+        if rows and not rows.get(own, 0.0) > 0:  # there is nothing to divide by
+            raise ProtocolError("this site's group was dropped; it takes no part in the training")
         return self.keep(ask.classes, *scale, rows.get(own, 0.0), hash_groups(ask))

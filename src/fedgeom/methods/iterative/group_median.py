@@ -79,6 +79,8 @@ def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None,
         raise InputError(
             f'{kind} has ways of its own to put sites together, not GroupMedian; use aggregation="mean"'
         )
+    if getattr(rule, "sums_rows_up", False) or getattr(rule, "calibration", False):
+        raise InputError(f'{kind} adds up rows of all sites, of which there is no median; use aggregation="mean"')
     if secure is False:
         raise InputError(
             'secure=False with GroupMedian: groups hide sites in sums; for open vectors use aggregation="median"'

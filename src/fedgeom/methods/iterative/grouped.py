@@ -9,7 +9,7 @@ import numpy as np
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.group_agreement import agree_in_groups
-from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked
+from fedgeom.methods.iterative.messages import Masked, TrainGroup
 from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import join
@@ -19,7 +19,7 @@ from fedgeom.protocols.in_groups import SiteGroups
 class GroupedConversation(Conversation):
     """One run of one algorithm with `GroupMedian`."""
 
-    question: type[TrainMasked] = TrainGroup
+    question: type[Masked] = TrainGroup
     drawn: SiteGroups
     rows: dict[int, float]
     """How many rows each group has, where that was counted."""

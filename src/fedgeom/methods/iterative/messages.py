@@ -74,7 +74,7 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
         return self.factors
 
 
-class TrainGroup(TrainMasked, frozen=True, kw_only=True):
+class TrainGroup(SumQuestion, frozen=True, kw_only=True):
     """Ask a site to train and to add what came of it to the secure sum of its drawn group (`GroupMedian`)."""
 
     kind: ClassVar[str] = "train.group"
@@ -83,7 +83,26 @@ class TrainGroup(TrainMasked, frozen=True, kw_only=True):
         "rows, its losses and right answers on rows set aside, how many parameters were cut off. The coordinator sees "
         "the mean of each group"
     )
+    packed: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
+    round: RoundNumber
+    given: Leaves
+    factors: Factors
+    """As in `TrainMasked`."""
+    agreed: Key
+    """As in `TrainOpen`."""
+    faster: Names = ()
+    group: Names = ()
+    """Empty: the group is drawn, and told by nobody."""
+
+    @property
+    def weights(self) -> Factors:
+        """What each site's weight is multiplied by."""
+        return self.factors
+
+
+Masked = TrainMasked | TrainGroup
+"""What asks for a site's masked model, among all sites or in its drawn group."""
 
 
 class Finished(Message, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ class SumMoments(SumQuestion, frozen=True, kw_only=True):
     curvature: Annotated[float, msgspec.Meta(gt=0)] | None
 
 
-class SumGroupMoments(SumMoments, frozen=True, kw_only=True):
+class SumGroupMoments(SumQuestion, frozen=True, kw_only=True):
     """Ask for a site's masked class moments, for the sum over its drawn group (`GroupMedian`)."""
 
     kind: ClassVar[str] = "moments.group"
@@ -36,7 +36,12 @@ class SumGroupMoments(SumMoments, frozen=True, kw_only=True):
         "masked; with all others of its drawn group: the group's counts and means of each class (and covariances, with "
         "the gaussian rule), to the coordinator and all sites, of each group apart"
     )
+    fraction_bits: ClassVar[int] = SumMoments.fraction_bits
+    reals: ClassVar[bool] = True
+    checked: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
+    classes: Names
+    curvature: Annotated[float, msgspec.Meta(gt=0)] | None
     group: Annotated[int, msgspec.Meta(ge=0)]
 
 

@@ -72,7 +72,7 @@ class MomentsSite(SummingSite[MomentsMemory]):
         return (CountNames, *([SumMoments] if draw is None else [SumGroupMoments] * draw.count))
 
     @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments) -> Contribution:
+    def sum_moments(self, ask: SumMoments | SumGroupMoments) -> Contribution:
         """Add this site's moments to the secure sum."""
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")

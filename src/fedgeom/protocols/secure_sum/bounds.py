@@ -38,7 +38,9 @@ def bounded(ask: SumQuestion, values: npt.NDArray[Any], largest: float | None, s
     """
     digits = 0 if values.dtype.kind in "iub" else ask.fraction_bits
     largest = largest if ask.reals else None
-    if largest is not None and (cut := int(np.count_nonzero(np.abs(values) > largest))):
+    # Two passes without a copy, where nothing is cut off; else one more tells how much.
+    if largest is not None and values.size and (values.max() > largest or values.min() < -largest):
+        cut = int(np.count_nonzero(np.abs(values) > largest))
         log.warning(
             "site %r: %d of %d numbers for %r are larger than largest_entry = %g and were cut off",
             site, cut, values.size, ask.kind, largest,
