@@ -11,8 +11,8 @@ from fedgeom.methods.iterative import MLP, Algorithm, Contrastive, FineTuned, Le
 Options = dict[str, Any]
 EMBEDDING, STEPS, BATCH, EPOCHS = 20, 5, 128, 5
 GENTLE = 0.03
-"""The rate of the five steps in the end, where rates are tuned: of 0.03, 0.1 and 0.3 the best for FedAvg and for FedBABU
-at every α, with the seed that is not reported; a head that no round has trained overshoots at 0.3."""
+"""The rate of the five steps in the end, where rates are tuned: of 0.03, 0.1 and 0.3 the best for FedAvg and FedBABU at
+every α, with the seed that is not reported; a head that no round has trained overshoots at 0.3."""
 NETWORKS: dict[str, Network] = {
     "mlp": MLP(hidden=128, features=64, embedding=EMBEDDING),
     "lenet": LeNet(norm="group", embedding=EMBEDDING),

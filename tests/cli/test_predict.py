@@ -37,7 +37,7 @@ def test_predict(federation, finished, tmp_path):
     call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
     assert {line.split(",")[1] for line in target.read_text().splitlines()[1:]} == {"0", "1"}
     assert "exists" in call("predict", folder, file, "--label", "diagnosis", "--out", target, code=2)
-    assert "hold text" in call("predict", folder, file, code=2)
+    assert "--label diagnosis" in " ".join(call("predict", folder, file, code=2).split())
     missing = call("predict", folder, file, "--label", "diagnosis", "--site", "Hospital 9", code=2)
     assert "no model of a site 'Hospital 9'; it has those of Hospital 0, Hospital 1, Hospital 2" in missing
     alone = call("predict", folder / "model.safetensors", file, "--site", "Hospital 0", code=2)
@@ -199,7 +199,7 @@ def test_rows_are_named_as_in_the_file(trained, tmp_path):
     assert [line[1] for line in lines[1:]] == model.predict(rows.X).tolist()
     assert lines[1][2:] == [f"{p:.4f}" for p in (chances[0].max(), *chances[0])]
     refused = call("predict", run, file, "--index", "bottle", code=2)
-    assert "hold text" in refused
+    assert "with text instead of numbers" in " ".join(refused.split())
     ignored = call("predict", run, file, "--ignore-others", only_results=True).splitlines()
     assert ignored[1].split(",")[:2] == ["2", lines[1][1]]  # the first row below the header is the file's second
     assert "--columns says which to take" in call(
@@ -286,6 +286,24 @@ def test_a_lost_site_has_no_model(tmp_path):
     file = write_csv(tmp_path / "rows.csv", rows, "y")
     missing = call("predict", tmp_path / "run", file, "--label", "y", "--site", "site-3", code=2)
     assert "no model of a site 'site-3'; it has those of site-1, site-2, site-4" in missing
+
+
+def test_text_that_the_model_does_not_know_may_be_names_of_rows(tmp_path):
+    sites, rows = data_for("moments")
+    fedgeom.run(METHODS["moments"], sites, record=tmp_path / "run")
+    head, *lines = write_csv(tmp_path / "rows.csv", rows, "y").read_text().splitlines()
+    named = tmp_path / "named.csv"
+    named.write_text("\n".join([f"{head},id", *(f"{line},p{at}" for at, line in enumerate(lines))]) + "\n")
+    words = ("predict", tmp_path / "run", named, "--label", "y")
+    said = " ".join(call(*words, code=2).split())
+    assert "the model does not know 'id', with text instead of numbers" in said
+    assert "--index id" in said
+    assert "--ignore-others" in said
+    found = call(*words, "--index", "id", only_results=True).splitlines()
+    assert found[1].startswith("p0,")
+    assert len(call(*words, "--ignore-others", only_results=True).splitlines()) == len(found)
+    absent = call("predict", tmp_path / "none-1", named, "--site", "a", code=2)
+    assert "does not exist; wanted the folder of a run" in " ".join(absent.split())
 
 
 def test_some_columns_only(tmp_path):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedgeom.crypto import keys as keys_module
 from fedgeom.crypto.keys import (
+    _SHORT,
     Identity,
     Roster,
+    _Agreements,
     exchange_public,
     fingerprint,
+    hash_names,
     new_exchange_secret,
     shared_key,
     verify,
@@ -168,3 +173,24 @@ def test_signatures_of_several_under_one_statement() -> None:
         verify_each(roster, signed | {"d": signed["a"]}, "masked", b"x", b"y")
     with pytest.raises(ProtocolError, match="signature of 'a'"):
         verify_each(roster, signed, "alive", b"x", b"y")
+
+
+def test_long_parts_are_hashed_as_short_ones_are() -> None:
+    parts = (b"a", bytes(_SHORT + 1), b"")
+    joined = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    assert fingerprint(*parts) == hashlib.sha256(joined).digest()
+    assert fingerprint(*parts[::2]) == hashlib.sha256(b"\0" * 7 + b"\1a" + bytes(8)).digest()
+    assert hash_names(("a", "é")) == fingerprint(b"a", "é".encode())
+
+
+def test_agreements_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Agreements, "MOST", 3)
+    known = _Agreements()
+    own, peers = new_exchange_secret(), [new_exchange_secret() for _ in range(10)]
+    for peer in peers * 2:
+        agreed = known.agree(own, exchange_public(peer))
+        assert agreed == known.agree(peer, exchange_public(own))
+        assert agreed == X25519PrivateKey.from_private_bytes(own).exchange(
+            X25519PrivateKey.from_private_bytes(peer).public_key()
+        )
+    assert max(len(known._known), len(known._before)) <= 3

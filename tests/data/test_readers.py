@@ -29,6 +29,22 @@ def test_columns_and_rows(csv_file):
     assert len(read_site(csv_file, label="diagnosis", rows=np.array([True, False, False]))) == 1
 
 
+def test_a_column_has_the_names_of_the_rows_and_is_no_feature(tmp_path):
+    file = tmp_path / "north.csv"
+    file.write_text("age,id,y,where\n61,p7,ill,A\n47,p8,well,B\n")
+    site = read_site(file, label="y", index="id", columns=["age"])
+    assert (site.columns, site.index.tolist()) == (("age",), ["p7", "p8"])
+    assert [one.index.tolist() for one in read_sites_from(file, by="where", label="y", index="id")] == [
+        ["p7"],
+        ["p8"],
+    ]
+    assert read_site(file, label="y", index="where", group="where", columns=["age"]).groups.tolist() == ["A", "B"]
+    with pytest.raises(InputError, match=r'a column with names of rows: index = "…"'):
+        read_site(file, label="y")
+    with pytest.raises(InputError, match="no column 'nr'"):
+        read_site(file, label="y", index="nr", columns=["age"])
+
+
 def test_unlabelled_rows(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("x,y\n1,a\n2,\n3,NA\n4,None\n")

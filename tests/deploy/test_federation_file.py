@@ -233,6 +233,24 @@ def test_groups_of_sites_with_files_of_their_own(tmp_path):
     assert [site.groups.tolist() for site in sites] == [["p1", "p2"], ["7", "8"]]
 
 
+def test_rows_have_the_names_that_a_column_has(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("age,id,nr,y\n1,p1,7,u\n2,p2,8,v\n")
+    file = written(
+        tmp_path,
+        'label = "y"\nindex = "id"\ncolumns = ["age"]\n' + SITE + '[[sites]]\nfile = "b.csv"\nindex = "nr"\n',
+    )
+    sites = read_sites(file, read_federation(file))
+    assert [site.index.tolist() for site in sites] == [["p1", "p2"], ["7", "8"]]
+    (tmp_path / "all.csv").write_text(ALL)
+    file = written(tmp_path, 'file = "all.csv"\nsites_from = "donor"\nlabel = "y"\nindex = "patient"\n')
+    sites = read_sites(file, read_federation(file))
+    assert [(site.columns, site.index.tolist()) for site in sites] == [
+        (("age",), ["p2", "p3"]),
+        (("age",), ["p1", "p1"]),
+    ]
+
+
 def test_columns_that_all_sites_have(tmp_path):
     (tmp_path / "a.csv").write_text("age,bmi,y\n1,2,u\n")
     (tmp_path / "b.csv").write_text("crp,age,y\n3,4,v\n")

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from fedgeom.cli import coordinator, site, site_approvals
 from fedgeom.cli.check import check
 from fedgeom.cli.compare import compare
+from fedgeom.cli.cost import cost
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods
 from fedgeom.cli.predict import predict
@@ -61,7 +62,7 @@ def _main(
     """Hold what all commands share."""
 
 
-for _command in (demo, check, run, compare, sweep, submit, report, ledger, predict, methods, data):
+for _command in (demo, check, cost, run, compare, sweep, submit, report, ledger, predict, methods, data):
     app.command()(_command)
 app.add_typer(site.app, name="site")
 app.add_typer(coordinator.app, name="coordinator")

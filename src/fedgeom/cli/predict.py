@@ -210,7 +210,8 @@ def _read(
             raise
         raise InputError(
             f"{file}: the model does not know {listed(strange)}, with text instead of numbers. If it has the names of "
-            f"the rows: --index {strange[0]}; to leave out all columns that the model does not know: --ignore-others"
+            f"the rows: --index {strange[0]}; the labels: --label {strange[0]}; to leave out all columns that the "
+            "model does not know: --ignore-others"
         ) from error
     if table.columns and not model.column_names and not isinstance(wanted, list):
         complain(

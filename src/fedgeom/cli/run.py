@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedgeom.data.findings import Finding
 
 SHOWN = 3
 """So many warnings on tables are printed before a run; `fedgeom check` has all."""
@@ -33,7 +39,7 @@ def run(
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import read_federation
     from fedgeom.engines.run import run as conduct
-    from fedgeom.errors import InputError, printable
+    from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
 
     screen = console()
@@ -48,11 +54,7 @@ def run(
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
         screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
-    odd = checked.report.warnings
-    for one in odd[:SHOWN]:
-        screen.print(f"[yellow]warning: {escape(printable(str(one)))}[/yellow]", soft_wrap=True)
-    if len(odd) > SHOWN:
-        screen.print(f"[yellow]{len(odd) - SHOWN} more: {escape(f'fedgeom check {federation}')}[/yellow]")
+    _tell_odd(checked.report.warnings, federation, screen)
     folder = resume or new_folder(out or Path("runs") / federation.stem)
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
@@ -72,9 +74,25 @@ def run(
         screen.print()
         show(finished, screen)
         if not finished.evaluation:
-            screen.print(
-                f"\nHow well the model does was not tested: holdout = 0.25 in {escape(str(federation))} keeps a quarter "
-                "of each site's rows aside for that.",
-                style="dim",
-                soft_wrap=True,
-            )
+            screen.print(f"\n{_untested(federation)}", style="dim", soft_wrap=True)
+
+
+def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:
+    """Print what is odd about the tables, before anything is computed."""
+    from rich.markup import escape
+
+    from fedgeom.errors import printable
+
+    for one in found[:SHOWN]:
+        screen.print(f"[yellow]warning: {escape(printable(str(one)))}[/yellow]", soft_wrap=True)
+    if len(found) > SHOWN:
+        screen.print(f"[yellow]{len(found) - SHOWN} more: {escape(f'fedgeom check {federation}')}[/yellow]")
+
+
+def _untested(federation: Path) -> str:
+    from rich.markup import escape
+
+    return (
+        f"How well the model does was not tested: holdout = 0.25 in {escape(str(federation))} keeps a quarter of each "
+        "site's rows aside for that."
+    )

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fedgeom.arrays import Words
 from fedgeom.codes.fields import MODULUS_BITS, is_prime
+from fedgeom.codes.power_sums import FEW, power_sums
 from fedgeom.errors import DecodeError, InputError
 
 Poly = Any
@@ -86,8 +87,10 @@ class ScmaCode:
         return self._word(positions, weights)
 
     def _word(self, positions: list[int], weights: list[int]) -> Words:
-        """Expand P/Q to the word's length."""
+        """Expand P/Q to the word's length; of few positions, one site's, the power sums themselves are faster."""
         q = self.modulus
+        if 0 < len(positions) <= FEW:
+            return power_sums(positions, weights, self.length, q)
         word = np.zeros(self.length, dtype=np.uint64)
         level = [(nmod_poly([v % q], q), nmod_poly([1, -b], q)) for b, v in zip(positions, weights, strict=True)]
         while len(level) > 1:

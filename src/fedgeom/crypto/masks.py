@@ -107,10 +107,24 @@ def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Seque
 def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
     """Add the masks of some keys; reductions wait while the running sum is sure to fit into 64 bits."""
     room = 1 << max(64 - ring.bits, 0)  # how many elements may be added before the sum could wrap
-    total, used = start.copy(), 1
+    total, used, drawn = start.copy(), 1, bytearray(8 * min(_PIECE, len(start)))
     for key in keys:
         if used >= room:
             total, used = ring.reduce(total), 1
-        total += expand(key, ring, len(start))
+        _add_expanded(total, key, ring, drawn)
         used += 1
     return ring.reduce(total)
+
+
+def _add_expanded(total: Words, key: bytes, ring: Ring, drawn: bytearray) -> None:
+    """Add what `expand` makes of a key, piece by piece, in room for one: it never leaves the processor's cache."""
+    stream, at = KeyStream(key), 0
+    words, bound = np.frombuffer(drawn, "<u8"), np.uint64(ring.modulus)
+    while at < len(total):
+        count = min(_PIECE, len(total) - at)
+        stream.fill(memoryview(drawn)[: 8 * count])
+        piece = _cut(words[:count], ring)
+        if piece.max() >= bound:  # seldom when the modulus is just below a power of two
+            piece = piece[piece < bound]
+        total[at : at + len(piece)] += piece
+        at += len(piece)

@@ -7,8 +7,10 @@ at x; with fewer than ``threshold`` values every secret is equally likely.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from fedgeom.errors import InputError, ProtocolError
 
@@ -30,23 +32,37 @@ def share(secret: bytes, threshold: int, holders: Sequence[int]) -> dict[int, by
     shares = {}
     for x in holders:
         value = 0
-        for coefficient in coefficients:
-            value = (value + coefficient) * x % PRIME
+        for (
+            coefficient
+        ) in coefficients:  # x is small: reducing once at the end costs a third of reducing each time
+            value = (value + coefficient) * x
         shares[x] = ((value + constant) % PRIME).to_bytes(SHARE_BYTES, "big")
     return shares
 
 
 def weights_at_zero(holders: Sequence[int]) -> list[int]:
     """Return Lagrange's weights: the secret is the weighted sum of the shares of these holders."""
-    weights = []
+    return list(_weights_at_zero(tuple(holders)))
+
+
+@lru_cache(maxsize=1 << 12)  # a site's holders are the same in every sum
+def _weights_at_zero(holders: tuple[int, ...]) -> tuple[int, ...]:
+    """Weigh holder x by Π other/(other - x) = Π all/(x·Π(other - x)); one inversion serves all (Montgomery's trick)."""
+    below, products, product = [], [1], 1
     for x in holders:
-        top = bottom = 1
+        bottom = x
         for other in holders:
             if other != x:
-                top = top * other % PRIME
-                bottom = bottom * (other - x) % PRIME
-        weights.append(top * pow(bottom, -1, PRIME) % PRIME)
-    return weights
+                bottom *= other - x
+        below.append(bottom % PRIME)
+        product = product * below[-1] % PRIME
+        products.append(product)
+    inverse, every = pow(product, -1, PRIME), math.prod(holders)
+    weights = []
+    for bottom, before in zip(reversed(below), reversed(products[:-1]), strict=True):
+        weights.append(every * inverse * before % PRIME)
+        inverse = inverse * bottom % PRIME
+    return tuple(reversed(weights))
 
 
 def recover(shares: Mapping[int, bytes], threshold: int) -> bytes:

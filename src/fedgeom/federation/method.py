@@ -128,6 +128,13 @@ class Method(Settings):
         """Return how large messages become with these tables, whose columns are the same; None: nobody knows."""
         return None
 
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet (`fedgeom.protocols.costs.Sheet`); return whether there was one to write.
+
+        ``fedgeom cost`` asks this; of a method that writes nothing it knows what joining takes.
+        """
+        return False
+
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
         return []

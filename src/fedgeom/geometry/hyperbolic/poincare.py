@@ -144,31 +144,32 @@ def distance(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
 
 
 def pairwise_distance(X: ArrayLike, Y: ArrayLike, *, c: float = 1.0) -> Floats:
-    """Return the matrix of distances (Eq. 4) between the n rows of X and the m rows of Y.
+    """Return the matrix of distances (Eq. 4) between the n rows of X and the m rows of Y."""
+    half = pairwise_sinh_half(X, Y, c=c)
+    return np.multiply(np.arcsinh(half, out=half), 2.0 / math.sqrt(c), out=half)
+
+
+def pairwise_sinh_half(X: ArrayLike, Y: ArrayLike, *, c: float = 1.0) -> Floats:
+    """Return sinh(√c·d/2) between all rows of X and Y: which are nearest can be seen from it already.
 
     Differences are formed coordinate by coordinate, in blocks of rows: ‖x‖² + ‖y‖² - 2⟨x, y⟩ would be faster
     and would call near neighbours equal. Besides the result it needs a few megabytes.
     """
     X, Y = _array(X), _array(Y)
-    result = np.empty((X.shape[0], Y.shape[0]))
-    if result.size == 0:
-        return result
+    result = np.zeros((X.shape[0], Y.shape[0]))
     left = 1.0 / np.sqrt(_gap(X, c))
     right = math.sqrt(c) / np.sqrt(_gap(Y, c)[:, 0])
-    rows = max(1, _BLOCK // Y.shape[0])
+    rows = max(1, _BLOCK // max(1, Y.shape[0]))
     for start in range(0, X.shape[0], rows):
-        stop = min(start + rows, X.shape[0])
-        block = result[start:stop]
-        block[:] = 0.0
+        some = slice(start, start + rows)
+        block = result[some]
         for axis in range(X.shape[1]):
-            step = X[start:stop, axis, None] - Y[None, :, axis]
+            step = X[some, axis, None] - Y[None, :, axis]
             step *= step
             block += step
         np.sqrt(block, out=block)
-        block *= left[start:stop]
+        block *= left[some]
         block *= right
-        np.arcsinh(block, out=block)
-        block *= 2.0 / math.sqrt(c)
     return result
 
 

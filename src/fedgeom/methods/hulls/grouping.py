@@ -22,7 +22,7 @@ from sklearn.cluster import SpectralClustering
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
+from fedgeom.geometry.hyperbolic.poincare import pairwise_distance, pairwise_sinh_half
 from fedgeom.geometry.hyperbolic.reference import with_start_twice
 
 How = Literal["constrained", "spectral", "kernighan-lin", "published"]
@@ -79,8 +79,8 @@ def hull_gaps(hulls: Sequence[Floats], *, c: float = 1.0) -> Floats:
     while first < len(hulls):
         last = int(np.searchsorted(starts, starts[first] + max(1, BLOCK // len(points)), side="right")) - 1
         last = max(last, first + 1)
-        block = pairwise_distance(points[starts[first] : starts[last]], points, c=c)
-        nearest = np.minimum.reduceat(block, starts[:-1], axis=1) ** 2
+        block = pairwise_sinh_half(points[starts[first] : starts[last]], points, c=c)
+        nearest = (np.arcsinh(np.minimum.reduceat(block, starts[:-1], axis=1)) * (2.0 / np.sqrt(c))) ** 2
         one_way[first:last] = np.add.reduceat(nearest, starts[first:last] - starts[first], axis=0)
         first = last
     one_way /= sizes[:, None]

@@ -23,6 +23,7 @@ from fedgeom.federation.site import Site
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, radius_of_level
+from fedgeom.methods.hulls.costs import write_costs
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, word_length
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
@@ -100,6 +101,11 @@ class Hulls(HullSettings, Method):
         words = len(self.classes or label_names(sites)) if self.shared else 0
         hulls = 8 * word_length(self, sites, lambda reach: self._plan(reach, len(sites), words))
         return MessageSizes(max(scatter, levels, hulls), scatter)
+
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet."""
+        write_costs(self, sheet, self._plan)
+        return True
 
     def _check_grid(self, farthest: float) -> None:
         try:

@@ -23,6 +23,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.costs import write_costs
 from fedgeom.methods.iterative.grouped import GroupedConversation
 from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked, TrainOpen
 from fedgeom.methods.iterative.model import TrainedModel
@@ -72,6 +73,13 @@ class Algorithm(TrainingRule, Method):
         sent = 8 * (form.length(0) if self.masked else len(form.packed)) if self.sends else 0
         return MessageSizes(max(sent, sums), max(8 * len(given.flat()), sums))
 
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet, where the conversation is the common one."""
+        if self.conversation is not Conversation or self.group_draw is not None:
+            return False
+        write_costs(self, sheet)
+        return True
+
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where nobody scales them."""
         return unscaled(sites) if self.scale == "none" else []
@@ -90,7 +98,9 @@ class Algorithm(TrainingRule, Method):
             lines.append(TrainMasked.answer_reveals)
             if rule.takes_groups:
                 lines.append(f"with aggregation=GroupMedian(…) instead: {TrainGroup.answer_reveals}")
-            lines.append(f"with secure=False or another robust aggregation instead: {TrainOpen.answer_reveals}")
+            lines.append(
+                f"with secure=False or a robust aggregation instead, but for that: {TrainOpen.answer_reveals}"
+            )
         elif rule.sends:
             lines.append(TrainOpen.answer_reveals)
         return tuple(lines)

@@ -48,7 +48,7 @@ class FineTuned(Personal):
     steps: Annotated[int, Between(1, 10**6)] | None = None
     """Gradient steps; None: as many as in a round."""
     rate: Annotated[float, POSITIVE] | None = None
-    """Learning rate; None: that of the rounds. A head that is trained here for the first time (`FedBABU`) wants less."""
+    """Learning rate; None: that of the rounds. A head that no round has trained (`FedBABU`) wants less."""
 
     def model(self, task: Task, joint: Tree) -> Tree:
         """Train from the joint model on."""

@@ -23,6 +23,7 @@ from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.iterative.group_median import group_places
 from fedgeom.methods.moments.core import build_model, check_width
+from fedgeom.methods.moments.costs import write_costs
 from fedgeom.methods.moments.group_moments import middle
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
@@ -72,6 +73,13 @@ class Moments(MomentsSettings, Method):
         classes = len(self.classes or label_names(sites))
         size = 8 * length(classes, sites[0].shape[1], squares=self.squares)
         return MessageSizes(size, size)
+
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet, where all sites are summed together."""
+        if self.group_draw is not None:
+            return False
+        write_costs(self, sheet)
+        return True
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where distances to centroids decide."""

@@ -17,6 +17,7 @@ from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve
+from fedgeom.methods.ridge.costs import write_costs
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.gram import starts
 from fedgeom.methods.ridge.learning import Fit, Plan
@@ -67,6 +68,11 @@ class Ridge(RidgeSettings, Method):
         absent = sorted(set(self.classes or ()) - present)
         if absent:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+
+    def write_costs(self, sheet: Any) -> bool:
+        """Write a run's messages on a sheet."""
+        write_costs(self, sheet)
+        return True
 
     def conduct(self, sites: Sites) -> RidgeModel:
         """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""

@@ -240,12 +240,13 @@ class XclpTrainingSite(TrainingSite):
             codes, weights = memory.labels.labels, memory.labels.confidences
         if codes is None or weights is None:
             return blank
-        if len(codes.numpy()) != len(self.data):
+        labels = codes.numpy()
+        if len(labels) != len(self.data):
             raise InputError(
-                f"the pseudo-labels of this run are of {len(codes.numpy())} rows, and the site has {len(self.data)} now: "
-                "the table changed while it was used"
+                f"the pseudo-labels of this run are of {len(labels)} rows, and the site has {len(self.data)} now: the "
+                "table changed while it was used"
             )
-        return Pseudo(codes.numpy(), capped(weights.numpy()))
+        return Pseudo(labels, capped(weights.numpy()))
 
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return the rows with a label, which count 1, and after the warm start those with a pseudo-label."""

@@ -21,6 +21,19 @@ def pack_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
     return msgspec.msgpack.encode(dict(cohort), order="sorted")
 
 
+_COHORTS: dict[bytes, Mapping[str, PublicKeys]] = {}
+"""Cohorts that were read in this process, by their hash."""
+
+
+def cohort_of(seed: bytes, packed: bytes) -> Mapping[str, PublicKeys]:
+    """Read everybody's keys, which have this hash (`cohort_seed`): to look at a thousand keys' bytes takes a while."""
+    if seed not in _COHORTS:
+        if len(_COHORTS) >= 2:
+            _COHORTS.clear()
+        _COHORTS[seed] = read_cohort(packed)
+    return _COHORTS[seed]
+
+
 @lru_cache(maxsize=2)  # the same for all sites of a process
 def read_cohort(packed: bytes) -> Mapping[str, PublicKeys]:
     """Read everybody's keys (`pack_cohort`)."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fedgeom.protocols.joining.cohorts import read_cohort
+from fedgeom.protocols.joining.cohorts import cohort_of
 from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term
 
 
@@ -47,4 +47,4 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     @property
     def cohort(self) -> Mapping[str, PublicKeys]:
         """Everybody's keys, by name; nobody's before the site joined."""
-        return read_cohort(self.cohort_bytes) if self.cohort_bytes else {}
+        return cohort_of(self.cohort_seed, self.cohort_bytes) if self.cohort_bytes else {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -49,9 +50,7 @@ class GroupDraw:
         if len(names) < self.count:
             raise InputError(f"{self.count} groups of {len(names)} sites given; wanted a site in each at least")
         drawn = cohort_seed if self.by == "sites" else fingerprint(b"groups", str(seed).encode())
-        order = ring_order(names, drawn)
-        parts = np.array_split(np.arange(len(order)), self.count)
-        return tuple(tuple(sorted(order[at] for at in part.tolist())) for part in parts)
+        return _arcs(tuple(names), drawn, self.count)
 
     def check_sizes(self, sites: int, min_cohort: int) -> None:
         """Raise `InputError`, which says how many sites are needed, where groups are smaller than policies ask for."""
@@ -67,6 +66,13 @@ class GroupDraw:
                 f'drawn_by="seed" with {sites} sites given; above {COMPLETE_UP_TO}, sites mask with those near them on '
                 'a ring that they draw themselves: wanted drawn_by="sites"'
             )
+
+
+@lru_cache(maxsize=4)  # the same for all sites of a process, and for every question
+def _arcs(names: tuple[str, ...], seed: bytes, count: int) -> Groups:
+    order = ring_order(names, seed)
+    parts = np.array_split(np.arange(len(order)), count)
+    return tuple(tuple(sorted(order[at] for at in part.tolist())) for part in parts)
 
 
 class GroupSum(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

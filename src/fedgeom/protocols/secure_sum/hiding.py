@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 import numpy as np
 
-from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.keys import hash_names
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.joining.site import Joining
@@ -93,7 +93,7 @@ class Hiding:
             )
         if question.row_sum:  # of which nobody sees a sum
             return
-        over = fingerprint(*(name.encode() for name in question.ticket.participants))[:16]
+        over = hash_names(question.ticket.participants)[:16]
         if self.memory.contents.setdefault(content[:16], over) != over:
             raise ProtocolError(
                 "the same was summed over other sites in this run; the difference would show who is missing"

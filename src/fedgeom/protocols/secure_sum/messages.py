@@ -10,7 +10,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import fingerprint, shared_key
+from fedgeom.crypto.keys import fingerprint, hash_names, shared_key
 from fedgeom.crypto.rings import Ring
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
 from fedgeom.protocols.fixed_point import from_fixed
@@ -200,7 +200,7 @@ def masking_statement(
     The question's hash covers all of it, but a witness has no question to hash: it sees from these signatures that what
     it was told about the sum is what the summed sites were asked.
     """
-    over = fingerprint(*(name.encode() for name in participants))
+    over = hash_names(tuple(participants))
     weights = msgspec.msgpack.encode(dict(factors), order="sorted")
     return fingerprint(run, str(round).encode(), question_hash, content, over, weights)
 

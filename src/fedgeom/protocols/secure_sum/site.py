@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.keys import fingerprint, verify_each
+from fedgeom.crypto.keys import fingerprint, hash_names, verify_each
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
@@ -149,11 +149,12 @@ class Sums(Part[SumsMemory]):
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
         joined, me, participants = self.joining.memory, self.site.name, set(ticket.participants)
+        cohort = joined.cohort
         plus: list[bytes] = []
         minus: list[bytes] = []
         for peer in joined.peers:
             if peer in participants:
-                public, secret = joined.cohort[peer].masks[ticket.round], joined.mask_secrets[ticket.round]
+                public, secret = cohort[peer].masks[ticket.round], joined.mask_secrets[ticket.round]
                 key = pair_key(secret, public, self.site.run, ticket.question_hash, me, peer)
                 (plus if me < peer else minus).append(key)
         return plus, minus
@@ -266,7 +267,7 @@ class Sums(Part[SumsMemory]):
         return question is not None and issubclass(question, SumQuestion) and question.row_sum
 
     def _statement(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> bytes:
-        lists = (fingerprint(*(n.encode() for n in sorted(names))) for names in (alive, dropped))
+        lists = (hash_names(tuple(sorted(names))) for names in (alive, dropped))
         page = self.round(number)
         weights = msgspec.msgpack.encode(page.factors, order="sorted")
         return fingerprint(self.site.run, str(number).encode(), page.question_hash, page.content, weights, *lists)
