@@ -6,7 +6,7 @@
     python benchmarks/default_method.py --table                          # the results as tables
 
 Every figure is from a whole secure run that keeps 30 % of each site's rows aside: accuracy and balanced accuracy, in
-percent, of the model that sites end with. The default, "balanced both", was chosen on the sets of `CHOSEN_ON` with seeds
+percent, of the model that sites end with. The default, "balanced both", was chosen on the sets of `CHOSEN_ON`, seeds
 0 to 2; the sets of `REPORTED` were run with seeds 10 and 11.
 """
 
