@@ -25,8 +25,9 @@ lint: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.core  ## write the reference of the public names to docs/reference.md
+docs: $(VENV)/.docs  ## write the reference of the public names, and build the site into build/site; nothing is loaded
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/build_site.py
 
 bench: $(VENV)/.all  ## run all benchmarks in their quick form: what, ratio, goal, met or not
 	$(BIN)/python benchmarks/bench.py
@@ -43,6 +44,10 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e .
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.core Makefile
+	$(PIP) install -c constraints.txt -e ".[docs]"
+	touch $@
+
 $(VENV)/.all: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,docs,dev]"
 	touch $@

@@ -80,7 +80,9 @@ def scored(load: Callable[[], Rows], seeds: tuple[int, ...], *, chosen_on: bool)
         "ridge": fedgeom.Ridge(holdout=SHARE),
         "fourier": fedgeom.Ridge(features="fourier", holdout=SHARE),
         "balanced ridge": fedgeom.Ridge(balanced=True, holdout=SHARE),
-        "balanced both": fedgeom.Ridge(features=["linear", "fourier"], balanced=True, holdout=SHARE),
+        "balanced both": fedgeom.Ridge(
+            features=["linear", "fourier"], balanced=True, alpha="folds", holdout=SHARE
+        ),
     }
     for name in METHODS if chosen_on else (METHODS[0], *METHODS[-2:]):
         runs = [fedgeom.run(methods[name], sites, seed=seed).evaluation["own"] for seed in seeds]

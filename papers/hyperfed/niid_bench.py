@@ -31,7 +31,7 @@ from papers.common import Results, parser, percent, print_json, table
 from papers.hyperfed.lines import Lines
 from papers.hyperfed.report import put
 from papers.hyperfed.split import images
-from papers.oneshot.niid import COLUMNS, PUBLISHED, SITES, owners
+from papers.oneshot.niid import COLUMNS, SETS, SITES, owners
 
 RESULTS = Results(Path(__file__).resolve().parent / "results")
 IMAGES, ROUNDS, EPOCHS = 6000, 10, 5
@@ -85,7 +85,7 @@ def summary(lines: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[
         for name in METHODS:
             line = lines.get(key(name, partition))
             if line is not None:
-                theirs = PUBLISHED[f"{name} (niid-bench of Flower)"].get(partition)
+                theirs = SETS["fashion-mnist"].published[f"{name} (niid-bench of Flower)"].get(partition)
                 found.setdefault(partition, {})[name] = {"accuracy": line["accuracy"], "published": theirs}
     return found
 

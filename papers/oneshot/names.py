@@ -26,10 +26,10 @@ import fedgeom
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Results, Row, bold, figure, parser, plus_minus, print_json, print_rows, table
-from papers.oneshot.tables import Cells, kang, lung, tcells
+from papers.oneshot.tables import Cells, with_components
 
 RESULTS = Results(Path(__file__).parent / "results")
-SETS = {"tcells": tcells, "kang": kang, "lung": lung}
+SETS = ("tcells", "kang", "lung")
 SCENES = ("fine", "coarse sites", "mixed")
 FIRST, SPLITS = 100, 10
 FEWEST = {"tcells": 10, "kang": 10, "lung": 8}
@@ -162,7 +162,7 @@ Values = dict[str, dict[str, float]]
 def split(name: str, seed: int) -> Values:
     """Return the figures of one split of a set."""
     found: Values = {}
-    cells = SETS[name](seed)
+    cells = with_components(name, seed)
     for scene in SCENES:
         words = deal_words(cells, scene, np.random.default_rng([seed, 7]))
         train = [spelt(site, words[site.name], FEWEST[name]) for site in cells.train]

@@ -26,22 +26,20 @@ def settled(words: list[tuple[str, ...]], columns: int = 3, **said):
     return build_method("f.toml", found.federation), found.reason
 
 
-def test_shared_names_are_for_moments() -> None:
+def test_shared_names_are_for_ridge() -> None:
     method, why = settled(SHARED)
-    assert (method.name, method.space) == ("moments", "euclidean")
-    assert why == (
-        'method moments with space = "euclidean": 2 sites have 2 label names each, 2 different ones in all, 2 of them '
-        "at several sites, so names are taken to be shared; the median class has 12 rows, enough for a covariance of "
-        "its own over 3 columns (method and names in the file would say otherwise)"
+    assert (method.name, [one.name for one in method.maps], method.balanced) == (
+        "ridge",
+        ["linear", "fourier"],
+        True,
     )
-
-
-def test_shared_names_of_few_rows_and_many_columns_are_for_ridge() -> None:
-    method, why = settled(SHARED, 5)
-    assert (method.name, method.features.name, method.balanced) == ("ridge", "linear", True)
-    assert "the median class has 12 rows for 5 columns, too few for a covariance of its own" in why
-    assert settled(SHARED, 5, parameters={"space": "euclidean"})[0].name == "moments"
-    assert settled(SHARED, 5, parameters={"features": "linear"})[0].features.name == "linear"
+    assert why == (
+        'method ridge with balanced = true, alpha = "folds", features = ["linear", "fourier"]: 2 sites have 2 label '
+        "names each, 2 different ones in all, 2 of them at several sites, so names are taken to be shared (method and "
+        "names in the file would say otherwise)"
+    )
+    assert settled(SHARED, parameters={"space": "euclidean"})[0].name == "moments"
+    assert settled(SHARED, parameters={"features": "linear"})[0].features.name == "linear"
 
 
 def test_own_names_are_for_ellipses() -> None:
@@ -66,7 +64,7 @@ def test_the_file_wins() -> None:
     method, why = settled(SHARED, names="own")
     assert (method.name, method.names) == ("ellipses", "own")
     assert 'the file says names = "own" (method in the file would say otherwise)' in why
-    assert settled(OWN, names="shared")[0].name == "ridge"  # six rows of each word, three columns
+    assert settled(OWN, names="shared")[0].name == "ridge"
     assert settled(OWN, method="fedavg") == (settled(SHARED, method="fedavg")[0], "")
     assert settled(SHARED, parameters={"space": "ball"})[0].space == "ball"
     assert settled(SHARED, method="hulls", names="own", parameters={"embedding": "discriminant"})[1] == ""

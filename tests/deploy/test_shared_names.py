@@ -1,12 +1,13 @@
-"""Which of Moments and Ridge suits shared names: by rows for each column, and by what a file says."""
+"""Which of Moments and Ridge suits shared names, by the tables and by what a file says."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.shared_names import ROWS_PER_COLUMN, for_shared_names
+from fedgeom.deploy.shared_names import for_shared_names
 
 
 def sites(rows: int, columns: int) -> list[SiteData]:
@@ -16,14 +17,16 @@ def sites(rows: int, columns: int) -> list[SiteData]:
     return [SiteData("a", X, y), SiteData("b", X, y)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "wanted"), [(60, 20, "moments"), (58, 20, "ridge"), (100, 2000, "ridge")]
-)
-def test_rows_of_the_median_class_for_each_column_decide(rows: int, columns: int, wanted: str) -> None:
-    found = for_shared_names(sites(rows, columns), {}, in_disc=False)
-    assert found.method == wanted == ("moments" if rows >= ROWS_PER_COLUMN * columns else "ridge")
-    assert f"the median class has {rows} rows" in found.reason
-    assert found.settings == ({"space": "euclidean"} if wanted == "moments" else {"balanced": True})
+BOTH = {"balanced": True, "alpha": "folds", "features": ["linear", "fourier"]}
+
+
+@pytest.mark.parametrize("columns", [3, 500, 7192])
+def test_a_table_is_for_ridge_over_columns_and_fourier_features(columns: int) -> None:
+    found = for_shared_names(sites(60, columns), {}, in_disc=False)
+    assert (found.method, found.settings, found.reason) == ("ridge", BOTH, "")
+    assert (
+        fedgeom.Ridge(**found.settings).most_features == fedgeom.Ridge().max_features
+    )  # it is a setting that holds
 
 
 def test_points_of_the_disc_are_for_moments_in_the_ball() -> None:
@@ -41,9 +44,10 @@ def test_settings_that_one_method_knows_mean_that_one(said: dict[str, object], w
 
 def test_more_columns_than_ridge_takes_become_fourier_features() -> None:
     found = for_shared_names(sites(10, 9000), {}, in_disc=False)
-    assert found.settings == {"balanced": True, "features": "fourier"}
+    assert found.settings == {"balanced": True, "alpha": "folds", "features": "fourier"}
+    assert "9,000 columns are too many for sums of their products" in found.reason
 
 
-def test_rows_that_are_prepared_first_are_for_moments() -> None:
-    found = for_shared_names(sites(10, 500), {}, in_disc=False, prepared=True)
-    assert (found.method, found.settings, found.reason) == ("moments", {"space": "euclidean"}, "")
+def test_rows_that_are_prepared_first_may_have_any_number_of_columns() -> None:
+    found = for_shared_names(sites(10, 9000), {}, in_disc=False, prepared=True)
+    assert (found.method, found.settings, found.reason) == ("ridge", BOTH, "")

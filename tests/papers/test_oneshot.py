@@ -33,7 +33,10 @@ def test_the_page_has_what_is_known_and_what_others_published() -> None:
     text = niid.page({"one": {"accuracy": 91.234, **facts}})
     assert "| Ridge, learnt convolutions | **91.23** |" in text
     assert "| FedProx (niid-bench of Flower) | 38.00 |" in text
-    assert "Dirichlet" not in text
+    assert "Dirichlet 0.5" not in text
+    assert "| HyperFed | 38.00 |" in niid.page(
+        {"dirichlet-0.1": {"accuracy": 77.0, **facts}}, niid.SETS["cifar10"]
+    )
 
 
 TREE = {"a": ("low", "all"), "b": ("low", "all"), "c": ("high",), "d": ("high",)}
@@ -75,15 +78,15 @@ def test_the_finest_classes_are_those_that_somebody_tells_apart() -> None:
 def test_the_pages_have_what_was_computed() -> None:
     text = names.page({"tcells": {"100": {"tcells fine: words in a tree": {"classes placed": 99.5}}}})
     assert "| tcells fine: words in a tree | **99.5** |" in text
-    text = cells.page({"paul": {"100": {"Ridge": 80.0, "Moments": 90.0}}})
-    assert "| Ridge | 80.0 |" in text
+    text = cells.page({"paul": {"100": {"Ridge: components": 80.0, "Moments": 90.0}}})
+    assert "| Ridge: components | 80.0 |" in text
     assert "| Moments | **90.0** |" in text
 
 
 def test_rare_classes_are_left_out_of_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     made = cells_of("abcdcdcdcdcdcdcdcdcd")  # a and b: two rows at each site, eight in all
-    monkeypatch.setitem(cells.tables.SETS, "tcells", lambda seed, components: made)
-    found = cells.prepared("tcells", 0)
+    monkeypatch.setattr(cells.tables, "cells", lambda name, seed: made)
+    found = cells.prepared(cells.raw("tcells", 0), "tcells", 0)
     assert {str(word) for site in found.train for word in site.classes.tolist()} == {"c", "d"}
 
 

@@ -123,6 +123,15 @@ def test_a_model_from_raw_tables_takes_raw_tables_on_both_engines(engine):
     np.testing.assert_allclose(plain.predict_proba(sites[1]), run.model.predict_proba(sites[1]), atol=1e-6)
 
 
+def test_models_kept_on_the_way_take_raw_rows_too(tmp_path):
+    sites = clinical(rows=24)
+    run = fedgeom.run(fedgeom.FedAvg(rounds=2, prepare="table"), sites, record=tmp_path)
+    first, last = (fedgeom.load_model(tmp_path / "rounds" / f"000{at}.safetensors") for at in (1, 2))
+    assert first.feature_names_in_.tolist() == run.model.feature_names_in_.tolist() == list(sites[0].columns)
+    assert len(first.predict(sites[0])) == len(sites[0])
+    np.testing.assert_array_equal(last.predict_proba(sites[1]), run.model.predict_proba(sites[1]))
+
+
 def test_how_rows_are_spread_makes_no_difference():
     sites = counts()
     whole = [

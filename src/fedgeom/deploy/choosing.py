@@ -6,6 +6,7 @@ sites' rows are at hand. For sites of their own nothing is chosen (`fedgeom.depl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ from fedgeom.deploy.shared_names import for_shared_names
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.words import look_at_names
-from fedgeom.storage import to_json
 
 FOR_OWN = "ellipses"
 """The method that is chosen where sites have names of their own; for shared ones see `for_shared_names`."""
@@ -103,7 +103,7 @@ def _reason(
     """Say in one sentence what was chosen and why."""
     if before.method and not why and not added:
         return ""
-    settings = ", ".join(f"{key} = {to_json(value).decode().strip()}" for key, value in added.items())
+    settings = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in added.items())
     chosen = f"method {after.method}" + (f" with {settings}" if settings else "")
     if not before.method:
         why = why or f'the file says names = "{after.names}"'

@@ -264,6 +264,15 @@ def name_columns(data: bytes, names: Sequence[str], kinds: Sequence[Kind] = ()) 
     return to_bytes(method, arrays, facts | _columns_facts(names, kinds))
 
 
+def prepare_file(data: bytes, preparation: Preparation) -> bytes:
+    """Return a model file with what takes raw rows to those that the model learnt from; without a file, nothing."""
+    if not data:
+        return data
+    method, arrays, facts = from_bytes(data)
+    prepared, fact = preparation.stored()
+    return to_bytes(method, arrays | prepared, facts | fact | _columns_facts(preparation.raw.names, ()))
+
+
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:
     """Encode a model file's content; the same content always gives the same bytes."""
     from safetensors.numpy import save  # 20 ms, and only where models are written

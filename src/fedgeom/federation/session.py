@@ -17,7 +17,8 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.approval import Invitation
 from fedgeom.federation.conversation import Engine, Event, Sites
 from fedgeom.federation.method import Method
-from fedgeom.federation.model import name_columns
+from fedgeom.federation.model import name_columns, prepare_file
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.run_warnings import written
 from fedgeom.federation.transcript import Transcript
@@ -68,7 +69,7 @@ class Session:
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)
             sites.listeners.append(self.record.event)
-            sites.keepers.append(self._keep)
+            sites.keepers.append(lambda name, data: self._keep(name, data, sites.preparation))
             sites.reporters.append(self.record.round)
         if self.watch is not None:
             sites.listeners.append(self.watch)
@@ -96,10 +97,14 @@ class Session:
             raise
         return model, sites
 
-    def _keep(self, name: str, data: bytes) -> None:
-        """Keep a model on the way to the last one, with the names of its columns."""
-        if self.record is not None:
+    def _keep(self, name: str, data: bytes, preparation: Preparation | None) -> None:
+        """Keep a model on the way to the last one, with the names of its columns and what prepares raw rows."""
+        if self.record is None:
+            return
+        if preparation is None:
             self.record.keep(name, name_columns(data, self.columns, self.kinds))
+        else:
+            self.record.keep(name, prepare_file(data, preparation))
 
     def _write_down(self, model: Any, sites: Sites) -> None:
         if self.record is not None:

@@ -107,9 +107,9 @@ NEITHER = MomentsModel(("a",), "centroid", *(np.zeros(1),) * 4, None).to_bytes()
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda ask: replace(ask, groups=ask.groups[:-1]), "must give each of 6 labels a class or none"),
-        (lambda ask: replace(ask, groups=(2, *ask.groups[1:])), "must give each of 6 labels a class or none"),
-        (lambda ask: replace(ask, groups=(-2, *ask.groups[1:])), "must give each of 6 labels a class or none"),
+        (lambda ask: replace(ask, groups=ask.groups[:-1]), "must give each of 6 slots a class or none"),
+        (lambda ask: replace(ask, groups=(2, *ask.groups[1:])), "must give each of 6 slots a class or none"),
+        (lambda ask: replace(ask, groups=(-2, *ask.groups[1:])), "must give each of 6 slots a class or none"),
         (lambda ask: replace(ask, model=b"\0" * 64), "the model that came cannot be used"),
         (lambda ask: replace(ask, model=NEITHER), "the model that came cannot be used"),
     ],

@@ -98,3 +98,19 @@ def test_too_many_features_and_images_of_another_shape_are_refused() -> None:
         check_widths((Linear(),), 31, (), 30)
     with pytest.raises(InputError, match=r"784 cells, but rows have 100 columns"):
         check_widths((RandomConv(),), 100, (28, 28, 1), 10_000)
+
+
+def test_fourier_features_of_components_keep_their_sizes() -> None:
+    """Columns of one common scale: a large column says more than a small one, and units of all together nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) * [10.0, 0.1]
+    one = Fourier(count=2000, bandwidth=0.7, scale="joint")
+
+    def of(rows):
+        return one.transform(rows, Ground(2, 0, (), rows.mean(axis=0), rows.std(axis=0), np.ones(2)))
+
+    found = of(X)
+    np.testing.assert_allclose(of(1000 * X), found, atol=1e-6)
+    far = ((X[:100] - X[100:]) ** 2).sum(axis=1) / X.var(axis=0).sum()
+    wanted = np.exp(-far / (2 * 0.7**2))
+    np.testing.assert_allclose((found[:100] * found[100:]).mean(axis=1), wanted, atol=0.1)

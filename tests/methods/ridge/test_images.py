@@ -62,3 +62,23 @@ def test_learnt_filters_are_those_of_the_sums() -> None:
 def test_no_feature_exceeds_what_its_digits_are_planned_for() -> None:
     one = RandomConv(filters=30, patch=3, pools=2)
     assert (one.transform(X, GROUND) ** 2).mean(axis=0).max() < one.mean_square
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 2), (5, 4, 3)])
+@pytest.mark.parametrize("pools", [1, 2, 3])
+def test_an_image_and_its_mirror_image_have_the_means_of_their_features(shape, pools) -> None:
+    one = RandomConv(filters=4, patch=3, padding=1, pools=pools, means=3, mirror="always")
+    ground, turned = replace(GROUND, shape=shape), X.reshape(20, *shape)[:, :, ::-1].reshape(20, -1)
+    found = one.transform(X, ground)
+    assert found.shape == (20, one.width(60, shape) or 0)
+    np.testing.assert_allclose(one.transform(turned, ground), found, rtol=1e-4, atol=1e-5)
+    plain, split = replace(one, mirror="never"), 8 * pools**2
+    both = (plain.transform(X, ground) + plain.transform(turned, ground)) / 2
+    np.testing.assert_allclose(found[:, :split], both[:, :split], rtol=1e-4, atol=1e-5)
+    left = both[:, split:].reshape(20, 3, 3, shape[2])[:, :, :2].reshape(20, -1)
+    np.testing.assert_allclose(found[:, split:], left, rtol=1e-4, atol=1e-5)
+
+
+def test_images_of_three_channels_are_mirrored_and_grey_ones_are_not() -> None:
+    assert [Conv().mirrors((5, 5, channels)) for channels in (1, 2, 3, 4)] == [False, False, True, True]
+    assert not Conv(mirror="never").mirrors((5, 5, 3))

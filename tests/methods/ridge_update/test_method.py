@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,15 @@ def test_rows_added_and_taken_out_give_the_ridge_of_what_is_left() -> None:
     assert after.metrics["rows added"] == 24
     assert after.metrics["rows taken out"] == 30
     assert after.metrics["rows"] == 120 + 24 - 30
+
+
+def test_discriminants_are_made_anew_from_all_sums() -> None:
+    run, new = fedgeom.run(replace(RIDGE, rule="discriminant"), blobs()), blobs(seed=7)
+    after = run.update(added=new)
+    method = update_method(replace(RIDGE, rule="discriminant"), run)
+    wanted = method.plain(change_of(new, [])).model
+    np.testing.assert_allclose(after.model.weights, wanted.weights, rtol=1e-6, atol=1e-9)
+    assert not np.allclose(after.model.weights, weights_of_rows(run.model, [*blobs(), *new]), rtol=1e-2)
 
 
 def test_an_update_that_is_undone_leaves_the_first_model() -> None:

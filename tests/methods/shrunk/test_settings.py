@@ -47,7 +47,7 @@ def test_candidates_go_from_little_to_much() -> None:
 
 def test_two_classes_and_a_hundred_columns_are_the_most() -> None:
     Shrunk().check_shape(2, 100)
-    with pytest.raises(InputError, match="two classes apart; the sites have 3: use Interpolated"):
+    with pytest.raises(InputError, match="two classes apart; the sites have 3: use Ridge"):
         Shrunk().check_shape(3, 5)
     with pytest.raises(InputError, match=r"101 columns.*at most 100 columns"):
         Shrunk().check_shape(2, 101)

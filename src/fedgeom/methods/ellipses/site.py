@@ -24,7 +24,7 @@ from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
-from fedgeom.methods.hulls.evidence import Evidence
+from fedgeom.methods.hulls.evidence import Evidence, check_grouping
 from fedgeom.protocols.handing_out import HandedModel
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.names.messages import CountNames
@@ -203,12 +203,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
             return Learnt()
         wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
-        if len(ask.groups) != wanted or not all(-1 <= group < memory.classes for group in ask.groups):
-            raise ProtocolError(f"the result must give each of {wanted} slots a class or none")
-        if len(ask.evidence) != wanted or not all(
-            one.sound and one.rival < memory.classes for one in ask.evidence
-        ):
-            raise ProtocolError(f"the result must say for each of {wanted} slots how near its class is")
+        check_grouping(ask.groups, ask.evidence, wanted, memory.classes)
         if self.handed.read(ask.model).classes != memory.classes:
             raise ProtocolError("the model has another number of classes than there are slots")
         self.handed.keep(ask.model)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgeom.arrays import Floats, Indices
+from fedgeom.errors import ProtocolError
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.methods.words import describe
 
@@ -154,3 +155,11 @@ def doubts(members: Sequence[int], evidence: Sequence[Evidence], shapes: str = "
             'thing everywhere, say names = "shared"',
         )
     ]
+
+
+def check_grouping(groups: Sequence[int], evidence: Sequence[Evidence], slots: int, classes: int) -> None:
+    """Refuse a result that does not give each slot of all sites' blocks a class or none, and how near that is."""
+    if len(groups) != slots or not all(-1 <= group < classes for group in groups):
+        raise ProtocolError(f"the result must give each of {slots} slots a class or none")
+    if len(evidence) != slots or not all(one.sound and one.rival < classes for one in evidence):
+        raise ProtocolError(f"the result must say for each of {slots} slots how near its class is")

@@ -30,7 +30,7 @@ from fedgeom.methods.hulls.core import (
     reach_levels,
     rounded_hulls,
 )
-from fedgeom.methods.hulls.evidence import Evidence
+from fedgeom.methods.hulls.evidence import Evidence, check_grouping
 from fedgeom.methods.hulls.mapping import JointMap, MapMemory
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
@@ -213,12 +213,7 @@ class HullSite(SummingSite[HullMemory]):
             return Learnt()
         wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
-        if len(ask.groups) != wanted or not all(-1 <= group < memory.classes for group in ask.groups):
-            raise ProtocolError(f"the result must give each of {wanted} labels a class or none")
-        if len(ask.evidence) != wanted or not all(
-            one.sound and one.rival < memory.classes for one in ask.evidence
-        ):
-            raise ProtocolError(f"the result must say for each of {wanted} labels how near its class is")
+        check_grouping(ask.groups, ask.evidence, wanted, memory.classes)
         self.handed.keep(ask.model)
         first = memory.classes * self.joining.block
         memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}

@@ -9,10 +9,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.core import GRID
+from fedgeom.methods.ridge.discriminant import summed_scores, turn, turned, turned_scores
 from fedgeom.methods.ridge.gram import Rows, trapezoid
 
 TOLERANCE = 1e-6
@@ -34,8 +35,14 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
     """(features + 1,), f8: of the Gram matrix."""
     scale: Array | None = None
     """(features,), f8: the root of each feature's joint mean square; 1 for features that are always 0."""
+    class_scores: Array | None = None
+    """(classes + 1, classes), f8: how much the rows of each class count, and their scores, added up."""
+    turn: Array | None = None
+    """(classes + 1, classes), f8: what turns scores into discriminants, where the terms want these."""
     hashes: tuple[bytes, ...] = ()
     """Of the parts, where the sums can be updated later."""
+    fits: float | None = None
+    """The share of the site's rows that temperatures were tried on and that are put into their class."""
     good: bool = False
     """Whether all parts were looked at and the solution fits."""
 
@@ -51,11 +58,25 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             raise ProtocolError("the solution that came has more degrees of freedom than features")
         self.weights, self.alpha, self.freedom = Array.of(weights), alpha, freedom
         self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
+        self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
         self.checked, self.good = 0, False
+
+    def comes_next(self, number: int, round: int, first: int, parts: int) -> bool:
+        """Return whether a part of the sum comes next; False: it was looked at just before, and is asked for again.
+
+        ``round`` is that of the sum that came, ``first`` that of the first part, ``parts`` how many there are.
+        """
+        if number == self.checked - 1:
+            return False
+        if self.weights is None or number != self.checked or number >= parts:
+            raise ProtocolError(f"part {number} of the sum does not come next")
+        if round != first + number:
+            raise ProtocolError(f"this is not part {number} of the sum")
+        return True
 
     def look_at(self, vector: Floats, rows: Rows) -> None:
         """Take what a part of the sum says of the equations."""
-        if self.weights is None or self.remainder is None or self.diagonal is None:
+        if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
             raise ProtocolError("a part of the sum came before the solution")
         W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
         first, last = rows
@@ -68,10 +89,12 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         upper[own, own] = 0.0
         left[first:] += upper.T @ W[first:last]
         self.remainder, self.diagonal = Array.of(left), Array.of(diagonal)
+        scores, sizes = summed_scores(vector, rows, W)
+        self.class_scores = Array.of(self.class_scores.numpy() + np.vstack([sizes, scores]))
         self.checked += 1
 
-    def conclude(self) -> None:
-        """Refuse the solution unless it solves the equations that all parts make."""
+    def conclude(self, rule: str = "ridge") -> None:
+        """Refuse the solution unless it solves the equations that all parts make; follow the terms' rule."""
         assert self.weights is not None
         assert self.remainder is not None
         assert self.diagonal is not None
@@ -85,5 +108,30 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             raise ProtocolError("the solution that came is not that of the sums which the sites added up")
         root = np.sqrt(np.maximum(diagonal[1:], 0.0) / rows)
         self.scale = Array.of(np.where(root > 0, root, 1.0))
-        self.remainder = self.diagonal = None
+        if rule == "discriminant":
+            assert self.class_scores is not None
+            sizes, *scores = self.class_scores.numpy()
+            self.turn = Array.of(turn(np.array(scores), sizes, self.freedom))
+        self.remainder = self.diagonal = self.class_scores = None
         self.good = True
+
+    def ridge(self) -> Floats:
+        """Return the weights of the ridge, (features + 1, classes), once they were checked."""
+        if not self.good or self.weights is None:
+            raise ProtocolError("the solution was not checked yet")
+        found: Floats = self.weights.numpy()
+        return found
+
+    def final(self) -> Floats:
+        """Return the weights that decide as the terms say, (features + 1, classes), once they were checked."""
+        return turned(self.ridge(), self.turned_by)
+
+    def note_fit(self, scores: Floats, codes: Ints) -> None:
+        """Keep how many rows these ridge scores put into their class: scores (rows, classes), codes (rows,)."""
+        if len(codes):
+            self.fits = float(np.mean(turned_scores(scores, self.turned_by).argmax(axis=1) == codes))
+
+    @property
+    def turned_by(self) -> Floats | None:
+        """What turns scores into discriminants, (classes + 1, classes); None where nothing does."""
+        return None if self.turn is None else self.turn.numpy()

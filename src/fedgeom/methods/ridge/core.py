@@ -18,11 +18,12 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
+from fedgeom.methods.ridge.discriminant import turned_scores
 from fedgeom.methods.ridge.gram import Rows, trapezoid
 
 GRID: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 13))
 """The λ among which one is chosen, 10⁻⁴ to 10⁶."""
-_COARSE = 4
+_START, _COARSE = 10, 4
 LEAST_LEFT = 0.05
 """What share of the rows must be left as degrees of freedom of the residuals."""
 TEMPERATURES = tuple(10.0 ** (step / 12) for step in range(-30, 13))
@@ -139,7 +140,7 @@ class System:
 
 
 def choose(score: Callable[[float], float]) -> float:
-    """Return the λ of the grid with the lowest score: every fourth is tried, then neighbours while they are better.
+    """Return the λ of the grid with the lowest score: from 10 on, every fourth while it is better, then neighbours.
 
     Scores are compared to four digits, and of equal ones the largest λ is taken: rounding then decides nothing.
     """
@@ -150,9 +151,10 @@ def choose(score: Callable[[float], float]) -> float:
             known[place] = (float(f"{score(GRID[place]):.3e}"), -place)
         return known[place]
 
-    best = min(range(0, len(GRID), _COARSE), key=at)
-    while (better := min(range(max(best - 1, 0), min(best + 2, len(GRID))), key=at)) != best:
-        best = better
+    best = _START if math.isfinite(at(_START)[0]) else min(range(0, len(GRID), _COARSE), key=at)
+    for step in (_COARSE, 1):
+        while (better := min({best, max(best - step, 0), min(best + step, len(GRID) - 1)}, key=at)) != best:
+            best = better
     if math.isinf(at(best)[0]):
         raise InputError(
             "no alpha fits these sums: there are fewer rows than the features need; give alpha as a number"
@@ -197,17 +199,18 @@ def class_weights(counts: Floats) -> Floats:
     return np.where(present, counts.sum() / (max(int(present.sum()), 1) * np.where(present, counts, 1.0)), 0.0)
 
 
-def surprise(scores: Floats, codes: Ints, freedom: float, rows: float) -> Floats:
+def surprise(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
     """Return the summed negative log-probabilities of the rows' classes at each temperature, (temperatures,).
 
-    scores (n, classes) are those of the fit, codes (n,). A row that was learnt from is nearer to its target than a new
-    one would be. Left out, its score would be (s - h·y)/(1 - h), where h is its leverage; the mean leverage, freedom ÷
-    rows, stands for it, as in generalised cross-validation.
+    scores (n, classes) are those of the ridge, codes (n,); ``by`` is what turns scores into discriminants. A row that
+    was learnt from is nearer to its target than a new one would be. Left out, its score would be (s - h·y)/(1 - h),
+    where h is its leverage; the mean leverage, freedom ÷ rows, stands for it, as in generalised cross-validation.
     """
     share = min(freedom / max(rows, 1.0), 0.9)
     targets = np.full(scores.shape, -1.0)
     targets[np.arange(len(scores)), codes] = 1.0
     fresh = (scores - share * targets) / (1 - share)
+    fresh = turned_scores(fresh, by)
     fresh = fresh - fresh.max(axis=1, keepdims=True)
     own = fresh[np.arange(len(fresh)), codes]
     found = [np.log(np.exp(fresh / t).sum(axis=1)).sum() - own.sum() / t for t in TEMPERATURES]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +124,9 @@ class Fourier(FeatureMap):
     """How many features there are."""
     bandwidth: Annotated[float, POSITIVE] = 1.0
     """How wide the kernel is, beside the usual distance of two rows."""
+    scale: Literal["each", "joint"] = "each"
+    """Whether each column is brought to variance 1, or all are divided by one number: principal components, whose
+    sizes mean something, are best left beside each other as they are."""
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return the number of features."""
@@ -139,8 +142,11 @@ class Fourier(FeatureMap):
         frequencies = normals(ground.seed, "frequencies", self.count, ground.columns)
         # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
         phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.count, 1)[:, 0])
-        sigma = self.bandwidth * math.sqrt(ground.spread)
-        angles = ground.standardised(X) @ (frequencies.T / sigma)
+        rows, spread = ground.standardised(X), ground.spread
+        if self.scale == "joint":
+            rows = rows * ground.scale
+            spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
+        angles = rows @ (frequencies.T / (self.bandwidth * math.sqrt(spread)))
         return np.asarray(math.sqrt(2.0) * np.cos(angles + phases))
 
 

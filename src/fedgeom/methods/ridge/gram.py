@@ -7,14 +7,13 @@ A range of rows is a part; parts are as long as a message may be.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, Words
 
 Rows = tuple[int, int]
 """The first row of a part, and the one after its last."""
@@ -70,15 +69,22 @@ def packed_gram(
     total = np.zeros(int(at[-1]))
     for block in _blocks(len(codes)):
         found = features(block)
-        A = np.zeros((len(found), 1 + width + classes), found.dtype)
-        A[:, 0], A[:, 1 : 1 + width] = 1, found
-        A[np.arange(len(found)), 1 + width + codes[block]] = 1
-        left = A if weights is None else A * weights[codes[block]].astype(found.dtype)[:, None]
-        for first in range(0, width + 1, _PANEL):
-            last = min(first + _PANEL, width + 1)
-            panel = left[:, first:last].T @ A[:, first:]
-            for row in range(first, last):
-                total[at[row] : at[row + 1]] += panel[row - first, row - first :]
+        Y = np.zeros((len(found), classes), found.dtype)
+        Y[np.arange(len(found)), codes[block]] = 1 if weights is None else weights[codes[block]]
+        left = found if weights is None else found * Y.sum(axis=1, keepdims=True)
+        sums = left.sum(axis=0, dtype=np.float64)
+        total[: at[1]] += np.concatenate([[Y.sum(dtype=np.float64)], sums, Y.sum(axis=0, dtype=np.float64)])
+        for first in range(0, width, _PANEL):
+            last = min(first + _PANEL, width)
+            own = left[:, first:last].T
+            # Without weights, the first of these takes half the work of a product of two matrices.
+            inner, outer, ties = own @ found[:, first:last], own @ found[:, last:], found[:, first:last].T @ Y
+            for one in range(last - first):
+                begin, end = at[first + one + 1], at[first + one + 2]
+                middle = begin + last - first - one
+                total[begin:middle] += inner[one, one:]
+                total[middle : end - classes] += outer[one]
+                total[end - classes : end] += ties[one]
     return total
 
 
@@ -106,5 +112,16 @@ def fold_numbers(X: npt.NDArray[Any], folds: int) -> Ints:
 
     X (n, columns) of any dtype; returns (n,).
     """
-    found = (zlib.crc32(np.ascontiguousarray(row, np.float64).tobytes()) for row in X)
-    return np.fromiter(found, np.int64, len(X)) % folds
+    factors = _mixed(np.arange(1, X.shape[1] + 1, dtype=np.uint64))
+    found = np.empty(len(X), np.uint64)
+    for some in _blocks(len(X)):
+        bits = (np.asarray(X[some], np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+        found[some] = _mixed(np.add.reduce(bits * factors, axis=1, dtype=np.uint64))
+    return (found % np.uint64(folds)).astype(np.int64)
+
+
+def _mixed(words: Words) -> Words:
+    """Return words whose every bit depends on all bits of those given (the last step of splitmix64), u8."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(31))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from fedgeom.methods.ridge.patches import (
     blocks,
     brightness,
     grid,
+    mirrored_filters,
+    mirrored_pools,
     normalised_patches,
     pool_matrix,
     pooled_responses,
@@ -45,10 +47,21 @@ class Convolutions(FeatureMap):
     """Into how many parts, down and across, the image is divided for its brightness; 0: no such features."""
     threshold: Annotated[float, Between(0, 100)] = 0.25
     """Only responses beyond it count."""
+    mirror: Literal["colour", "always", "never"] = "colour"
+    """Whether an image and its mirror image have the same features, the means of both: for images of three or more
+    channels, always, or never. Writing is not to be mirrored; of photographs it is as if there were twice as many."""
+
+    def mirrors(self, shape: Sequence[int]) -> bool:
+        """Return whether images of this shape are averaged with their mirror images."""
+        return self.mirror == "always" or (self.mirror == "colour" and shape[2] >= 3)
+
+    def regions(self, shape: Sequence[int]) -> int:
+        """Return of how many regions the brightness is a feature; of mirrored ones the left half is enough."""
+        return self.means * (-(-self.means // 2) if self.mirrors(shape) else self.means)
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return two features for each filter and pool, and the brightness of each region and channel."""
-        return 2 * self.filters * self.pools**2 + self.means**2 * shape[2]
+        return 2 * self.filters * self.pools**2 + self.regions(shape) * shape[2]
 
     @property
     def mean_square(self) -> float:
@@ -62,18 +75,22 @@ class Convolutions(FeatureMap):
     def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
         """Return pooled responses and brightness."""
         shape, (filters, offsets) = ground.shape, self.bank(ground)
-        pools = pool_matrix(*grid(shape, self.patch, self.padding), self.pools)
+        places = grid(shape, self.patch, self.padding)
+        looks = [(filters, pool_matrix(*places, self.pools))]
+        if self.mirrors(shape):  # a filter on the mirror image is the mirrored filter on the image
+            looks.append((mirrored_filters(filters, self.patch), mirrored_pools(looks[0][1], places)))
         wide = self.width(None, shape)
         assert wide is not None
-        out = np.empty((len(X), wide), np.float32)
+        out = np.zeros((len(X), wide), np.float32)
         split = 2 * self.filters * self.pools**2
         for some in blocks(len(X), AT_ONCE):
             found = normalised_patches(X[some], shape, self.patch, self.padding, ground.contrast)
-            out[some, :split] = pooled_responses(found, filters, offsets, self.threshold, pools)
+            for bank, pools in looks:
+                out[some, :split] += pooled_responses(found, bank, offsets, self.threshold, pools)
+        out /= np.float32(len(looks))
         if self.means:
-            out[:, split:] = brightness(X, shape, self.means, float(ground.mean.mean())) / np.float32(
-                ground.contrast
-            )
+            usual, unit = float(ground.mean.mean()), np.float32(ground.contrast)
+            out[:, split:] = brightness(X, shape, self.means, usual, mirror=self.mirrors(shape)) / unit
         return out
 
 

@@ -18,6 +18,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve
 from fedgeom.methods.ridge.costs import write_costs
+from fedgeom.methods.ridge.discriminant import turn_of, turned
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.gram import starts
 from fedgeom.methods.ridge.learning import Fit, Plan
@@ -103,7 +104,9 @@ class Ridge(RidgeSettings, Method):
         if self.updatable:
             made = Made(fit=fit, seed=sites.seed, temperature=temperature)
             sites.artifacts |= Statistics(made, tuple(vectors)).artifacts()
-        model = RidgeModel.made(classes, self.maps, fit.finished(plan), found.weights, found.alpha, temperature)
+        by = turn_of(vectors, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
+        final = turned(found.weights, by)
+        model = RidgeModel.made(classes, self.maps, fit.finished(plan), final, found.alpha, temperature)
         return self._settle(cohort, hand_out(cohort, model, result), evidence)
 
     def _settle(self, cohort: Cohort, model: RidgeModel, evidence: SumResult | None) -> RidgeModel:

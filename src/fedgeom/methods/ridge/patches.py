@@ -134,6 +134,17 @@ def pool_matrix(down: int, across: int, pools: int) -> Singles:
     return np.kron(rows, columns).astype(np.float32)
 
 
+def mirrored_filters(filters: Singles, patch: int) -> Singles:
+    """Return filters as they are for mirror images: (patch cells, filters), f4, cells by channel, row and column."""
+    turned = filters.reshape(-1, patch, patch, filters.shape[1])[:, :, ::-1]
+    return np.ascontiguousarray(turned.reshape(filters.shape))
+
+
+def mirrored_pools(pools: Singles, places: tuple[int, int]) -> Singles:
+    """Return pools as they are for mirror images: (pools, places down × across), f4."""
+    return np.ascontiguousarray(pools.reshape(len(pools), *places)[:, :, ::-1].reshape(pools.shape))
+
+
 def _parts(count: int, parts: int) -> Floats:
     """Return the (parts, count) matrix of means over consecutive, nearly equal parts."""
     edges = np.linspace(0, count, parts + 1).round().astype(int)
@@ -143,11 +154,20 @@ def _parts(count: int, parts: int) -> Floats:
     return found
 
 
-def brightness(X: npt.NDArray[Any], shape: Sequence[int], parts: int, usual: float) -> Singles:
-    """Return the mean of each channel, less ``usual``, in parts × parts regions: (images, parts²·channels), f4."""
+def brightness(
+    X: npt.NDArray[Any], shape: Sequence[int], parts: int, usual: float, *, mirror: bool = False
+) -> Singles:
+    """Return the mean of each channel, less ``usual``, in parts × parts regions: (images, regions·channels), f4.
+
+    With ``mirror``, the mean of an image and its mirror image, in the regions of the left half.
+    """
     height, width, channels = shape
     images = np.asarray(X, np.float32).reshape(len(X), height * width, channels) - np.float32(usual)
-    return np.asarray(pool_matrix(height, width, parts) @ images).reshape(len(X), -1)
+    regions = pool_matrix(height, width, parts)
+    if mirror:
+        both = (regions + mirrored_pools(regions, (height, width))) / np.float32(2)
+        regions = both.reshape(parts, parts, -1)[:, : -(-parts // 2)].reshape(-1, height * width)
+    return np.asarray(regions @ images).reshape(len(X), -1)
 
 
 def blocks(rows: int, size: int) -> Iterator[slice]:

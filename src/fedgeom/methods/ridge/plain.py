@@ -10,6 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, class_weights, solve, surprise
+from fedgeom.methods.ridge.discriminant import turn_of, turned
 from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
 from fedgeom.methods.ridge.learning import (
     PATCH_BITS,
@@ -41,18 +42,8 @@ def pooled_ridge(
     def total(term: Callable[[SiteData], Floats]) -> Floats:
         return np.asarray(np.sum([term(site) for site in sites], axis=0), np.float64)
 
-    plan, fit = Plan(settings, seed, (1, 1), sites[0].shape[1], len(names)), Fit()
-    fit.take(to_wide(total(lambda s: column_moments(rows_of(s), codes[s.name], len(names))), sites=1), plan)
-    if settings.conv is not None:
-        fit.take(
-            to_fixed(total(lambda s: patch_sums(rows_of(s), fit, plan)), fraction_bits=PATCH_BITS, sites=1), plan
-        )
-        for _ in range(settings.conv.rounds):
-            found = total(lambda s: np.column_stack(cluster_sums(rows_of(s), fit, plan)))
-            images, sums = found[:, 0].astype(np.int64), found[:, 1:]
-            fit.take(np.concatenate([images, images > 0]).astype(np.int64).view(np.uint64), plan)
-            assert fit.kept is not None
-            fit.take(to_fixed(sums[fit.kept.numpy()], fraction_bits=PATCH_BITS, sites=1), plan)
+    plan = Plan(settings, seed, (1, 1), sites[0].shape[1], len(names))
+    fit = _learn(plan, codes, total)
     ground = fit.finished(plan)
     weights = class_weights(fit.class_counts()) if settings.balanced else None
 
@@ -69,15 +60,17 @@ def pooled_ridge(
         whole = total(lambda s: gram(s, fold))  # noqa: B023  # it is called in the same turn of the loop
         vectors += [whole[at[first] : at[last]] for first, last in parts[: len(parts) // settings.folds]]
     solved = solve(vectors, parts, plan.width, plan.classes, settings.alpha)
+    discriminant = settings.rule == "discriminant"
+    by = turn_of(vectors, parts, solved.weights, solved.freedom) if discriminant else None
     model = RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, 1.0)
 
     def losses(site: SiteData) -> Floats:
         tried = tried_rows(rows_of(site), fit.rows())
         scores = model.decision_function(rows_of(site)[tried])
-        return surprise(scores, codes[site.name][tried], solved.freedom, fit.rows())
+        return surprise(scores, codes[site.name][tried], solved.freedom, fit.rows(), by)
 
     best = TEMPERATURES[int(np.argmin(total(losses)))]
-    joint = RidgeModel.made(names, settings.maps, ground, solved.weights, solved.alpha, best)
+    joint = RidgeModel.made(names, settings.maps, ground, turned(solved.weights, by), solved.alpha, best)
     if not settings.personal:
         return joint, {}
 
@@ -87,6 +80,23 @@ def pooled_ridge(
         return own_ridge(joint.features(rows), solved.scale, scores, codes[site.name], share)
 
     return joint, _settle({site.name: ridges(site) for site in sites}, codes, solved)
+
+
+def _learn(plan: Plan, codes: dict[str, Ints], total: Callable[[Callable[[SiteData], Floats]], Floats]) -> Fit:
+    """Make the features from sums over the sites."""
+    fit, conv = Fit(), plan.settings.conv
+    fit.take(to_wide(total(lambda s: column_moments(rows_of(s), codes[s.name], plan.classes)), sites=1), plan)
+    if conv is not None:
+        fit.take(
+            to_fixed(total(lambda s: patch_sums(rows_of(s), fit, plan)), fraction_bits=PATCH_BITS, sites=1), plan
+        )
+        for _ in range(conv.rounds):
+            found = total(lambda s: np.column_stack(cluster_sums(rows_of(s), fit, plan)))
+            images, sums = found[:, 0].astype(np.int64), found[:, 1:]
+            fit.take(np.concatenate([images, images > 0]).astype(np.int64).view(np.uint64), plan)
+            assert fit.kept is not None
+            fit.take(to_fixed(sums[fit.kept.numpy()], fraction_bits=PATCH_BITS, sites=1), plan)
+    return fit
 
 
 def _settle(own: dict[str, OwnRidge], codes: dict[str, Ints], solved: Solution) -> dict[str, dict[str, Any]]:

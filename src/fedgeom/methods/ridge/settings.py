@@ -31,6 +31,9 @@ class RidgeSettings(Settings):
     sums; "folds": by sums over two folds."""
     balanced: bool = False
     """Whether each class counts the same in all, however many rows it has."""
+    rule: Literal["ridge", "discriminant"] = "ridge"
+    """How scores decide: the largest "ridge" score, or linear "discriminant" analysis of the features with the ridge's
+    penalty, from the same sums. The latter is better where there are many classes, or large and small ones."""
     personal: bool = False
     """Whether each site also makes a model of its own around the joint one; how near it stays is chosen by rows that a
     fit has not seen, the site's own and, in one small sum, everybody's."""
@@ -61,6 +64,11 @@ class RidgeSettings(Settings):
             raise InputError("two feature maps 'conv' given; wanted one at most: take more filters instead")
         if len({(one.name, str(one.plain())) for one in self.maps}) < len(self.maps):
             raise InputError("the same feature map was given twice; the seed would make the same features")
+        if self.personal and self.rule != "ridge":
+            raise InputError(
+                f'personal=True given with rule={self.rule!r}; wanted rule="ridge": a site fits what the joint ridge '
+                "leaves over"
+            )
         if self.updatable and (self.balanced or self.alpha == "folds"):
             raise InputError(
                 f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "

@@ -200,10 +200,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
             self.sums.check_result(last, kind)
             try:
                 memory.fit.take(last.total.numpy(), plan)
-            except (
-                ValueError,
-                ArithmeticError,
-            ) as error:  # it depends on the sum alone, which is the same for all
+            except (ValueError, ArithmeticError) as error:  # by the sum alone, which is the same for all
                 raise ProtocolError("no features follow from the sum that came") from error
             memory.last = stamp
         self._check_stage(asked)
@@ -229,12 +226,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Look at one part of the sum; at the last, decide."""
         memory, plan = self.memory.solution, self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        if ask.number == memory.checked - 1:  # asked the same again
+        start = self.joining.memory.sums.index(SumGram.kind)
+        if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
             return SolutionTaken()
-        if memory.weights is None or ask.number != memory.checked or ask.number >= len(parts):
-            raise ProtocolError(f"part {ask.number} of the sum does not come next")
-        if ask.result.round != self.joining.memory.sums.index(SumGram.kind) + ask.number:
-            raise ProtocolError(f"this is not part {ask.number} of the sum")
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
         total = from_fixed(ask.result.total.numpy(), fraction_bits=bits)
@@ -242,26 +236,26 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if self.settings.updatable:
             memory.hashes = (*memory.hashes, hash_part(total))
         if memory.checked == len(parts):
-            memory.conclude()
+            memory.conclude(self.settings.rule)
         return SolutionTaken()
 
     @answers(SumSurprise)
     def sum_surprise(self, ask: SumSurprise) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
-        model = self.joint_model(1.0)
-        chosen = tried_rows(self.rows, self.memory.fit.rows())
-        scores, freedom = model.decision_function(self.rows[chosen]), self.memory.solution.freedom
-        return self.contribute(ask, surprise(scores, self.codes[chosen], freedom, self.memory.fit.rows()))
+        solved, rows = self.memory.solution, self.memory.fit.rows()
+        chosen = tried_rows(self.rows, rows)
+        scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
+        if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
+            solved.note_fit(scores, self.codes[chosen])
+        return self.contribute(ask, surprise(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by))
 
     def joint_model(self, temperature: float) -> RidgeModel:
         """Return the model that the checked solution makes, with this temperature."""
-        memory, plan = self.memory, self.plan
-        if not memory.solution.good or memory.solution.weights is None:
-            raise ProtocolError("the solution was not checked yet")
-        ground, weights = memory.fit.finished(plan), memory.solution.weights.numpy()
-        return RidgeModel.made(
-            self.names.agreed, self.settings.maps, ground, weights, memory.solution.alpha, temperature
-        )
+        return self._model(self.memory.solution.final(), temperature)
+
+    def _model(self, weights: Floats, temperature: float) -> RidgeModel:
+        ground, alpha = self.memory.fit.finished(self.plan), self.memory.solution.alpha
+        return RidgeModel.made(self.names.agreed, self.settings.maps, ground, weights, alpha, temperature)
 
     def model_from(self, result: SumResult) -> RidgeModel:
         """Make the model with the temperature that fits all rows best, after a look at whether that is their sum."""
@@ -270,15 +264,19 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        model = self.settling.own_model() or self.handed.model
+        own, model = self.settling.own_model(), self.handed.model
         if model is None:
             return {}
+        known = self.memory.solution.fits
+        fits = known if own is None and known is not None else self._fits(own or model)
+        more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
+        return {"fits": fits, "rows": len(self.data), **more}
+
+    def _fits(self, model: RidgeModel) -> float:
         rows, chosen = rows_of(self.data), tried_rows(rows_of(self.data), self.memory.fit.rows())
         if not chosen.any():
             chosen[:] = True
-        right = np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str))
-        more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
-        return {"fits": float(right), "rows": len(self.data), **more}
+        return float(np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str)))
 
     def _statistics(self, temperature: float) -> dict[str, Any]:
         """Return what stands for the sums, where they can be updated later."""

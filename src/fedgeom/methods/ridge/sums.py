@@ -28,7 +28,7 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 ENVELOPE = 65_536
 """Bytes that are allowed for what is in a message beside the numbers."""
-CALIBRATED = 5000
+CALIBRATED = 2000
 """Temperatures are tried on about this many rows of all sites, or on all if there are fewer."""
 
 

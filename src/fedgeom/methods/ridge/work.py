@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 
-MOST_BYTES = 2**30
+MOST_BYTES = 2**32
 """How much is kept in all; the oldest goes first."""
 
 _KEPT: OrderedDict[bytes, Floats] = OrderedDict()

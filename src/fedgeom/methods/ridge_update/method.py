@@ -20,6 +20,7 @@ from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge.core import Solution, solve
+from fedgeom.methods.ridge.discriminant import turn_of, turned
 from fedgeom.methods.ridge.gram import packed_gram, starts
 from fedgeom.methods.ridge.learning import Plan, features_of
 from fedgeom.methods.ridge.messages import SolutionTaken, TakeSolution
@@ -99,7 +100,7 @@ class RidgeUpdate(UpdateSettings, Method):
             "rows": round(float(after[0][0])),
             "alpha": found.alpha,
         }
-        return self._model(found, plan)
+        return self._model(found, plan, after)
 
     def _tell(self, cohort: Cohort, question: Any) -> None:
         told = cohort.sites.ask(question, of=cohort.left, expect=SolutionTaken)
@@ -114,11 +115,13 @@ class RidgeUpdate(UpdateSettings, Method):
             )
         return solve(parts, gram_parts(self, plan.width, plan.classes), plan.width, plan.classes, self.alpha)
 
-    def _model(self, found: Solution, plan: Plan) -> RidgeModel:
-        made = self.before.made
+    def _model(self, found: Solution, plan: Plan, sums: Sequence[Floats]) -> RidgeModel:
+        made, parts = self.before.made, gram_parts(self, plan.width, plan.classes)
+        by = turn_of(sums, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         ground = made.fit.finished(plan)
         assert self.classes is not None
-        return RidgeModel.made(self.classes, self.maps, ground, found.weights, found.alpha, made.temperature)
+        final = turned(found.weights, by)
+        return RidgeModel.made(self.classes, self.maps, ground, final, found.alpha, made.temperature)
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same in one place."""
@@ -134,7 +137,7 @@ class RidgeUpdate(UpdateSettings, Method):
                 features = features_of(rows_of(site)[rows], plan, ground)
                 total += sign * packed_gram(features, codes[rows], plan.classes, plan.width)
         parts = [total[at[first] : at[last]] for first, last in gram_parts(self, plan.width, plan.classes)]
-        return Plain(self._model(self._solve(parts, plan), plan))
+        return Plain(self._model(self._solve(parts, plan), plan, parts))
 
 
 RidgeUpdate.name = "ridge-update"  # said here, so that it is in no list of methods: `Run.update` alone makes it

@@ -173,12 +173,9 @@ class UpdateSite(SummingSite[UpdateMemory]):
         memory, made = self.memory.solution, self.made
         plan = self._plan(made)
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        if ask.number == memory.checked - 1:  # asked the same again
+        start = self.joining.memory.sums.index(SumChangedGram.kind)
+        if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
             return SolutionTaken()
-        if memory.weights is None or ask.number != memory.checked or ask.number >= len(parts):
-            raise ProtocolError(f"part {ask.number} of the sum does not come next")
-        if ask.result.round != self.joining.memory.sums.index(SumChangedGram.kind) + ask.number:
-            raise ProtocolError(f"this is not part {ask.number} of the sum")
         self.sums.check_result(ask.result, SumChangedGram)
         before = ask.before.numpy()
         if before.dtype != np.float64 or hash_part(before) != self.memory.hashes[ask.number]:
@@ -187,12 +184,9 @@ class UpdateSite(SummingSite[UpdateMemory]):
         memory.look_at(total, parts[ask.number])
         self.memory.after = (*self.memory.after, hash_part(total))
         if memory.checked == len(parts):
-            memory.conclude()
-            weights = memory.weights.numpy()
-            ground = made.fit.finished(plan)
-            model = RidgeModel.made(
-                self.settings.classes, self.settings.maps, ground, weights, memory.alpha, made.temperature
-            )
+            memory.conclude(self.settings.rule)
+            classes, maps, ground = self.settings.classes, self.settings.maps, made.fit.finished(plan)
+            model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
             self.handed.keep(model.to_bytes())
         return SolutionTaken()
 

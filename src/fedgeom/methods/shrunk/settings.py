@@ -43,7 +43,9 @@ class ShrunkSettings(TableSettings, Settings):
     def check_shape(self, classes: int, columns: int) -> None:
         """Refuse more than two classes, and tables so wide that sums of Hessians would be huge."""
         if classes != 2:
-            raise InputError(f"Shrunk tells two classes apart; the sites have {classes}: use Interpolated")
+            raise InputError(
+                f"Shrunk tells two classes apart; the sites have {classes}: use Ridge(personal=True), or Interpolated"
+            )
         if columns > MOST_COLUMNS:
             raise InputError(
                 f"the sites have {columns} columns; Shrunk adds up Hessians and takes at most {MOST_COLUMNS} columns: "

@@ -1,0 +1,61 @@
+"""Build the documentation as a site: `python docs/build_site.py`, into build/site.
+
+Pages link to each other as they lie in the repository (docs/, papers/, SECURITY.md …), so that they can be read there,
+too. The site has the same folders: pages and what they show are copied to build/pages first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SHOWN = (
+    "*.md", "LICENSE", "docs/*.md", "docs/site.css", "docs/images/*", "docs/vendor/*/*", "papers/**/*.md",
+    "papers/**/*.png", "examples/*.py", "benchmarks/results/*.json",
+)  # fmt: skip
+"""What the site is made of."""
+ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
+SHIM = "docs/vendor/iframe-worker/shim.js"
+"""What lets the search work from a disk: where the theme would load it from, and where it is."""
+
+
+def gather(target: Path) -> int:
+    """Copy what the site is made of, and return how many files that are."""
+    shutil.rmtree(target, ignore_errors=True)
+    count = 0
+    for pattern in SHOWN:
+        for file in ROOT.glob(pattern):
+            place = target / file.relative_to(ROOT)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+            count += 1
+    return count
+
+
+def build(site: Path) -> int:
+    """Build the site, and return 0 if nothing is wrong with it: a dead link is an error."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # the theme's word about its successor
+    wrong = subprocess.run(words, cwd=ROOT, check=False, env=quiet).returncode
+    if not wrong:
+        stay_at_home(site)
+    return wrong
+
+
+def stay_at_home(site: Path) -> None:
+    """Let pages take the one script from the site that the theme would load from elsewhere."""
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        up = "../" * (len(page.relative_to(site).parts) - 1)
+        page.write_text(text.replace(ELSEWHERE, up + SHIM), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    gather(ROOT / "build" / "pages")
+    wrong = build(ROOT / "build" / "site")
+    print("the site is not built" if wrong else "the site is in build/site; begin with build/site/index.html")
+    sys.exit(wrong)

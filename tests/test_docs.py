@@ -1,0 +1,126 @@
+"""What the documentation shows is there: code runs, commands have these options, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import typer
+
+from fedgeom.cli import app
+from tests.cli.calling import call
+from tests.documents import (
+    AT_HAND,
+    ELSEWHERE,
+    PAGES,
+    ROOT,
+    SMALLER,
+    anchors,
+    blocks,
+    links,
+    patients,
+    typed,
+)
+
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+WITH_CODE = [name for name in NAMES if blocks(ROOT / name, "python") and name not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_every_python_block_runs(name, tmp_path, monkeypatch):
+    """All blocks of a page in their order, as a reader would type them."""
+    assert name in AT_HAND, f"say in tests/documents.py what the code of {name} takes for granted"
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks(ROOT / name, "python"))
+    space = {"__name__": "a reader", **AT_HAND[name]()}
+    for shown, smaller in SMALLER.get(name, ()):
+        assert shown in code, f"{name} no longer says {shown!r}"
+        code = code.replace(shown, smaller)
+    if "import fedgeom\n" not in code:
+        code = "import fedgeom\n" + code
+    exec(compile(code, name, "exec", dont_inherit=True), space)
+
+
+def commands(name):
+    """Yield the lines of a page's shell blocks that call fedgeom, without comments."""
+    for block in blocks(ROOT / name, "sh"):
+        typed = re.sub(r"<<'END'\n.*?^END$", "", block, flags=re.DOTALL | re.MULTILINE)
+        for line in typed.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["fedgeom"]:
+                yield line, words[1:]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if list(commands(name))])
+def test_every_command_has_the_options_that_are_shown(name):
+    for line, words in commands(name):
+        command = typer.main.get_command(app)
+        while hasattr(command, "commands"):
+            assert words, line
+            assert words[0] in command.commands, line
+            command, words = command.commands[words[0]], words[1:]
+        try:
+            command.make_context(command.name, list(words), resilient_parsing=False)
+        except Exception as error:
+            raise AssertionError(f"{name}: {line}: {error}") from error
+
+
+@pytest.mark.parametrize("name", ["tutorial-cells", "tutorial-clinic", "tutorial-research"])
+def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
+    if name == "tutorial-cells":
+        pytest.importorskip("anndata", reason="needs the bio extra")
+    monkeypatch.chdir(tmp_path)
+    patients(tmp_path / "patients.csv")
+    for file, content in typed(ROOT / "docs" / f"{name}.md"):
+        words = shlex.split(content, comments=True) if not file else []
+        if file:
+            (tmp_path / file).write_text(content, encoding="utf-8")
+        elif words[0] == "fedgeom":
+            call(*words[1:])
+        elif words[0] == "python":
+            subprocess.run([sys.executable, *words[1:]], check=True)
+        else:
+            assert words[0] == "ls"
+            assert list((tmp_path / words[1]).iterdir())
+    ends = {
+        "tutorial-cells": "labelled.h5ad",
+        "tutorial-clinic": "predicted.csv",
+        "tutorial-research": "runs/*/*.json",
+    }
+    assert list(tmp_path.glob(ends[name]))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if blocks(ROOT / name, "toml")])
+def test_every_toml_block_can_be_read(name):
+    for block in blocks(ROOT / name, "toml"):
+        assert tomllib.loads(block)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])
+def test_no_link_is_dead(name):
+    page = ROOT / name
+    for path, anchor in links(page):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name} links to {path}, which is not there"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{name} links to {path}#{anchor}; that page has no such heading"
+
+
+def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
+    pytest.importorskip("material", reason="needs the docs extra")
+    builder = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
+    builder["gather"](ROOT / "build" / "pages")
+    assert builder["build"](tmp_path / "site") == 0
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        loaded = re.findall(
+            r"""<(?:script|link|img)[^>]+(?:src|href)=["']?((?:https?:)?//[^"' >]+)""", page.read_text()
+        )
+        assert not loaded, page
+    assert "hyperbolic" in (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
