@@ -106,6 +106,12 @@ def check_private(settings: Any) -> None:
             f"{kind} with privacy takes rows that need no preparation: the sums that steps are fitted by have no "
             "noise. Wanted prepare=None, and columns that each site brings to an agreed unit, such as (age - 50) / 20"
         )
+    chosen = getattr(getattr(settings, "aggregation", None), "name", "mean")
+    if chosen != "mean" or getattr(settings, "largest_entry", None) is not None:
+        raise InputError(
+            f"privacy with aggregation={chosen!r} and largest_entry={getattr(settings, 'largest_entry', None)} given; "
+            'noise is reckoned for one sum, whose bound is clip: wanted aggregation="mean" and largest_entry=None'
+        )
     holdout = getattr(settings, "holdout", None)
     if holdout is not None and holdout.grouped:
         raise InputError(

@@ -44,7 +44,7 @@ def test_others_say_that_nothing_bounds_what_they_send(method: Any) -> None:
         (ROW | {"steps": None, "batch": 32}, "steps=None, batch=32 given; wanted steps=1, batch=None"),
         (ROW | {"validation": 0.2}, "validation=0.2 given; wanted validation=0.0"),
         (ROW | {"personal": "finetuned"}, "personal='finetuned' given; wanted personal='none'"),
-        (ROW | {"aggregation": "median"}, "wanted aggregation='mean', secure=True"),
+        (ROW | {"aggregation": "median"}, 'wanted aggregation="mean" and largest_entry=None'),
         (ROW | {"share": 0.5}, "wanted share=1.0"),
         (SITE | {"weights": "rows"}, "weights='rows' given; wanted weights='sites'"),
         (SITE | {"holdout": 0.2}, 'wanted holdout=None, or unit="row"'),

@@ -19,7 +19,8 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.privacy import DP, privacy_of
-from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.grouping import asked_again
+from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
 from fedgeom.privacy.bounded_sums import FINE, FINE_ONE, in_whole_numbers
@@ -54,7 +55,7 @@ def change_summand(sent: State, given: State, clip: float, *, changes: bool) -> 
     return np.asarray(in_whole_numbers(np.nan_to_num(change)[None, :], clip, FINE)[0], np.int64)
 
 
-def summand(site: Any, ask: TrainMasked, rate: float) -> tuple[Ints, dict[str, Any]]:
+def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints, dict[str, Any]]:
     """Return what a site adds to a round's sum before the noise, and what the noise follows from."""
     if set(ask.factors.values()) != {1.0} or ask.faster or ask.group:
         raise ProtocolError("with privacy all sites count alike, in one group, at one rate")
@@ -63,7 +64,7 @@ def summand(site: Any, ask: TrainMasked, rate: float) -> tuple[Ints, dict[str, A
     asked, task = ask.ticket.question_hash, site.task(ask.round, rate)
     state = site.given_state(ask.given, task)
     if privacy.unit == "row":
-        site.opens(asked, ask.round)
+        asked_again(site.memory.trained, rule.rounds, asked, ask.round)
         site.memory.trained[ask.round] = asked
         whole = gradient_summand(task, state["model"], privacy.clip)
     else:
@@ -87,7 +88,7 @@ class PrivateRounds:
         privacy = privacy_of(rule)
         return None if privacy is None else cls(rule, privacy)
 
-    def hold(self, cohort: Cohort, question: TrainMasked, members: Sequence[str]) -> tuple[State, tuple[str, ...]]:
+    def hold(self, cohort: Cohort, question: Masked, members: Sequence[str]) -> tuple[State, tuple[str, ...]]:
         """Ask for a round's sum; return the mean that follows, and over whom it is."""
         given = from_wire(question.given)
         found = bounds(self.rule, self.privacy, given["model"].size)

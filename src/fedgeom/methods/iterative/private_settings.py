@@ -38,7 +38,6 @@ class PrivateTraining:
             "validation": (rule.validation, 0.0),
             "share": (rule.share, 1.0),
             "personal": (rule.personal.name, "none"),
-            "aggregation": (rule.combine_rule.name, "mean"),
             "secure": (rule.masked, True),
         }
         if privacy.unit == "row":

@@ -20,16 +20,19 @@ from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.agreement import (
-    Agreement,
-    AgreementMemory,
-    SumColumns,
-    SumRows,
-    check_site,
-    within,
+from fedgeom.methods.iterative.agreement import AgreementMemory, SumColumns, SumRows, check_site, within
+from fedgeom.methods.iterative.group_agreement import GroupAgreement, sums_in_groups
+from fedgeom.methods.iterative.grouping import Grouping, asked_again
+from fedgeom.methods.iterative.messages import (
+    Finish,
+    Finished,
+    Leaves,
+    Masked,
+    TrainGroup,
+    TrainMasked,
+    TrainOpen,
+    Update,
 )
-from fedgeom.methods.iterative.grouping import Grouping
-from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import TrainingRule
@@ -90,8 +93,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     memory_type: ClassVar[type[Memory]] = TrainingMemory
     takes_models: ClassVar[bool] = False
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Agreement)
-    agreement: Agreement
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, GroupAgreement)
+    agreement: GroupAgreement
     names: LabelNames
 
     def check(self, settings: TrainingRule) -> None:
@@ -113,14 +116,14 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the count of names, the sum of columns or of rows where it is needed, one for each group and round."""
         columns = (SumColumns,) if settings.scale == "joint" else (SumRows,) if settings.sums_rows else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
-        return (CountNames, *columns, *[TrainMasked] * training)
+        return sums_in_groups((CountNames, *columns, *[TrainMasked] * training), settings.group_draw)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that train in a round: those drawn for it, of this site's group where there are several.
 
         A site that was lost in a round may be back in the next.
         """
-        if not isinstance(question, TrainMasked):
+        if not isinstance(question, Masked):
             return None
         drawn = self.rule.drawn(question.ticket.members, self.seed, question.round)
         group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
@@ -159,7 +162,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
         what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
         models of his choice learns more than the terms allow.
         """
-        rule, memory, again = self.rule, self.memory, self.opens(asked, round)
+        rule, memory = self.rule, self.memory
+        again = asked_again(memory.trained, rule.rounds, asked, round)
         aside = self.rows_aside()
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
@@ -171,16 +175,6 @@ class TrainingSite(SummingSite[TrainingMemory]):
             figures = Figures.of(self.task(round, rate, aside), joint, rule.own_model(task, state, sent, own))
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
         return sent, rule.weight(task), figures
-
-    def opens(self, asked: bytes, round: int) -> bool:
-        """Refuse a round that is over, or not in the terms; say whether the same was asked before."""
-        trained = self.memory.trained
-        if round >= self.rule.rounds:
-            raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={self.rule.rounds}")
-        again = trained.get(round) == asked
-        if trained and (round < max(trained) or (round in trained and not again)):
-            raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
-        return again
 
     def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
@@ -209,8 +203,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
             figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
         )
 
+    @answers(TrainGroup)
+    def train_group(self, ask: TrainGroup) -> Contribution:
+        """Train and add the result to the secure sum of the site's group."""
+        return self.train_masked(ask)
+
     @answers(TrainMasked)
-    def train_masked(self, ask: TrainMasked) -> Contribution:
+    def train_masked(self, ask: Masked) -> Contribution:
         """Train and add the result to the secure sum."""
         if self.name not in ask.factors:
             raise ProtocolError(f"the question says no weight for {self.name!r}")
@@ -233,7 +232,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             )  # fmt: skip
         return self.contribute(ask, words)
 
-    def _rate(self, ask: TrainOpen | TrainMasked) -> float:
+    def _rate(self, ask: TrainOpen | Masked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
         self.agreement.check_agreed(ask.agreed)
         raised = self.rule.raised_rate
