@@ -132,6 +132,7 @@ def xclp() -> dict[str, Any]:
 AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "README.md": readme,
     "docs/ellipses.md": ellipses,
+    "docs/hulls.md": dict,
     "docs/hyperfed.md": hyperfed,
     "docs/own-method.md": own_method,
     "docs/predict.md": predict,
