@@ -261,7 +261,7 @@ class SummingSite(Site[Mem]):
         Whoever may ask as often as he likes learns more than the terms say, be it from answers or from refusals. The
         same again is answered, with the same: a coordinator that died did not hear it.
         """
-        numbers = [str(getattr(question, name)) for name in ("round", "number") if hasattr(question, name)]
+        numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
         key, asked = " ".join([question.kind, *numbers]), fingerprint(b"asked", encode(question))[:16]
         if self.memory.asked.setdefault(key, asked) != asked:
             raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")

@@ -31,7 +31,7 @@ from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.summed import Summed
-from fedgeom.methods.iterative.tree import Tree
+from fedgeom.methods.iterative.tree import State, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +70,8 @@ class Algorithm(TrainingRule, Method):
         given = Tree(self.start(shared)).select(self.gives)
         sums = 8 * (1 + 2 * columns) if self.scale == "joint" else 0
         form = Summed.of(self, Tree(self.sent_like(shared)), ())
-        sent = 8 * (form.length(0) if self.masked else len(form.packed)) if self.sends else 0
-        return MessageSizes(max(sent, sums), max(8 * len(given.flat()), sums))
+        sent = (8 * form.length(0) if self.masked else _bytes(form.like)) if self.sends else 0
+        return MessageSizes(max(sent, sums), max(_bytes(given), sums))
 
     def write_costs(self, sheet: Any) -> bool:
         """Write a run's messages on a sheet, where the conversation is the common one."""
@@ -104,3 +104,8 @@ class Algorithm(TrainingRule, Method):
         elif rule.sends:
             lines.append(TrainOpen.answer_reveals)
         return tuple(lines)
+
+
+def _bytes(tree: State) -> int:
+    """Return how many bytes a tree's numbers take on their way: arrays travel in the learner's dtype."""
+    return sum(np.asarray(leaf).nbytes for leaf in tree.leaves().values())
