@@ -138,6 +138,8 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/preparation.md": preparation,
     "docs/ptopofl.md": ptopofl,
     "docs/ridge.md": ridge,
+    "docs/robust.md": dict,
+    "docs/scale.md": dict,
     "docs/semi.md": semi,
     "docs/tutorial-research.md": dict,
     "docs/xclp.md": xclp,

@@ -17,6 +17,7 @@ from fedgeom.cli.predict import predict
 from fedgeom.cli.report import report
 from fedgeom.cli.run import run
 from fedgeom.cli.screen import Terminated, complain
+from fedgeom.cli.studio import studio
 from fedgeom.cli.submit import submit
 from fedgeom.cli.sweep import sweep
 from fedgeom.errors import FedgeomError
@@ -62,7 +63,7 @@ def _main(
     """Hold what all commands share."""
 
 
-for _command in (demo, check, cost, run, compare, sweep, submit, report, ledger, predict, methods, data):
+for _command in (demo, check, cost, run, compare, sweep, submit, report, studio, ledger, predict, methods, data):
     app.command()(_command)
 app.add_typer(site.app, name="site")
 app.add_typer(coordinator.app, name="coordinator")

@@ -26,7 +26,6 @@ from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.evaluation.counts import numbered
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
-from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.handing_out import HandedMemory, HandedModel
 from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
@@ -35,6 +34,7 @@ from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.preparing.checking import check_no_text
 from fedgeom.protocols.preparing.messages import SUMS, CountCategories
 from fedgeom.protocols.preparing.site import Preparing, PreparingMemory
+from fedgeom.protocols.secure_sum.bounds import bound_of, bounded
 from fedgeom.protocols.secure_sum.hiding import SumsMemory
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness
 from fedgeom.protocols.secure_sum.site import Sums
@@ -211,9 +211,7 @@ class SummingSite(Site[Mem]):
         array = np.asarray(values)
         if array.dtype == np.uint64:
             return Contribution(array, own_rows)
-        digits = 0 if array.dtype.kind in "iub" else ask.fraction_bits
-        shape, sites = array.shape, len(ask.ticket.participants)
-        fixed = to_fixed(array, fraction_bits=digits, sites=sites).reshape(shape)
+        fixed = bounded(ask, array, bound_of(self.settings), self.name).reshape(array.shape)
         return Contribution(fixed, own_rows, fresh=True)
 
     def answer(self, question: Question) -> Message:
@@ -263,7 +261,7 @@ class SummingSite(Site[Mem]):
         Whoever may ask as often as he likes learns more than the terms say, be it from answers or from refusals. The
         same again is answered, with the same: a coordinator that died did not hear it.
         """
-        numbers = [str(getattr(question, name)) for name in ("round", "number") if hasattr(question, name)]
+        numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
         key, asked = " ".join([question.kind, *numbers]), fingerprint(b"asked", encode(question))[:16]
         if self.memory.asked.setdefault(key, asked) != asked:
             raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fedgeom
 from fedgeom import XCLP
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
+from fedgeom.federation.messages import unpack
 from fedgeom.geometry.graphs.knn import knn_graph, normalise
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias, hamming, hash_bits
-from fedgeom.methods.xclp import comparing
+from fedgeom.methods.xclp import comparing, message_sizes
 from fedgeom.methods.xclp.comparing import _square, layout, neighbour_graph
 
 
@@ -46,3 +49,35 @@ def test_the_graph_from_blocks_is_the_graph_of_all_rows(
     whole = normalise(knn_graph(cosine, setting.k, power=setting.power, self_loops=setting.self_loops))
     found = neighbour_graph(method, blocks, places)
     np.testing.assert_allclose(found.toarray(), whole.toarray(), atol=1e-12)
+
+
+def drawn(rows: int = 12) -> list[SiteData]:
+    rng = np.random.default_rng(3)
+    return [
+        SiteData(f"s{k}", rng.normal(size=(rows, 5)), np.array(["a", "b", ""] * (rows // 3))) for k in range(5)
+    ]
+
+
+def test_waves_bring_the_same_labels_as_all_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = XCLP(bits=64, hidden_projection=False)
+    at_once = fedgeom.run(method, drawn())
+    monkeypatch.setattr(message_sizes, "WAVE_BYTES", 1)  # one pair at a time for each site
+    waves = fedgeom.run(method, drawn())
+    assert not waves.lost
+    assert max(entry.step for entry in waves.ledger) == max(entry.step for entry in at_once.ledger) + 4 * 3
+    for name, local in at_once.local.items():
+        assert local["labels"] == waves.local[name]["labels"]
+        assert local["confidences"] == waves.local[name]["confidences"]
+
+
+def test_a_site_that_is_lost_in_a_wave_takes_its_own_pairs_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_sizes, "WAVE_BYTES", 1)
+    begun: dict[str, int] = {}
+
+    def interfere(name: str, request: bytes) -> str | None:
+        begun[name] = begun.get(name, 0) + (unpack(request).kind == "xclp.begin")
+        return "killed" if name == "s2" and begun[name] == 3 else None
+
+    run = fedgeom.run(XCLP(bits=64), drawn(), interfere=interfere)
+    assert set(run.lost) == {"s2"}
+    assert all(run.local[name]["labels"] for name in ("s0", "s1", "s3", "s4"))

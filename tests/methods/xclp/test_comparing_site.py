@@ -88,7 +88,7 @@ def test_partners_are_announced_once_and_asked_the_same_again_a_site_says_the_ve
     first = letters[0]
     site = engine.runners[first.name].restore(RUN, before[first.name])
     more = replace(first.question, partners={name: rows + 1 for name, rows in first.question.partners.items()})
-    with pytest.raises(ProtocolError, match=r"'xclp.begin 0' was answered in this run already"):
+    with pytest.raises(ProtocolError, match=r"'xclp.begin 0 0' was answered in this run already"):
         site.answer(more)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.rule import TrainingRule
 
 
@@ -27,7 +27,7 @@ class Grouping(msgspec.Struct, kw_only=True):
     faster: dict[str, bool] = {}
     """Whose learning rate is raised, as far as that was told."""
 
-    def settle(self, rule: TrainingRule, ask: TrainMasked, me: str, min_cohort: int) -> tuple[str, ...]:
+    def settle(self, rule: TrainingRule, ask: Masked, me: str, min_cohort: int) -> tuple[str, ...]:
         """Take a question's group, weights and raised rates, or refuse them; return the group, empty for all sites."""
         self._check_group(rule, ask, me, min_cohort)
         if not rule.weighs_sites and any(factor != 1.0 for factor in ask.factors.values()):
@@ -48,7 +48,7 @@ class Grouping(msgspec.Struct, kw_only=True):
         self.group, self.round = ask.group, max(self.round, ask.round)
         return ask.group
 
-    def _check_group(self, rule: TrainingRule, ask: TrainMasked, me: str, min_cohort: int) -> None:
+    def _check_group(self, rule: TrainingRule, ask: Masked, me: str, min_cohort: int) -> None:
         group = set(ask.group)
         if rule.groups == 1:
             if group:

@@ -18,16 +18,19 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.agreement import (
-    Agreement,
-    AgreementMemory,
-    SumColumns,
-    SumRows,
-    check_site,
-    within,
-)
+from fedgeom.methods.iterative.agreement import AgreementMemory, SumColumns, SumRows, check_site, within
+from fedgeom.methods.iterative.group_agreement import GroupAgreement, sums_in_groups
 from fedgeom.methods.iterative.grouping import Grouping
-from fedgeom.methods.iterative.messages import Finish, Finished, Leaves, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.messages import (
+    Finish,
+    Finished,
+    Leaves,
+    Masked,
+    TrainGroup,
+    TrainMasked,
+    TrainOpen,
+    Update,
+)
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.rule import TrainingRule
@@ -88,8 +91,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     memory_type: ClassVar[type[Memory]] = TrainingMemory
     takes_models: ClassVar[bool] = False
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Agreement)
-    agreement: Agreement
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, GroupAgreement)
+    agreement: GroupAgreement
     names: LabelNames
 
     def check(self, settings: TrainingRule) -> None:
@@ -111,14 +114,14 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the count of names, the sum of columns or of rows where it is needed, one for each group and round."""
         columns = (SumColumns,) if settings.scale == "joint" else (SumRows,) if settings.sums_rows else ()
         training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
-        return (CountNames, *columns, *[TrainMasked] * training)
+        return sums_in_groups((CountNames, *columns, *[TrainMasked] * training), settings.group_draw)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that train in a round: those drawn for it, of this site's group where there are several.
 
         A site that was lost in a round may be back in the next.
         """
-        if not isinstance(question, TrainMasked):
+        if not isinstance(question, Masked):
             return None
         drawn = self.rule.drawn(question.ticket.members, self.seed, question.round)
         group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
@@ -202,8 +205,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
             figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
         )
 
+    @answers(TrainGroup)
+    def train_group(self, ask: TrainGroup) -> Contribution:
+        """Train and add the result to the secure sum of the site's group."""
+        return self.train_masked(ask)
+
     @answers(TrainMasked)
-    def train_masked(self, ask: TrainMasked) -> Contribution:
+    def train_masked(self, ask: Masked) -> Contribution:
         """Train and add the result to the secure sum."""
         if self.name not in ask.factors:
             raise ProtocolError(f"the question says no weight for {self.name!r}")
@@ -223,7 +231,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             )  # fmt: skip
         return self.contribute(ask, words)
 
-    def _rate(self, ask: TrainOpen | TrainMasked) -> float:
+    def _rate(self, ask: TrainOpen | Masked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
         self.agreement.check_agreed(ask.agreed)
         raised = self.rule.raised_rate

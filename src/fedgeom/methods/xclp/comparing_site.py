@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
@@ -102,23 +104,42 @@ class Comparing(XclpPart[ComparingMemory]):
             raise ProtocolError("the announced partners are not other members of the cohort")
         self.joining.check_many_enough({*ask.partners, me})
         self._check_hashing(ask.hashing)
-        how, rows, letters = variant(ask.hashing.comparison), len(self.site.data), {}
-        # Of all turns: a site that leaves in the middle has cost the others their work.
-        largest = largest_message(ask.hashing.comparison, ask.hashing.bits, me, {**ask.partners, me: rows})
-        if largest > self.site.policy.max_message_bytes:  # how large would tell how many rows there are here
+        now = tuple(ask.partners) if ask.now is None else ask.now
+        if not set(now) <= set(ask.partners):
+            raise ProtocolError("the partners of this wave are not among those that were announced")
+        how, letters = variant(ask.hashing.comparison), {}
+        if (
+            self._largest(ask, now) > self.site.policy.max_message_bytes
+        ):  # how large would tell how many rows there are
             raise ProtocolError(
                 f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
                 f'{self.site.policy.max_message_bytes:,}; graph="anchors" or fewer bits make messages smaller'
             )
         mine = self.bits(ask.hashing)
-        if not memory.pairs:
-            memory.pairs = {partner: self._first(partner, n, mine, how) for partner, n in ask.partners.items()}
-        for partner in memory.pairs:
+        if not set(now) & set(memory.pairs):
+            self.forget()  # the waves before are over
+            memory.pairs |= {partner: self._first(partner, ask.partners[partner], mine, how) for partner in now}
+        for partner in now:
             letter = self._recall(partner, 0, b"").letter
             if letter is not None:
                 letters[partner] = letter
-        own = plain_distances(mine, mine)[np.triu_indices(len(mine), 1)]
-        return FirstLetters(letters=letters, own=Array.of(own.astype(np.uint16)))
+        return FirstLetters(letters=letters, own=Array.of(self._own(mine, ask.wave)))
+
+    def _own(self, mine: PackedBits, wave: int) -> npt.NDArray[np.uint16]:
+        """Return the distances between the site's own rows, which are told in the first wave."""
+        if wave:
+            return np.zeros(0, np.uint16)
+        return plain_distances(mine, mine)[np.triu_indices(len(mine), 1)].astype(np.uint16)
+
+    def _largest(self, ask: Begin, now: Sequence[str]) -> int:
+        """Return the size of the largest message of this wave's turns, and in the first one of any pair's to come.
+
+        A site that leaves in the middle has cost the others their work.
+        """
+        how, me, rows = ask.hashing, self.site.name, {self.site.name: len(self.site.data), **ask.partners}
+        waves = [tuple(now)] if ask.wave else [tuple(now), *((partner,) for partner in ask.partners)]
+        known = ({one: rows[one] for one in (me, *some)} for some in waves)
+        return max(largest_message(how.comparison, how.bits, me, some, own=not ask.wave) for some in known)
 
     def _check_hashing(self, hashing: Hashing) -> None:
         """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""

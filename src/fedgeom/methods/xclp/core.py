@@ -21,8 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgeom.arrays import Floats, Ints, Labels
+from fedgeom.data.checks import check_class_sizes, check_finite, check_known_labels
+from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import Policy
 from fedgeom.methods.xclp.prior import Prior, SitePrior, site_prior
 from fedgeom.methods.xclp.scores import (
     ABSTAIN,
@@ -94,6 +97,19 @@ def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
     if unknown:
         raise InputError(f"labels outside the agreed classes: {', '.join(unknown[:8])}")
     return np.array([place[w] if known else ABSTAIN for w, known in zip(words, there, strict=True)], np.int64)
+
+
+def check_sparse_labels(data: SiteData, classes: Sequence[str] | None, policy: Policy) -> None:
+    """Refuse a table of which some rows have labels: cells that are no numbers, unknown words, classes too small."""
+    faults, counts = Collector(data.name), own_label_counts(data.y)
+    with faults.take():
+        check_finite(data)
+    with faults.take():
+        check_known_labels(data.name, sorted(counts), classes)
+    labelled = [name for name, rows in counts.items() for _ in range(rows)]
+    with faults.take():
+        check_class_sizes(data.name, labelled, policy.min_rows_per_class, key="min_rows_per_class")
+    faults.raise_all()
 
 
 def own_label_counts(y: ArrayLike) -> dict[str, int]:

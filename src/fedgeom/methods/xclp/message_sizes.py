@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,40 +20,100 @@ _FRAME = 1024
 """What a letter's seal and a message's frame take, at most."""
 
 
-def largest_message(comparison: str, bits: int, me: str, rows: Mapping[str, int]) -> int:
-    """Return the bytes of the largest message that a site writes or reads while rows are compared, about.
+WAVE_BYTES = 32 * 2**20
+"""As many pairs are compared at once as keep every site's messages below this; a pair that takes more goes alone."""
 
-    ``rows`` has the number of rows of every site, ``me`` among them. At turn 0 a site writes its first letters and the
-    distances within it; at turn n it reads letters and answers each with the next one, or with its share.
+Turns = dict[tuple[int, bool], int]
+"""Bytes by turn, and whether they are written, not read."""
+Wave = dict[str, tuple[str, ...]]
+"""Who is compared with whom at a time: for each site its partners."""
+
+
+def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, theirs: int) -> Turns:
+    """Return the bytes that a site writes and reads at each turn with one partner.
+
+    At turn 0 a site writes its first letters; at turn n it reads letters and answers each with the next one, or with
+    its share.
     """
-    how, mine = variant(comparison), rows[me]
-    written: dict[int, int] = {0: mine * (mine - 1) + _FRAME}
-    read: dict[int, int] = {}
-    known: dict[tuple[int, int], tuple[int, ...]] = {}  # many sites have as many rows
+    first, turns = asks_first(me, partner), Turns()
+    letters = _letter_sizes(comparison, *((mine, theirs) if first else (theirs, mine)), bits)
+    for number, size in enumerate(letters):
+        by_me = first == (number % 2 == 0)  # the two of them write in turn
+        turns[number if by_me else number + 1, by_me] = size + _FRAME
+    at = len(letters), True
+    turns[at] = turns.get(at, 0) + 2 * mine * theirs + _FRAME
+    return turns
+
+
+@lru_cache(maxsize=1024)  # many sites have as many rows
+def _letter_sizes(comparison: str, asker: int, helper: int, bits: int) -> tuple[int, ...]:
+    return variant(comparison).sizes(asker, helper, bits)
+
+
+def largest_message(comparison: str, bits: int, me: str, rows: Mapping[str, int], *, own: bool = True) -> int:
+    """Return the bytes of the largest message that a site writes or reads while rows are compared at once, about.
+
+    ``rows`` has the number of rows of every site, ``me`` among them; with ``own``, distances within it are sent, too.
+    """
+    mine = rows[me]
+    total = Turns({(0, True): (mine * (mine - 1) if own else 0) + _FRAME})
     for partner, theirs in rows.items():
-        if partner == me:
-            continue
-        first = asks_first(me, partner)
-        pair = (mine, theirs) if first else (theirs, mine)
-        letters = known.setdefault(pair, ()) or how.sizes(*pair, bits)
-        known[pair] = letters
-        for number, size in enumerate(letters):
-            by_me = first == (number % 2 == 0)  # the two of them write in turn
-            at, where = (number, written) if by_me else (number + 1, read)
-            where[at] = where.get(at, 0) + size + _FRAME
-        written[len(letters)] = written.get(len(letters), 0) + 2 * mine * theirs + _FRAME
-    return max([*written.values(), *read.values()])
+        if partner != me:
+            for turn, size in _pair_turns(comparison, bits, me, mine, partner, theirs).items():
+                total[turn] = total.get(turn, 0) + size
+    return max(total.values())
+
+
+def plan_waves(comparison: str, bits: int, rows: Mapping[str, int]) -> list[Wave]:
+    """Divide all pairs of sites into waves, so that no site has messages above `WAVE_BYTES` in one; mostly one will do.
+
+    A pair whose letters alone are larger has a wave in which neither site has another partner.
+    """
+    waves: list[dict[str, list[str]]] = [{name: [] for name in rows}]
+    loads: list[dict[str, Turns]] = [{name: {(0, True): rows[name] ** 2} for name in rows}]
+    for one, other in circle_pairs(sorted(rows)):
+        pair = (one, other), (other, one)
+        turns = {me: _pair_turns(comparison, bits, me, rows[me], you, rows[you]) for me, you in pair}
+        number = next((k for k in range(len(waves)) if _fits(waves[k], loads[k], turns)), len(waves))
+        if number == len(waves):
+            waves.append({})
+            loads.append({})
+        for me, you in pair:
+            waves[number].setdefault(me, []).append(you)
+            load = loads[number].setdefault(me, {})
+            for turn, size in turns[me].items():
+                load[turn] = load.get(turn, 0) + size
+    return [{name: tuple(sorted(partners)) for name, partners in wave.items()} for wave in waves]
+
+
+def circle_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield all pairs as in a tournament, round by round: in each, nobody plays twice."""
+    ring = [*names, ""] if len(names) % 2 else list(names)
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        yield from ((a, b) for a, b in zip(ring[:half], reversed(ring[half:]), strict=True) if a and b)
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+
+
+def _fits(wave: Mapping[str, Sequence[str]], load: Mapping[str, Turns], more: Mapping[str, Turns]) -> bool:
+    """Say whether another pair can be compared in a wave; one that finds both sites free always can."""
+    return all(
+        not wave.get(me) or all(load[me].get(turn, 0) + size <= WAVE_BYTES for turn, size in turns.items())
+        for me, turns in more.items()
+    )
 
 
 def sizes_over_pairs(settings: XclpSettings, sites: Sequence[SiteData]) -> dict[str, int]:
     """Return the bytes of the largest message that each site writes or reads when all rows are compared, about."""
     rows = {site.name: len(site) for site in sites}
-    needed = {}
+    needed, waves = {}, plan_waves(settings.hamming, settings.bits, rows)
     for site in sites:
         wanted = len(site) if settings.hide_labelled else int(np.sum(is_labelled(site.y)))
-        spread = 4 * sum(rows.values()) * wanted + _FRAME
-        compared = largest_message(settings.hamming, settings.bits, site.name, rows)
-        needed[site.name] = max(spread, compared)
+        needed[site.name] = 4 * sum(rows.values()) * wanted + _FRAME
+        for number, wave in enumerate(waves):
+            some = {name: rows[name] for name in (site.name, *wave.get(site.name, ()))}
+            compared = largest_message(settings.hamming, settings.bits, site.name, some, own=number == 0)
+            needed[site.name] = max(needed[site.name], compared)
     return needed
 
 

@@ -15,6 +15,8 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
+Wave = Annotated[int, msgspec.Meta(ge=0, lt=100_000)]
+"""Where all letters at once would be too large, pairs are compared in waves (`plan_waves`)."""
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
@@ -97,6 +99,9 @@ class Begin(Question, frozen=True, kw_only=True):
     hashing: Hashing
     partners: dict[Name, Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]]
     """The partners' numbers of rows."""
+    now: Names | None = None
+    """The partners of this wave; None: all of them."""
+    wave: Wave = 0
     round: RoundNumber = 0
     """In which round labels spread; `XCLP` has one."""
 
@@ -110,6 +115,7 @@ class PassOn(Question, frozen=True, kw_only=True):
     number: Annotated[int, msgspec.Meta(ge=1, le=16)]
     """Which letter of the protocol these are, from 1."""
     letters: dict[Name, bytes]
+    wave: Wave = 0
     round: RoundNumber = 0
     """In which round labels spread; `XCLP` has one."""
 

@@ -83,26 +83,10 @@ class XCLP(XclpSettings, Method):
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same on pooled rows; a hidden projection or flipped bits are drawn anew and differ."""
-        from fedgeom.methods.xclp.plain import plain  # scipy.sparse: half a second
+        from fedgeom.methods.xclp.plain import plain_of  # scipy.sparse: half a second
 
         ordered = sorted(sites, key=lambda site: site.name)
-        found = plain(
-            [(site.X, site.y) for site in ordered],
-            variant=self.variant,
-            graph=self.graph,
-            L=self.bits,
-            k=self.neighbours,
-            alpha=self.alpha,
-            prior=self.prior,
-            confidence=self.confidence,
-            classes=self.classes,
-            seed=seed,
-            flip_rate=self.flip,
-            anchors=self.anchors,
-            m=self.code,
-            rounds=self.rounds,
-            least=self.min_cell,
-        )
+        found = plain_of(self, [(site.X, site.y) for site in ordered], self.classes, seed)
         names = tuple(label_text(name) for name in found.names)
         local: dict[str, dict[str, Any]] = {
             site.name: {

@@ -29,6 +29,7 @@ from fedgeom.methods.xclp.core import (
 )
 from fedgeom.methods.xclp.prior import Prior
 from fedgeom.methods.xclp.scores import confidence_level, is_labelled, label_text, one_hot
+from fedgeom.methods.xclp.settings import XclpSettings
 
 _TILE = 2048
 
@@ -81,6 +82,29 @@ class PlainXCLP:
         return rescale_confidence(
             finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior), self.joint
         )
+
+
+def plain_of(
+    settings: XclpSettings, sites: Sequence[tuple[ArrayLike, ArrayLike]], classes: Sequence[Any] | None, seed: int
+) -> PlainXCLP:
+    """Label the rows of all sites' (X, y) by a method's settings."""
+    return plain(
+        sites,
+        variant=settings.variant,
+        graph=settings.graph,
+        L=settings.bits,
+        k=settings.neighbours,
+        alpha=settings.alpha,
+        prior=settings.prior,
+        confidence=settings.confidence,
+        classes=classes,
+        seed=seed,
+        flip_rate=settings.flip,
+        anchors=settings.anchors,
+        m=settings.code,
+        rounds=settings.rounds,
+        least=settings.min_cell,
+    )
 
 
 def plain(

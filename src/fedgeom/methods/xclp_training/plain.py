@@ -21,7 +21,7 @@ from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.xclp.core import label_numbers, own_label_counts
-from fedgeom.methods.xclp.plain import plain as propagate
+from fedgeom.methods.xclp.plain import plain_of
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp_training.batches import HalvedEffort
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
@@ -128,21 +128,5 @@ def spread(
     """Run XCLP on pooled features, (rows, d) of each site; ``known`` (rows,) has classes, -1 for rows without label."""
     if not any((one >= 0).any() for one in known):
         return [Pseudo(np.full(len(one), -1), np.zeros(len(one))) for one in known]
-    found = propagate(
-        list(zip(features, known, strict=True)),
-        variant=settings.variant,
-        graph=settings.graph,
-        L=settings.bits,
-        k=settings.neighbours,
-        alpha=settings.alpha,
-        prior=settings.prior,
-        confidence=settings.confidence,
-        classes=tuple(range(classes)),
-        seed=seed,
-        flip_rate=settings.flip,
-        anchors=settings.anchors,
-        m=settings.code,
-        rounds=settings.rounds,
-        least=settings.min_cell,
-    )
+    found = plain_of(settings, list(zip(features, known, strict=True)), tuple(range(classes)), seed)
     return [Pseudo(one.codes, capped(one.confidence)) for one in found.sites]

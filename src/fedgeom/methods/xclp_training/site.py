@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
-from fedgeom.data.checks import check_class_sizes, check_finite, check_known_labels
-from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
@@ -26,7 +24,7 @@ from fedgeom.methods.iterative.tree import State, Tree, from_wire
 from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
 from fedgeom.methods.xclp.comparing_site import Comparing, ComparingMemory
-from fedgeom.methods.xclp.core import label_numbers, own_label_counts, without_labels
+from fedgeom.methods.xclp.core import check_sparse_labels, label_numbers, own_label_counts, without_labels
 from fedgeom.methods.xclp.label_reader import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
@@ -79,15 +77,7 @@ class XclpTrainingSite(TrainingSite):
 
     def check(self, settings: Any) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, counts = Collector(self.name), self.label_counts()
-        with faults.take():
-            check_finite(self.data)
-        with faults.take():
-            check_known_labels(self.name, sorted(counts), settings.classes)
-        labelled = [name for name, rows in counts.items() for _ in range(rows)]
-        with faults.take():
-            check_class_sizes(self.name, labelled, self.policy.min_rows_per_class, key="min_rows_per_class")
-        faults.raise_all()
+        check_sparse_labels(self.data, settings.classes, self.policy)
 
     @classmethod
     def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
