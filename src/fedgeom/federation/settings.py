@@ -152,12 +152,12 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
 
 
 def _without_numpy(value: Any) -> Any:
-    """Return NumPy's numbers, texts and rows of these as Python's own: others cannot travel."""
+    """Return NumPy's numbers, texts and arrays of these, also inside lists, as Python's own: others cannot travel."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        return value.tolist()
-    if isinstance(value, list | tuple) and any(isinstance(one, np.generic) for one in value):
+    if isinstance(value, np.ndarray):
+        return value.tolist()  # of an array without axes its number
+    if isinstance(value, list | tuple) and any(isinstance(one, np.generic | np.ndarray) for one in value):
         return [_without_numpy(one) for one in value]
     return value
 
