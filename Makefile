@@ -10,7 +10,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint browser docs bench clean
 
 demo: $(VENV)/.core  ## set up, then run the main job: hospitals learn one classifier
 	$(BIN)/fedgeom demo
@@ -24,6 +24,10 @@ lint: $(VENV)/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+browser: $(VENV)/.all  ## the studio and the reports in the system's Chromium (apt-get install chromium)
+	$(PIP) install -c constraints.txt -e ".[browser]"
+	$(BIN)/python -m pytest tests/studio -m browser -rs
 
 docs: $(VENV)/.docs  ## write the reference of the public names, and build the site into build/site; nothing is loaded
 	$(BIN)/python docs/make_reference.py
@@ -49,5 +53,5 @@ $(VENV)/.docs: $(VENV)/.core Makefile
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,docs,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,flower,xclp,topology,torch,privacy,docs,studio,dev]"
 	touch $@

@@ -52,6 +52,11 @@ def _sums(found: dict[str, Any]) -> Found:
             yield Figure(f"masked sum, {case}: copies of the vector in memory", figures["copies"], 3)
 
 
+def _bounds(found: dict[str, Any]) -> Found:
+    for case, figures in found.items():
+        yield Figure(f"bounds of contributions, {case}, ÷ the whole secure sum", figures["ratio"], 0.1)
+
+
 def _training(found: dict[str, Any]) -> Found:
     yield Figure("a round of 20 sites, small ConvNet, ÷ the bare torch loop", found["open_over_bare"], 1.1)
     yield Figure("the same ÷ a deepcopy for each client", found["over_deepcopy"], 1.05)
@@ -115,6 +120,7 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("secure_sum", _sums),
+    Benchmark("bounds", _bounds),
     Benchmark("training", _training),
     Benchmark("moments", _moments),
     Benchmark("hulls", _hulls, ("hull", "rows", "many")),

@@ -1,4 +1,4 @@
-"""Which method `fedgeom run` takes for shared label names: Moments or Ridge, by what is seen before the run.
+"""Which method `fedgeom run` takes for shared label names: Moments, or Ridge with which features and balance.
 
     FEDGEOM_DATA=folder python benchmarks/default_method.py              # all; writes results/default_method.json
     FEDGEOM_DATA=folder python benchmarks/default_method.py --only wine  # one set; others in the results stay
@@ -6,9 +6,8 @@
     python benchmarks/default_method.py --table                          # the results as tables
 
 Every figure is from a whole secure run that keeps 30 % of each site's rows aside: accuracy and balanced accuracy, in
-percent, of the model that sites end with. The rule was chosen on the sets of `CHOSEN_ON` with seeds 0 to 2 (balanced
-classes were tried where the rule would take Ridge); the sets of `REPORTED` were run afterwards, with seeds 10 and 11
-and the two methods that the rule chooses from.
+percent, of the model that sites end with. The default, "balanced both", was chosen on the sets of `CHOSEN_ON`, seeds
+0 to 2; the sets of `REPORTED` were run with seeds 10 and 11.
 """
 
 from __future__ import annotations

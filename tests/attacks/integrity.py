@@ -15,6 +15,7 @@ from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians.class_sums import length
 from fedgeom.methods.hulls.messages import Learn
+from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.messages import Finish
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
@@ -163,11 +164,12 @@ def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
     sites = patients(10, 40)
     liar_rows = np.tile(sites[0].X, (1, 1)) * 1.0
     flipped = np.where(sites[0].y == "no", "yes", "no")
-    if method == "moments":
-        way: Any = fedgeom.Moments(space="euclidean", rule="centroid")
+    groups: dict[str, Any] = {"aggregation": GroupMedian(groups=3)} if method.endswith("groups") else {}
+    if method.startswith("moments"):
+        way: Any = fedgeom.Moments(space="euclidean", rule="centroid", **groups)
         sites[0] = SiteData("s000", liar_rows * 200, flipped)
     else:
-        robust = {"fedavg": {}, "fedavg, median": {"aggregation": "median"}}[method]
+        robust = {"aggregation": "median"} if method == "fedavg, median" else groups
         way = fedgeom.FedAvg(rounds=5, scale="none", **robust)
         sites[0] = SiteData("s000", liar_rows * 1e4, flipped)
     honest = way.plain(sites[1:]).model if hasattr(way, "plain") else None
@@ -204,4 +206,11 @@ ATTACKS = (
         "permissive",
     ),
     Attack("one lying site of ten, median", ("fedavg, median",), "held: .957", lying_site, "permissive"),
+    Attack(
+        "one lying site of ten, secure sums in groups",
+        ("fedavg, groups", "moments, groups"),
+        "there were no groups",
+        lying_site,
+        "permissive",
+    ),
 )

@@ -26,6 +26,7 @@ from fedgeom.federation.messages import VERSION, Message, Question, decode, enco
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
+from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.ridge.images import Conv
 from fedgeom.methods.ridge_update.method import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
@@ -136,6 +137,8 @@ SPOILT: tuple[Method, ...] = (
         shape=(2, 1, 1),
     ),
     updating(),
+    fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
+    fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},
@@ -184,12 +187,26 @@ def record_draw() -> list[Exchange]:
     return [exchange for exchange in kept if unpack(exchange.request).kind.startswith("join.")]
 
 
+def record_groups() -> list[Exchange]:
+    """Keep what the first site says where sites are drawn into groups."""
+    rng, y = np.random.default_rng(0), np.repeat(["no", "yes"], 6)
+    sites = [SiteData(f"s{at}", 0.3 * rng.uniform(size=(12, 2)), y) for at in range(9)]
+    groups = GroupMedian(groups=3)
+    methods: tuple[Method, ...] = (
+        fedgeom.Moments(aggregation=groups),
+        fedgeom.FedAvg(rounds=1, steps=2, aggregation=groups),
+        fedgeom.FedAvg(rounds=1, steps=2, aggregation=groups, scale="none"),
+    )
+    kept = [exchange for method in methods for exchange in record(method, sites)]
+    return [exchange for exchange in kept if exchange.runner.identity.name == "s0"]
+
+
 @functools.cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return the messages of a few whole runs, both directions, every kind of question among them."""
     usual = (exchange for method in SPOILT for exchange in record(method))
     counted = record(fedgeom.Moments(), policy=Policy(single_site_classes=False))
-    return (*usual, *record_draw(), *counted, *record(Naming()))
+    return (*usual, *record_draw(), *record_groups(), *counted, *record(Naming()))
 
 
 # --- spoiling ---

@@ -104,7 +104,7 @@ def close(exchange: Exchange, data: bytes) -> bool:
         return told.letters.items() <= true.letters.items() and (
             (told.round, told.number) == (true.round, true.number) or not told.letters
         )
-    if kind.kind == "join.draw" and len(told.cohort) <= COMPLETE_UP_TO:
+    if kind.kind == "join.draw" and len(told.cohort) <= COMPLETE_UP_TO < len(true.cohort):  # groups draw with few
         return False
     if kind.kind == "join.share" and (told.numbers, told.draw) != (true.numbers, true.draw):
         return not told.numbers and not told.draw and len(told.cohort) <= COMPLETE_UP_TO

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedgeom.cli import coordinator, site, site_approvals
+from fedgeom.cli import coordinator, site, site_approvals, site_budget
 from fedgeom.cli.check import check
 from fedgeom.cli.compare import compare
 from fedgeom.cli.cost import cost
@@ -17,12 +17,13 @@ from fedgeom.cli.predict import predict
 from fedgeom.cli.report import report
 from fedgeom.cli.run import run
 from fedgeom.cli.screen import Terminated, complain
+from fedgeom.cli.studio import studio
 from fedgeom.cli.submit import submit
 from fedgeom.cli.sweep import sweep
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
 
-__all__ = ["app", "site_approvals"]
+__all__ = ["app", "site_approvals", "site_budget"]
 
 
 class _Commands(TyperGroup):
@@ -62,7 +63,7 @@ def _main(
     """Hold what all commands share."""
 
 
-for _command in (demo, check, cost, run, compare, sweep, submit, report, ledger, predict, methods, data):
+for _command in (demo, check, cost, run, compare, sweep, submit, report, studio, ledger, predict, methods, data):
     app.command()(_command)
 app.add_typer(site.app, name="site")
 app.add_typer(coordinator.app, name="coordinator")

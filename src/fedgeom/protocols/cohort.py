@@ -18,14 +18,19 @@ from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.preparation import Preparation
+from fedgeom.federation.privacy import privacy_of
+from fedgeom.privacy.mechanism import SumNoise
 from fedgeom.protocols.evaluation.coordinator import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.joining.messages import class_floors
+from fedgeom.protocols.noising import sum_noise
 from fedgeom.protocols.preparing.coordinator import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
+from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
 from fedgeom.protocols.secure_sum.collecting import Collected, collect, collect_again
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum, unmask
+from fedgeom.protocols.secure_sum.groups import draw_of
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
@@ -46,8 +51,15 @@ def join(sites: Sites, method: Method) -> Cohort:
     """
     planned = method.site.all_sums(method)  # type: ignore[attr-defined]
     min_sites = int(getattr(method, "min_sites", 2))
-    joined = invite(sites, rounds=len(planned), terms=method.terms(), min_sites=min_sites)
-    cohort = Cohort(joined, [question.kind for question in planned], min_sites)
+    draw = draw_of(method)
+    joined = invite(
+        sites,
+        rounds=len(planned),
+        terms=method.terms(),
+        min_sites=min_sites,
+        draw=draw is not None and draw.by == "sites",
+    )
+    cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
     if method.holdout is not None:
         sites.last_step = partial(evaluate, cohort, by_group(method))
     if method.preparing:
@@ -64,11 +76,11 @@ def _result(round: int, total: Total) -> SumResult:
 class Cohort:
     """The sites of a run after joining."""
 
-    def __init__(self, joined: Joined, planned: Sequence[str], min_sites: int = 2):
-        self.joined, self.sites, self.min_sites = joined, joined.sites, min_sites
+    def __init__(self, joined: Joined, planned: Sequence[str], min_sites: int = 2, settings: Any = None):
+        self.joined, self.sites, self.min_sites, self.settings = joined, joined.sites, min_sites, settings
         self.left: tuple[str, ...] = joined.names
         """The sites that are still there; every sum over all of them leaves out those that were lost in it."""
-        self._planned, self._next = list(planned), 0
+        self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
 
@@ -87,7 +99,12 @@ class Cohort:
     @property
     def class_floors(self) -> tuple[int, int]:
         """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
-        return class_floors(self.joined.keys)
+        return (1, 1) if privacy_of(self.settings) else class_floors(self.joined.keys)
+
+    def noise(self, *, sensitivity: float, numbers: int, releases: int = 1) -> SumNoise:
+        """Return the noise that the sites put into a sum (`sum_noise`)."""
+        keys = self.joined.keys
+        return sum_noise(self.settings, keys, sensitivity=sensitivity, numbers=numbers, releases=releases)
 
     @property
     def mail(self) -> Mapping[str, Mapping[str, bytes]]:
@@ -114,10 +131,14 @@ class Cohort:
         self.left = found.sites
         return found.values
 
-    def sum_checked(self, question: SumQuestion, *, length: int) -> SumResult:
-        """Return the sum over all sites still there in a form that the sites can check (`SumQuestion.checked`)."""
-        total = self._sum(question, RING.modulus, length + WORDS, self.left)
-        self.left = total.sites
+    def sum_checked(
+        self, question: SumQuestion, *, length: int, participants: Sequence[str] | None = None
+    ) -> SumResult:
+        """Return the sum over all sites still there, or some, so that sites can check it (`SumQuestion.checked`)."""
+        asked = self.left if participants is None else participants
+        total = self._sum(question, RING.modulus, length + WORDS, asked)
+        lost = set(asked) - set(total.sites)
+        self.left = tuple(name for name in self.left if name not in lost)
         return _result(self._next - 1, total)
 
     def sum_parts(self, questions: Sequence[SumQuestion], *, lengths: Sequence[int]) -> list[SumResult]:
@@ -146,6 +167,7 @@ class Cohort:
         results = []
         for found in collected:
             total = unmask(self.joined, found, min_sites=self.min_sites)
+            self._test(found.asked, total, RING.modulus)
             results.append(_result(found.asked.ticket.round, total))
         return results
 
@@ -170,7 +192,7 @@ class Cohort:
 
     def _sum(self, question: SumQuestion, modulus: int, length: int, participants: Sequence[str]) -> Total:
         number = self.next_round(question.kind)
-        return secure_sum(
+        total = secure_sum(
             self.joined,
             number,
             question,
@@ -179,6 +201,14 @@ class Cohort:
             participants=participants,
             min_sites=self.min_sites,
         )
+        self._test(question, total, modulus)
+        return total
+
+    def _test(self, question: SumQuestion, total: Total, modulus: int) -> None:
+        """Refuse a sum that is larger than so many sites within their bounds can make it."""
+        if modulus == RING.modulus:
+            numbers = total.vector[:-WORDS] if question.checked else total.vector
+            check_sum(type(question), numbers, len(total.sites), self._bound)
 
     def sum_rows(
         self,

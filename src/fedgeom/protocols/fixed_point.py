@@ -14,8 +14,10 @@ _PIECE = 1 << 14
 """How many numbers are converted at a time: they stay in the processor's cache."""
 
 
-def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
+def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int, largest: float | None = None) -> Words:
     """Round to multiples of 2^-fraction_bits; refuse what could overflow in a sum over ``sites`` sites.
+
+    Numbers larger than ``largest``, up to their sign, are cut off at it, where it is given.
 
     values (…), real numbers; returns the same shape, u8.
     """
@@ -24,6 +26,8 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int) -> Words:
     fixed = np.empty(len(numbers), np.int64)
     for start in range(0, len(numbers), _PIECE):
         piece = numbers[start : start + _PIECE].astype(np.float64)
+        if largest is not None:
+            np.clip(piece, -largest, largest, out=piece)
         if not (np.abs(piece) < bound).all():  # NaN is no number below the bound
             at = int(np.flatnonzero(~(np.abs(piece) < bound))[0])
             raise InputError(

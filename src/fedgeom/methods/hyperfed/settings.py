@@ -35,6 +35,8 @@ OWN = "head.points"
 class HyperFedSettings(TrainingRule):
     """Prototypes, loss and aggregation."""
 
+    takes_groups: ClassVar[bool] = False
+
     sends_changes: ClassVar[bool] = True
     compares_updates: ClassVar[bool] = True
 

@@ -11,6 +11,7 @@ from fedgeom.methods.iterative.augmentation import Crops as Crops
 from fedgeom.methods.iterative.augmentation import Mixed as Mixed
 from fedgeom.methods.iterative.consistent import Consistent as Consistent
 from fedgeom.methods.iterative.effort import Effort as Effort
+from fedgeom.methods.iterative.group_median import GroupMedian as GroupMedian
 from fedgeom.methods.iterative.heads.base import Head as Head
 from fedgeom.methods.iterative.heads.linear import Linear as Linear
 from fedgeom.methods.iterative.heads.poincare import Poincare as Poincare

@@ -41,6 +41,7 @@ class SumColumns(SumQuestion, frozen=True, kw_only=True):
     kind: ClassVar[str] = "train.columns"
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
     fraction_bits: ClassVar[int] = scaling.FRACTION_BITS
+    reals: ClassVar[bool] = True
     checked: ClassVar[bool] = True
 
 
@@ -170,40 +171,48 @@ class Agreement(SummingPart[AgreementMemory]):
         return found
 
     @answers(SumColumns)
-    def sum_columns(self, ask: SumColumns) -> Contribution:
+    def sum_columns(self, ask: SumQuestion) -> Contribution:
         """Add this site's column sums to the secure sum."""
         return self.contribute(ask, scaling.column_sums(self.site.table.X))
 
     @answers(SumRows)
-    def sum_rows(self, ask: SumRows) -> Contribution:
+    def sum_rows(self, ask: SumQuestion) -> Contribution:
         """Add the number of this site's rows to the secure sum."""
         return self.contribute(ask, np.array([len(self.site.table)], np.int64))
 
     @answers(Begin)
     def begin(self, ask: Begin) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
-        self.site.check_size(len(ask.classes) * (1 + self.site.data.shape[1]))  # no smaller model tells them apart
-        self.names.check_agreed(ask.classes)
-        joint, memory = self.settings.scale == "joint", self.memory
-        if joint != (ask.columns is not None):
-            raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
-        if self.settings.sums_rows != (ask.rows is not None):
-            raise ProtocolError("a number of rows came where the terms have none, or none where they have one")
-        if not len(self.site.table):  # it depends on the labels, so the site leaves
-            raise InputError("all classes of this site are too rare; there is nothing to train on")
-        centre, spread = self._own_scale() if ask.columns is None else self._joint_scale(ask.columns)
+        self.check_told(ask.classes, scaled=ask.columns is not None, counted=ask.rows is not None)
+        centre, spread = self.own_scale() if ask.columns is None else self._joint_scale(ask.columns)
         if ask.rows is not None:
             self.site.sums.check_result(ask.rows, SumRows)
             if ask.rows.total.shape != (1,):
                 raise ProtocolError("one number of rows is wanted")
+        return self.keep(ask.classes, centre, spread, rows_of(ask), hash_agreed(ask))
+
+    def check_told(self, classes: Sequence[str], *, scaled: bool, counted: bool) -> None:
+        """Refuse classes that were not agreed on, and sums of columns or rows that the terms do not have."""
+        self.site.check_size(len(classes) * (1 + self.site.data.shape[1]))  # no smaller model tells them apart
+        self.names.check_agreed(classes)
+        if (self.settings.scale == "joint") != scaled:
+            raise ProtocolError("a joint scale came where the terms have none, or none where they have one")
+        if self.settings.sums_rows != counted:
+            raise ProtocolError("a number of rows came where the terms have none, or none where they have one")
+        if not len(self.site.table):  # it depends on the labels, so the site leaves
+            raise InputError("all classes of this site are too rare; there is nothing to train on")
+
+    def keep(self, classes: tuple[str, ...], centre: Floats, spread: Floats, rows: float, told: bytes) -> Ready:
+        """Keep what was agreed on; leave where the scale makes the site's rows too large."""
+        memory, joint = self.memory, self.settings.scale == "joint"
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
             far = joint and not within((self.site.table.X - centre) / spread, FARTHEST)
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
-        memory.classes, memory.centre, memory.spread = ask.classes, Array.of(centre), Array.of(spread)
-        memory.rows, memory.told = rows_of(ask), hash_agreed(ask)
+        memory.classes, memory.centre, memory.spread = classes, Array.of(centre), Array.of(spread)
+        memory.rows, memory.told = rows, told
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
@@ -224,7 +233,8 @@ class Agreement(SummingPart[AgreementMemory]):
         if agreed != self.memory.told:
             raise ProtocolError("the question is about other classes or another scale than this site was told")
 
-    def _own_scale(self) -> tuple[Floats, Floats]:
+    def own_scale(self) -> tuple[Floats, Floats]:
+        """Return a scale that follows from the terms, or from this site's rows alone."""
         fixed = scaling.fixed_scale(self.settings.scale, self.site.data.shape[1])
         return fixed or scaling.scale_from(scaling.column_sums(self.site.table.X))
 

@@ -20,11 +20,13 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.costs import write_costs
-from fedgeom.methods.iterative.messages import TrainMasked, TrainOpen
+from fedgeom.methods.iterative.grouped import GroupedConversation
+from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked, TrainOpen
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.rule import TrainingRule
@@ -43,6 +45,8 @@ class Algorithm(TrainingRule, Method):
 
     def conduct(self, sites: Sites) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, train in rounds, hand out the model."""
+        if self.group_draw is not None:
+            return GroupedConversation(self, sites).hold()
         return self.conversation(self, sites).hold()
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
@@ -53,6 +57,11 @@ class Algorithm(TrainingRule, Method):
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_together(sites, self.classes)
 
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse groups that would be smaller than the policy's smallest cohort."""
+        if self.group_draw is not None:
+            self.group_draw.check_sizes(len(sites), policy.min_cohort)
+
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of what sites send and are given in a round, and of the columns' sums."""
         columns, classes = sites[0].shape[1], len(self.classes or label_names(sites))
@@ -62,12 +71,14 @@ class Algorithm(TrainingRule, Method):
         given = Tree(self.start(shared)).select(self.gives)
         sums = 8 * (1 + 2 * columns) if self.scale == "joint" else 0
         form = Summed.of(self, Tree(self.sent_like(shared)), ())
+        if privacy_of(self) is not None:
+            return MessageSizes(8 * (1 + shared.size), _bytes(given))
         sent = (8 * form.length(0) if self.masked else _bytes(form.like)) if self.sends else 0
         return MessageSizes(max(sent, sums), max(_bytes(given), sums))
 
     def write_costs(self, sheet: Any) -> bool:
         """Write a run's messages on a sheet, where the conversation is the common one."""
-        if self.conversation is not Conversation:
+        if self.conversation is not Conversation or self.group_draw is not None:
             return False
         write_costs(self, sheet)
         return True
@@ -88,7 +99,11 @@ class Algorithm(TrainingRule, Method):
             lines.append(SumColumns.answer_reveals)
         if rule.sends and rule.masked:
             lines.append(TrainMasked.answer_reveals)
-            lines.append(f"with secure=False or a robust aggregation instead: {TrainOpen.answer_reveals}")
+            if rule.takes_groups:
+                lines.append(f"with aggregation=GroupMedian(…) instead: {TrainGroup.answer_reveals}")
+            lines.append(
+                f"with secure=False or a robust aggregation instead, but for that: {TrainOpen.answer_reveals}"
+            )
         elif rule.sends:
             lines.append(TrainOpen.answer_reveals)
         return tuple(lines)

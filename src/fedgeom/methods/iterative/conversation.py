@@ -11,12 +11,12 @@ import numpy as np
 
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Sites
-from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
-from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
-from fedgeom.methods.iterative.round_figures import Figures, how_many
+from fedgeom.methods.iterative.private import PrivateRounds
+from fedgeom.methods.iterative.round_figures import Figures, how_many, warn_of_cuts
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
@@ -58,6 +58,9 @@ class Outcome:
 class Conversation:
     """One run of one algorithm."""
 
+    question: type[Masked] = TrainMasked
+    """What asks for a masked model."""
+
     def __init__(self, rule: TrainingRule, sites: Sites):
         self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation)
         self.strikes: dict[str, int] = {}
@@ -69,6 +72,7 @@ class Conversation:
         """The whole model before any training."""
         self.sent: State
         """A tree shaped like what a site sends."""
+        self.private = PrivateRounds.of(rule)  # None where there is no noise
         self.statistics: tuple[str, ...] = ()
         """The model's arrays that describe rows."""
 
@@ -176,7 +180,7 @@ class Conversation:
         return self._open(number, groups)
 
     def _masked(self, number: int, group: Group) -> Outcome:
-        question = TrainMasked(
+        question = self.question(
             round=number,
             given=to_wire(group.given),
             factors={name: group.factor(name) for name in group.members},
@@ -184,28 +188,20 @@ class Conversation:
             faster=self.faster(group.members),
             group=group.whole,
         )
+        if self.private is not None:
+            return Outcome(*self.private.hold(self.cohort, question, group.members), Figures())
         form = self.form
         total = self.cohort.sum_words(question, length=form.length(self.figures), participants=group.members)
-        whole = self.agreed.rows if self.rule.counts_rows else math.fsum(question.factors.values())
+        whole = self.whole_of(group)
         found = form.read(total.vector, group.given, whole)
-        self._warn_of_cuts(number, found.cut)
+        form.check(found, total.vector, group.given, whole, len(total.sites))
+        warn_of_cuts(self.sites, number, found.cut, self.rule.largest_change)
         mean = self.sent.like(found.flat)
         return Outcome(mean, total.sites, Figures.read(found.figures), weight=found.weight)
 
-    def _warn_of_cuts(self, number: int, cut: int) -> None:
-        """Note that some numbers changed by more than the terms have room for: training may have diverged."""
-        if not cut:
-            return
-        cuts = self.sites.metrics.setdefault("numbers cut off", {})
-        cuts[str(number + 1)] = cut
-        if len(cuts) == 1:
-            self.sites.notices.append(
-                RunWarning(
-                    f"in round {number + 1}, {cut:,} numbers of all sites changed by more than largest_change = "
-                    f"{self.rule.largest_change:g} and were cut off",
-                    remedy="raise largest_change, lower the rate, or use bits=64, which cuts nothing off",
-                )
-            )
+    def whole_of(self, group: Group) -> float:
+        """Return what the weights of a group's sites add up to at most."""
+        return self.agreed.rows if self.rule.counts_rows else math.fsum(map(group.factor, group.members))
 
     def _need(self, trained: Sequence[str], group: Group) -> None:
         """Raise `TooFewSitesError` when too few of a group came through the round."""
@@ -218,12 +214,8 @@ class Conversation:
     def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            question = TrainOpen(
-                round=number,
-                given=to_wire(group.given),
-                agreed=self.agreed.hash,
-                faster=self.faster(group.members),
-            )
+            given, faster = to_wire(group.given), self.faster(group.members)
+            question = TrainOpen(round=number, given=given, agreed=self.agreed.hash, faster=faster)
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
         updates = {name: self._read(name, answer) for name, answer in answers.items()}
@@ -266,7 +258,7 @@ class Conversation:
         whole = self.agreed.rows if self.rule.counts_rows else 0.0
         sent = [came[name][0] for name in names]
         found = combined(self.rule, self.form, sent, weights, group.given, whole)
-        self._warn_of_cuts(number, found.cut)
+        warn_of_cuts(self.sites, number, found.cut, self.rule.largest_change)
         return Outcome(
             self.sent.like(found.flat),
             names,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.rule import TrainingRule
 
 
@@ -27,7 +27,7 @@ class Grouping(msgspec.Struct, kw_only=True):
     faster: dict[str, bool] = {}
     """Whose learning rate is raised, as far as that was told."""
 
-    def settle(self, rule: TrainingRule, ask: TrainMasked, me: str, min_cohort: int) -> tuple[str, ...]:
+    def settle(self, rule: TrainingRule, ask: Masked, me: str, min_cohort: int) -> tuple[str, ...]:
         """Take a question's group, weights and raised rates, or refuse them; return the group, empty for all sites."""
         self._check_group(rule, ask, me, min_cohort)
         if not rule.weighs_sites and any(factor != 1.0 for factor in ask.factors.values()):
@@ -48,7 +48,7 @@ class Grouping(msgspec.Struct, kw_only=True):
         self.group, self.round = ask.group, max(self.round, ask.round)
         return ask.group
 
-    def _check_group(self, rule: TrainingRule, ask: TrainMasked, me: str, min_cohort: int) -> None:
+    def _check_group(self, rule: TrainingRule, ask: Masked, me: str, min_cohort: int) -> None:
         group = set(ask.group)
         if rule.groups == 1:
             if group:
@@ -65,3 +65,16 @@ class Grouping(msgspec.Struct, kw_only=True):
 def _agree(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
     """Say whether what is told again is told the same."""
     return all(old.get(name, value) == value for name, value in new.items())
+
+
+def asked_again(trained: Mapping[int, bytes], rounds: int, asked: bytes, round: int) -> bool:
+    """Refuse a round that is over, or not in the terms; say whether the very same was asked before.
+
+    ``trained`` has for each round a hash of its question, ``asked`` stands for the one that came.
+    """
+    if round >= rounds:
+        raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={rounds}")
+    again = trained.get(round) == asked
+    if trained and (round < max(trained) or (round in trained and not again)):
+        raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
+    return again

@@ -52,6 +52,7 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
     """Ask a site to train and to add what came of it to a secure sum."""
 
     kind: ClassVar[str] = "train.masked"
+    packed: ClassVar[bool] = True
     answer_reveals: ClassVar[str] = (
         "masked; with all others of the group: the weighted sum of trained parameters, the number of rows, the "
         "losses and right answers on rows set aside, how many parameters were cut off"
@@ -71,6 +72,37 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
     def weights(self) -> Factors:
         """What each site's weight is multiplied by."""
         return self.factors
+
+
+class TrainGroup(SumQuestion, frozen=True, kw_only=True):
+    """Ask a site to train and to add what came of it to the secure sum of its drawn group (`GroupMedian`)."""
+
+    kind: ClassVar[str] = "train.group"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others of its drawn group: the group's weighted sum of trained parameters, its number of "
+        "rows, its losses and right answers on rows set aside, how many parameters were cut off. The coordinator sees "
+        "the mean of each group"
+    )
+    packed: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = True
+    round: RoundNumber
+    given: Leaves
+    factors: Factors
+    """As in `TrainMasked`."""
+    agreed: Key
+    """As in `TrainOpen`."""
+    faster: Names = ()
+    group: Names = ()
+    """Empty: the group is drawn, and told by nobody."""
+
+    @property
+    def weights(self) -> Factors:
+        """What each site's weight is multiplied by."""
+        return self.factors
+
+
+Masked = TrainMasked | TrainGroup
+"""What asks for a site's masked model, among all sites or in its drawn group."""
 
 
 class Finished(Message, frozen=True, kw_only=True):

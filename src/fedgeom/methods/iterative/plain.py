@@ -12,8 +12,11 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import label_indices
+from fedgeom.methods.iterative.group_agreement import scale_of_groups
+from fedgeom.methods.iterative.group_median import group_places
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.site import LAST, generator
@@ -31,6 +34,8 @@ def simulate(
     rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0, *, watch: Watch = lambda number, model: None
 ) -> Plain:
     """Train as a run does when no site is lost: every site in every round, no rows set aside, no groups."""
+    if privacy_of(rule) is not None:
+        raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
     if rule.share < 1 or rule.validation or rule.groups > 1 or rule.extra_columns:
         raise InputError(
             "the plain twin has no sampling, no rows set aside, no groups and no added columns; use fedgeom.run"
@@ -39,7 +44,9 @@ def simulate(
     names = rule.classes or tuple(sorted({str(name) for site in sites for name in site.classes.tolist()}))
     columns, learner = ordered[0].shape[1], rule.build_learner()
     first = Tree(learner.start(columns, len(names), np.random.default_rng([seed % 2**63, 0])))
-    scale = scales(rule, ordered)
+    draw = rule.group_draw
+    groups = [] if draw is None else group_places(draw, [site.name for site in ordered], seed)
+    scale = scales(rule, ordered, groups)
 
     def task(at: int, number: int) -> Task:
         site, (centre, spread) = ordered[at], scale[at]
@@ -61,7 +68,7 @@ def simulate(
     for number in range(rule.rounds if rule.sends else 0):
         given = state.select(rule.gives)
         sent = [rule.train(task(at, number), given.copy(), owns[at]) for at in range(len(ordered))]
-        mean = combined(rule, form, sent, weights, given).flat
+        mean = combined(rule, form, sent, weights, given, groups=groups).flat
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
         watch(number, joint())
@@ -90,10 +97,12 @@ def model_of(
     )
 
 
-def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Floats, Floats]]:
+def scales(
+    settings: TableSettings, sites: Sequence[SiteData], groups: Sequence[Sequence[int]] = ()
+) -> list[tuple[Floats, Floats]]:
     """Return what is taken off each site's columns, and what they are divided by.
 
-    For each site two of (columns,), f8.
+    ``groups``: the places of the sites of each drawn group, if any. Returns for each site two of (columns,), f8.
     """
     columns = sites[0].shape[1]
     fixed = scaling.fixed_scale(settings.scale, columns)
@@ -102,6 +111,9 @@ def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Flo
     sums = [scaling.column_sums(site.X) for site in sites]
     if settings.scale == "site":
         return [scaling.scale_from(one) for one in sums]
+    if groups:
+        summed = [fixed_sum([sums[at] for at in one], fraction_bits=scaling.FRACTION_BITS) for one in groups]
+        return [scale_of_groups(summed)] * len(sites)
     return [scaling.scale_from(fixed_sum(sums, fraction_bits=scaling.FRACTION_BITS))] * len(sites)
 
 

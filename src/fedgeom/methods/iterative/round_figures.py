@@ -12,6 +12,8 @@ from typing import Self
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.federation.conversation import Sites
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 
@@ -75,3 +77,19 @@ class Figures:
 
 def _count(value: float) -> float:
     return float(np.rint(value))
+
+
+def warn_of_cuts(sites: Sites, number: int, cut: int, largest_change: float) -> None:
+    """Note that some numbers changed by more than the terms have room for: training may have diverged."""
+    if not cut:
+        return
+    cuts = sites.metrics.setdefault("numbers cut off", {})
+    cuts[str(number + 1)] = cuts.get(str(number + 1), 0) + cut
+    if len(cuts) == 1:
+        sites.notices.append(
+            RunWarning(
+                f"in round {number + 1}, {cut:,} numbers of all sites changed by more than largest_change = "
+                f"{largest_change:g} and were cut off",
+                remedy="raise largest_change, lower the rate, or use bits=64, which cuts nothing off",
+            )
+        )

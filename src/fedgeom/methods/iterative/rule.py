@@ -16,6 +16,7 @@ from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation
 from fedgeom.methods.iterative.effort import Effort
+from fedgeom.methods.iterative.group_median import check_aggregation, drawn
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
@@ -28,6 +29,7 @@ from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.joining.messages import MOST_ROUNDS as MOST_PLANNED
+from fedgeom.protocols.secure_sum.groups import GroupDraw
 
 if TYPE_CHECKING:
     LearnerOrName = str | Learner
@@ -69,6 +71,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """Whether the joint model predicts although sites keep a part to themselves, which is nothing at first."""
     compares_updates: ClassVar[bool] = False
     """Whether sites can compare their changes in pairs, which ``aggregation="consistent"`` weighs them by."""
+    takes_groups: ClassVar[bool] = True
+    """Whether sites may be drawn into groups whose means are compared (`GroupMedian`)."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
     may_rest: ClassVar[bool] = False
@@ -96,8 +100,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """The share of the sites that train in a round, drawn anew each time. Sites whose policy has no
     ``sums_after_losses`` refuse a second draw of other sites: use 1 there."""
     aggregation: AggregationOrName = "mean"
-    """How sites' vectors become one: "mean", "median", TrimmedMean(0.2), Krum(1), "geometric"; all but the mean look at
-    each site's vector."""
+    """How sites' vectors become one: "mean", or GroupMedian(5) over means of groups; "median", TrimmedMean(0.2),
+    Krum(1), "geometric" look at each site's vector."""
     secure: bool | None = None
     """Whether the coordinator sees sums only. None: wherever the rule and its aggregation can do with sums."""
     personal: PersonalOrName = "none"
@@ -117,21 +121,13 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
             object.__setattr__(self, "learner", known.name)
         super().__post_init__()
         self._check_learner()
-        if self.secure and not self.combine_rule.sums_only:
-            raise InputError(
-                f"secure=True with aggregation={self.combine_rule.name!r}: that looks at each site's vector, which a "
-                'secure sum hides; use aggregation="mean" or secure=False'
-            )
-        if self.combine_rule.by_pairs and not self.compares_updates:
-            raise InputError(
-                f"aggregation={self.combine_rule.name!r} weighs sites by how their changes lie to each other, which "
-                f'{type(self).__name__} has nobody compute; use HyperFed, or aggregation="mean"'
-            )
+        check_aggregation(self, self.combine_rule, secure=self.secure, share=self.share)
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
-        if self.rounds * self.groups > MOST_SUMS:
+        groups = self.groups * (self.group_draw.count if self.group_draw else 1)
+        if self.rounds * groups > MOST_SUMS:
             raise InputError(
-                f"{self.rounds} rounds of {self.groups} groups given; wanted at most {MOST_SUMS} secure sums in all"
+                f"{self.rounds} rounds of {groups} groups given; wanted at most {MOST_SUMS} secure sums in all"
             )
         if self.patience is not None and not self.validation:
             raise InputError("patience needs rows to watch; give validation=0.1 or so")
@@ -219,6 +215,11 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         """The aggregation itself."""
         assert isinstance(self.aggregation, Aggregation)
         return self.aggregation
+
+    @property
+    def group_draw(self) -> GroupDraw | None:
+        """How sites are drawn into groups that are summed apart (`GroupMedian`); None: all are summed together."""
+        return drawn(self.aggregation)
 
     @property
     def masked(self) -> bool:

@@ -20,7 +20,8 @@ from fedgeom.arrays import Bools, Floats, Words
 from fedgeom.errors import ContractError
 from fedgeom.methods.iterative.tree import SEPARATOR, State
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
-from fedgeom.protocols.packed import Packing
+from fedgeom.protocols.packed import SLACK, Packing
+from fedgeom.protocols.secure_sum.bounds import ROOM, beyond_bound
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 if TYPE_CHECKING:
@@ -114,6 +115,32 @@ class Summed:
         flat[~self.packed] = rest[:wide] / (weight or 1.0)
         return Mean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])), weight)
 
+    def check(self, found: Mean, total: Words, given: State, whole: float, sites: int) -> None:
+        """Raise `ProtocolError` where a sum is larger than sites within their bounds can make it.
+
+        Packed numbers are at most ``largest_change`` times the sites' shares, which add up to the weight over the whole
+        of the weights; all others, and the weight itself, have the room of a sum of 64 bits.
+        """
+        words = 0 if self.packing is None else self.packing.length(len(self.packed) - self._wide)
+        rest = np.abs(total[words:].view(np.int64) // 2)  # halved: the smallest number has no opposite
+        if (rest >= ROOM // 2).any() or found.weight < 0:
+            raise beyond_bound(f"the sum of {sites} sites' models has numbers beyond what a sum has room for")
+        if self.packing is None:
+            return
+        if found.weight > _steady(whole) * (1 + SLACK):
+            raise beyond_bound(
+                f"the weights of {sites} sites add up to {found.weight:.6g}; they are at most {whole:.6g}"
+            )
+        change = np.abs((found.flat - self._base(given))[self.packed])
+        slack = self.packing.error(sites) * _steady(whole) / (found.weight or 1.0)
+        most = self.packing.largest * (1 + SLACK) + slack
+        if len(change) and float(change.max()) > most:
+            wrong = int(np.count_nonzero(change > most))
+            raise beyond_bound(
+                f"the mean of {sites} sites' models changed by more than largest_change = {self.packing.largest:g} in "
+                f"{wrong} of {len(change)} numbers (by up to {change.max():.6g}), which no site within it can cause"
+            )
+
     def mean(self, vectors: Iterable[State], weights: Floats, given: State, whole: float) -> Mean:
         """Return the mean of what sites sent, rounded site by site exactly as a secure sum rounds it.
 
@@ -144,11 +171,18 @@ def _steady(whole: float) -> float:
 
 
 def combined(
-    rule: TrainingRule, form: Summed, sent: Sequence[State], weights: Floats, given: State, whole: float = 0.0
+    rule: TrainingRule,
+    form: Summed,
+    sent: Sequence[State],
+    weights: Floats,
+    given: State,
+    whole: float = 0.0,
+    groups: Sequence[Sequence[int]] = (),
 ) -> Mean:
     """Combine what sites sent; where a rule needs only sums, as a secure sum of the same would be rounded.
 
-    weights (sites,); ``whole``: what those of all sites add up to, where it is known.
+    weights (sites,); ``whole``: what those of all sites add up to, where it is known; ``groups``: the places of the
+    sites of each drawn group (`GroupMedian`).
     """
     matrix, chosen = np.array([one.flat() for one in sent]), rule.combine_rule
     inside = weights > 0  # who had nothing to train on has no say
@@ -156,5 +190,9 @@ def combined(
         return Mean(matrix[0], np.zeros(0), 0, 0.0)
     if not chosen.sums_only:
         return Mean(chosen(matrix[inside], weights[inside]), np.zeros(0), 0, float(weights.sum()))
+    if groups:
+        parts = [(np.asarray(one), float(weights[one].sum())) for one in groups if weights[one].sum() > 0]
+        means = [form.mean([sent[at] for at in one], weights[one], given, total).flat for one, total in parts]
+        return Mean(chosen(np.array(means), np.ones(len(means))), np.zeros(0), 0, float(weights.sum()))
     weights = chosen.weights_of(matrix, weights)
     return form.mean(sent, weights, given, max(whole, math.fsum(weights.tolist())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fedgeom.federation.settings import Between, ClassNames
+from fedgeom.federation.settings import POSITIVE, Between, ClassNames
 
 MOST_ROUNDS = 500
 
@@ -22,6 +22,9 @@ class TableSettings:
     """Sites refuse to take part with a class of fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
     """The fewest sites that make a round."""
+    largest_entry: Annotated[float, POSITIVE] | None = None
+    """The most that a number of one site in a secure sum of columns may be, up to its sign: sites cut larger ones
+    off, and a sum beyond n times as much is refused. None: what the sum has room for; who has more leaves the run."""
 
     @property
     def needs_rows(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedgeom.arrays import Floats
 from fedgeom.data.checks import check_columns, check_two_classes, label_names
 from fedgeom.data.findings import Finding
 from fedgeom.data.inspection import unscaled
@@ -20,15 +21,20 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
+from fedgeom.methods.iterative.group_median import group_places
+from fedgeom.methods.moments import private
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.costs import write_costs
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.group_moments import middle
+from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.cohort import join
-from fedgeom.protocols.handing_out import hand_out
+from fedgeom.protocols.cohort import Cohort, join
+from fedgeom.protocols.handing_out import ModelTaken, hand_out
+from fedgeom.protocols.in_groups import SiteGroups
 from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.secure_sum.groups import GroupDraw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +59,13 @@ class Moments(MomentsSettings, Method):
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
         absent = sorted(set(self.classes or ()) - present)
-        if absent:
+        if absent and self.clip is None:  # with privacy, which labels there are is nobody's business
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse moments that are larger than a message may be."""
+        """Refuse moments that are larger than a message may be, and groups that would be too small."""
+        if self.group_draw is not None:
+            self.group_draw.check_sizes(len(sites), policy.min_cohort)
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
 
@@ -68,7 +76,9 @@ class Moments(MomentsSettings, Method):
         return MessageSizes(size, size)
 
     def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet."""
+        """Write a run's messages on a sheet, where all sites are summed together."""
+        if self.group_draw is not None:
+            return False
         write_costs(self, sheet)
         return True
 
@@ -80,16 +90,67 @@ class Moments(MomentsSettings, Method):
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
+        if self.clip is not None:
+            return self._conduct_private(cohort, classes)
         size = length(len(classes), cohort.columns, squares=self.squares)
+        if self.group_draw is not None:
+            return self._in_groups(cohort, self.group_draw, classes, size)
         result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=size)
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
         return hand_out(cohort, model, result)
 
+    def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
+        """Sum moments with noise in them, and mend what the noise made impossible."""
+        bounds, columns = private.bounds(self, len(classes), cohort.columns), cohort.columns
+        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=bounds["numbers"])
+        noise = cohort.noise(**bounds)
+        cohort.sites.metrics |= {
+            "sites": len(cohort.left),
+            "classes": len(classes),
+            "numbers": bounds["numbers"],
+            "noise on counts": round(noise.spread / private.weights(self.squares)[0], 2),
+        }
+        return hand_out(cohort, private.read_model(self, result, noise, classes, columns), result)
+
+    def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
+        """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
+        groups = SiteGroups(cohort, draw)
+        sums = groups.sum_checked(
+            lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number), length=size
+        )
+        cohort.sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
+        total = middle(self, [one.result.reals(SumGroupMoments) for one in sums], len(classes), cohort.columns)
+        model = build_model(self, total, classes, cohort.columns)
+        told = cohort.sites.ask(TakeGroups(sums=tuple(sums)), of=cohort.left, expect=ModelTaken)
+        told.need(1, "that they have the model")
+        return model
+
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data."""
+        """Compute the same on pooled data; with privacy, what would come of it without noise."""
         classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
+        if self.clip is not None:
+            X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
+            noiseless = private.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
+            return Plain(private.private_model(self, noiseless, classes, X.shape[1], clip=self.clip, spread=0.0))
+        if self.group_draw is not None:
+            ordered = sorted(sites, key=lambda site: site.name)
+            places = group_places(self.group_draw, [site.name for site in ordered], seed)
+            sums = [self._pooled([ordered[at] for at in group], classes) for group in places]
+            total = middle(self, sums, len(classes), sites[0].shape[1])
+        else:
+            total = self._pooled(sites, classes)
+        return Plain(build_model(self, total, classes, sites[0].shape[1]))
+
+    def _pooled(self, sites: Sequence[SiteData], classes: Sequence[str]) -> Floats:
         X = np.vstack([site.X for site in sites])
         y = np.concatenate([site.y.astype(str) for site in sites])
-        total = class_moments(X, y, classes, c=self.c, squares=self.squares)
-        return Plain(build_model(self, total, classes, X.shape[1]))
+        return class_moments(X, y, classes, c=self.c, squares=self.squares)
+
+    @classmethod
+    def leaves(cls) -> tuple[str, ...]:
+        """Return what leaves a site, as the ledger says it."""
+        return (
+            SumMoments.answer_reveals,
+            f"with aggregation=GroupMedian(…) instead: {SumGroupMoments.answer_reveals}",
+        )

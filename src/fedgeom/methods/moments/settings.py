@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from fedgeom.errors import InputError
+from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.iterative.aggregation import Aggregation, Mean
+from fedgeom.methods.iterative.group_median import GroupMedian, drawn
+from fedgeom.protocols.secure_sum.groups import GroupDraw
+
+if TYPE_CHECKING:
+    AggregationOrName = str | Aggregation | dict[str, Any]
+else:  # choices are read from names and tables
+    AggregationOrName = Aggregation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +35,38 @@ class MomentsSettings(Settings):
     min_rows: Annotated[int, Between(0)] = 2
     """Sites refuse to contribute a class with fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
-    """The fewest sites that make a result."""
+    """The fewest sites that make a result; with privacy, the fewest over which sums are unmasked: the more, the less
+    noise each adds."""
+    aggregation: AggregationOrName = "mean"
+    """How sites' moments become one: "mean" adds them all up; GroupMedian(5) takes the median over groups of sites, so
+    that a site that lies spoils one group."""
+    largest_entry: Annotated[float, POSITIVE] | None = None
+    """The most that a number of one site in a secure sum of moments may be, up to its sign: sites cut larger ones
+    off, and a sum beyond n times as much is refused. None: what the sum has room for; who has more leaves the run."""
+    privacy: PrivacyOrTable = None
+    """DP(epsilon=…, delta=…, clip=…): differential privacy of single rows, of which none counts for more than one of
+    length ``clip`` (in the ball: from the origin). Needs ``classes``."""
+
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.aggregation, Mean | GroupMedian):
+            raise InputError(
+                f"aggregation={getattr(self.aggregation, 'name', self.aggregation)!r} given; moments are only ever "
+                'seen in sums: wanted "mean" or GroupMedian(groups=…)'
+            )
+
+    @property
+    def group_draw(self) -> GroupDraw | None:
+        """How sites are drawn into groups that are summed apart; None: all are summed together."""
+        return drawn(self.aggregation)
+
+    @property
+    def clip(self) -> float | None:
+        """The length to which rows are shortened where there is privacy; None elsewhere."""
+        privacy = privacy_of(self)
+        return None if privacy is None else privacy.clip
 
     @property
     def squares(self) -> bool:

@@ -16,13 +16,16 @@ from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
+from fedgeom.methods.moments import private
 from fedgeom.methods.moments.core import build_model, check_width
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.group_moments import middle
+from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
-from fedgeom.protocols.handing_out import HandedModel
+from fedgeom.protocols.handing_out import UNUSABLE, HandedModel, ModelTaken
 from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.groups import check_group_sums, own_group
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -65,23 +68,58 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     @classmethod
     def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
-        """Return the one secure sum of this method, after the names where a policy wants them counted."""
-        return (CountNames, SumMoments)
+        """Return the one secure sum of this method, or one in each group, after the names where those are counted."""
+        draw = settings.group_draw
+        return (CountNames, *([SumMoments] if draw is None else [SumGroupMoments] * draw.count))
 
     @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments) -> Contribution:
+    def sum_moments(self, ask: SumMoments | SumGroupMoments) -> Contribution:
         """Add this site's moments to the secure sum."""
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
-        squares = self.settings.squares
+        squares, clip = self.settings.squares, self.settings.clip
         self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
+        if clip is not None:
+            whole = private.bounded_moments(self.data.X, self.data.y, ask.classes, self.settings, clip)
+            return self.contribute_noisy(ask, whole, sensitivity=private.sensitivity(squares))
         moments = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature, squares=squares)
         return self.contribute(ask, moments)
+
+    @answers(SumGroupMoments)
+    def sum_group(self, ask: SumGroupMoments) -> Contribution:
+        """Add this site's moments to those of its group."""
+        if ask.group != own_group(self):
+            raise ProtocolError("the sum is of another group than the one that this site was drawn into")
+        return self.sum_moments(ask)
+
+    @answers(TakeGroups)
+    def take_groups(self, ask: TakeGroups) -> ModelTaken:
+        """Make the model from the sums over the groups, after a look at whether they are those."""
+        settings, classes, columns = self.settings, self.names.agreed, self.data.shape[1]
+        if settings.group_draw is None:
+            raise ProtocolError("the terms of this run draw no groups")
+        check_group_sums(self, ask.sums, SumGroupMoments, classes=classes, curvature=settings.c)
+        size = length(len(classes), columns, squares=settings.squares)
+        if any(one.result.total.shape != (size,) for one in ask.sums):
+            raise ProtocolError(f"sums of {size} numbers each are wanted")
+        try:
+            total = middle(
+                settings, [one.result.reals(SumGroupMoments) for one in ask.sums], len(classes), columns
+            )
+            model = build_model(settings, total, classes, columns)
+        except UNUSABLE as error:  # it depends on the sums alone, which are the same for all sites
+            raise ProtocolError("no model can be made from the sums that came") from error
+        self.handed.keep(model.to_bytes())
+        return ModelTaken()
 
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
         self.sums.check_result(result, SumMoments)
+        if self.settings.clip is not None:
+            classes, columns = self.names.agreed, self.data.shape[1]
+            noise = self.noising.noise(**private.bounds(self.settings, len(classes), columns))
+            return private.read_model(self.settings, result, noise, classes, columns)
         total = result.reals(SumMoments)
         scores = self._scores_held_out(total)
         self.memory.fits = None if scores is None else Array.of(Known.scored(scores).scores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, SHARE, Between
@@ -18,6 +18,8 @@ TOPOLOGICAL = ("topology", "classes", "diagrams")
 @dataclass(frozen=True, kw_only=True)
 class TopoSettings(TrainingRule):
     """How sites are clustered, weighed and trusted, beside the settings of training."""
+
+    takes_groups: ClassVar[bool] = False
 
     cluster_by: Literal["none", "topology", "classes", "diagrams", "updates"] = "topology"
     """What brings sites together: descriptors of all rows (the paper's), descriptors of each class, Wasserstein

@@ -17,6 +17,7 @@ class SumTerms(SumQuestion, frozen=True, kw_only=True):
         "masked; with all others: the sum over sites of the loss, its gradient and its Hessian at the joint models, "
         "with and without each fold"
     )
+    reals: ClassVar[bool] = True
     checked: ClassVar[bool] = True
     last: SumResult | None = None
     """The sum before this one, from which the joint models so far follow; None: they are zero."""
@@ -31,6 +32,7 @@ class SumEvidence(SumQuestion, frozen=True, kw_only=True):
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean intercepts"
     )
+    reals: ClassVar[bool] = True
     checked: ClassVar[bool] = True
     last: SumResult
     """The last sum of terms, from which the joint models follow."""

@@ -33,6 +33,8 @@ BRANCHES = ("sends", "gives", "sends_changes", "predicts_jointly", "needs_steps"
 class XclpTrainingSettings(TrainingRule):
     """An algorithm, where pseudo-labels come from, and when."""
 
+    takes_groups: ClassVar[bool] = False
+
     may_rest: ClassVar[bool] = True
 
     engine: EngineOrName = "fedavg"

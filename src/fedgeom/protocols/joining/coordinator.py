@@ -55,8 +55,11 @@ class Joined:
         return holder_numbers(self.keys, self.seed)
 
 
-def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: int) -> Joined:
-    """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside."""
+def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: int, draw: bool = False) -> Joined:
+    """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside.
+
+    ``draw``: the order of the sites is drawn also where there are few, since groups follow from it.
+    """
     hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
     if sites.roster is not None:
@@ -65,10 +68,10 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
     if not terms.get("prepare"):  # otherwise the sites agree on columns later
         check_columns({name: keys.columns for name, keys in shown.items()})
         check_same_names({name: keys.columns_hash for name, keys in shown.items()})
-    numbers, draw = _draw_ring(shown, sites, min_sites)
-    seed = cohort_seed(sites.run, shown, numbers, draw)
+    numbers, number = _draw_ring(shown, sites, min_sites, always=draw)
+    seed = cohort_seed(sites.run, shown, numbers, number)
     peers = neighbours(shown, seed)
-    sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=draw), of=shown, expect=Letters)
+    sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Letters)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
@@ -80,13 +83,16 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
     return Joined(sites, dict(shown), peers, mail, needed, seed)
 
 
-def _draw_ring(shown: Answers[PublicKeys], sites: Sites, min_sites: int) -> tuple[dict[str, bytes], int]:
+def _draw_ring(
+    shown: Answers[PublicKeys], sites: Sites, min_sites: int, *, always: bool
+) -> tuple[dict[str, bytes], int]:
     """Return the numbers that the ring of many sites follows from, and of which draw they are; few sites need none.
 
-    Sites that are lost in a draw stay outside, and the ring is drawn anew.
+    With ``always`` they are drawn for few sites, too. Sites that are lost in a draw stay outside, and the ring is drawn
+    anew.
     """
     draw = 0
-    while len(shown) > COMPLETE_UP_TO:
+    while always or len(shown) > COMPLETE_UP_TO:
         if draw == DRAWS:
             raise TooFewSitesError(
                 f"sites were lost in each of {DRAWS} draws of the ring: "

@@ -99,7 +99,7 @@ class RingNumber(Message, frozen=True, kw_only=True):
 
 
 class DrawRing(Question, frozen=True, kw_only=True):
-    """Show a site the whole cohort, where it is too large for masks between all, and ask for its number in a draw."""
+    """Show a site the whole cohort and ask for its number in a draw, where few mask with all or groups are drawn."""
 
     kind: ClassVar[str] = "join.draw"
     answer: ClassVar[type[Message]] = RingNumber
@@ -126,7 +126,7 @@ class Share(Question, frozen=True, kw_only=True):
     answer: ClassVar[type[Message]] = Letters
     cohort: dict[Name, PublicKeys]
     numbers: dict[Name, Key] = {}
-    """What the sites showed in the last draw of the ring; empty where everybody masks with everybody."""
+    """What the sites showed in the last draw of the ring; empty where nothing is drawn."""
     draw: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 

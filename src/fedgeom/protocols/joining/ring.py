@@ -1,5 +1,7 @@
 """The draw of the ring: with many sites, who masks with whom is settled by numbers that were committed to before.
 
+So are groups of sites that are summed apart, of however many sites (`fedgeom.protocols.secure_sum.groups`).
+
 The order on the ring is a hash of everybody's keys and of one number from each site. A site commits to its numbers when
 it shows its keys (the end of a chain of hashes), and shows the next one only after it has seen the whole cohort: who
 shows keys last cannot try keys until the ring suits. A site that is lost in a draw means another draw over those that
@@ -51,7 +53,7 @@ class RingDraw(Part[RingMemory]):
         if not 0 <= ask.draw < DRAWS:
             raise ProtocolError(f"draw {ask.draw + 1} of the ring is asked for; a run has {DRAWS}")
         joining.check_cohort(ask.cohort)
-        if len(ask.cohort) <= COMPLETE_UP_TO:
+        if not self._is_drawn(len(ask.cohort)):
             raise ProtocolError(
                 f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}"
             )
@@ -69,9 +71,14 @@ class RingDraw(Part[RingMemory]):
             raise ProtocolError(f"the number of draw {ask.draw + 1} was shown for another cohort")
         return RingNumber(number=follow_chain(memory.secret, DRAWS - 1 - ask.draw))
 
+    def _is_drawn(self, sites: int) -> bool:
+        """Whether the order of so many sites is drawn: that of many is, and wherever the terms have drawn groups."""
+        draw = getattr(self.site.joining.settings, "group_draw", None)  # type: ignore[attr-defined]
+        return sites > COMPLETE_UP_TO or (draw is not None and draw.by == "sites")
+
     def check(self, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes], draw: int) -> None:
         """Refuse a ring that does not follow from the numbers to which the sites of this cohort have committed."""
-        if len(cohort) <= COMPLETE_UP_TO:
+        if not self._is_drawn(len(cohort)):
             if numbers or draw:
                 raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
             return

@@ -61,10 +61,17 @@ class Hiding:
     def __init__(self, joining: Joining, memory: SumsMemory):
         self.joining, self.memory = joining, memory
 
-    def check_participants(self, question: SumQuestion, content: bytes, expected: Collection[str] | None) -> None:
+    def check_participants(
+        self,
+        question: SumQuestion,
+        content: bytes,
+        expected: Collection[str] | None,
+        group: Collection[str] = (),
+    ) -> None:
         """Refuse a sum over other sites than the terms say, or over some that hide this site too little.
 
-        ``expected`` are those that the terms draw for it; None: all that are left of the sums before.
+        ``expected`` are those that the terms draw for it; None: all that are left of the sums before. ``group``: the
+        drawn group that it is a sum of, if it is one.
         """
         joined, me = self.joining.memory, self.joining.site.name
         participants = set(question.ticket.participants)
@@ -91,9 +98,9 @@ class Hiding:
             raise ProtocolError(
                 "the same was summed over other sites in this run; the difference would show who is missing"
             )
-        self.check_difference(participants)
+        self.check_difference(participants, group)
 
-    def check_living(self, page: SumRound, alive: Collection[str]) -> None:
+    def check_living(self, page: SumRound, alive: Collection[str], group: Collection[str] = ()) -> None:
         """Refuse to sign a list under which some site would hide among too few, alone or by the difference of two sums.
 
         That is so where the weights of the living make the sum nearly one site's own, where the graph of masks over
@@ -114,7 +121,7 @@ class Hiding:
             raise ProtocolError(
                 "a sum of the same was signed with other living sites; the difference would show who is missing"
             )
-        self.check_difference(alive)
+        self.check_difference(alive, group)
 
     def remember(self, page: SumRound, alive: Collection[str]) -> None:
         """Take note of a list of the living that is signed."""
@@ -152,7 +159,7 @@ class Hiding:
                 '(such as closeness=False, trust="none"), or take fewer clusters or more sites'
             )
 
-    def check_difference(self, alive: Iterable[str]) -> None:
+    def check_difference(self, alive: Iterable[str], group: Collection[str] = ()) -> None:
         """Refuse a sum that differs by a few sites from one before: the difference is a sum over these few.
 
         Sums of different kinds have things in common, such as the number of rows, so all are looked at. So says the
@@ -161,30 +168,38 @@ class Hiding:
         differ by fewer than three sites, v follows all the same. The differences of sums that hold each other are sums
         over sites that are apart, and nothing smaller follows from them. So who was lost stays away, and where a share
         of the sites is drawn in each round, a second draw is refused.
+
+        Where the others are summed in groups of their own, a sum over all less those of all groups is a sum over who is
+        missing in this group: who must not be few.
         """
         new = int.from_bytes(self.bits(alive), "big")
-        cohort, policy = self.joining.memory.cohort, self.joining.site.policy
+        inside = int.from_bytes(self.bits(group), "big")
         for bits in self.memory.summed:
             known = int.from_bytes(bits, "big")
-            apart = known ^ new
-            if not apart or not known & new:
+            if known == new or not known & new:
                 continue
-            names = self.names(apart.to_bytes(len(bits), "big"))
-            least = 0 if policy.sums_after_losses else policy.min_cohort
-            least = max([least, *(cohort[name].min_difference for name in names if name in cohort)])
-            crossing = bool(least and known & ~new and new & ~known)
-            if len(names) < least or crossing:
-                why = (
-                    "neither holds the other, so that with a third one less than these would follow"
-                    if crossing and len(names) >= least
-                    else f"the difference of both is a sum over these; a policy asks for {least}"
-                )
-                raise ProtocolError(
-                    f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
-                    "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those "
-                    "that are left, and with share=1 where a share of the sites is drawn; or set "
-                    "sums_after_losses = true in the site.toml of those sites"
-                )
+            crossing = bool(known & ~new and new & ~known)
+            for few in (known ^ new, known & inside & ~new):
+                self._check_few(self.names(few.to_bytes(len(bits), "big")), crossing=crossing)
+
+    def _check_few(self, names: list[str], *, crossing: bool) -> None:
+        """Refuse two sums whose difference is a sum over these sites, where that are too few; none are none."""
+        cohort, policy = self.joining.memory.cohort, self.joining.site.policy
+        least = 0 if policy.sums_after_losses else policy.min_cohort
+        least = max([least, *(cohort[name].min_difference for name in names if name in cohort)])
+        if not names or not least or (len(names) >= least and not crossing):
+            return
+        why = (
+            "neither holds the other, so that with a third one less than these would follow"
+            if crossing and len(names) >= least
+            else f"the difference of both is a sum over these; a policy asks for {least}"
+        )
+        raise ProtocolError(
+            f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
+            "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those "
+            "that are left, and with share=1 where a share of the sites is drawn; or set "
+            "sums_after_losses = true in the site.toml of those sites"
+        )
 
     def bits(self, names: Iterable[str]) -> bytes:
         """Return a set of members as bits."""

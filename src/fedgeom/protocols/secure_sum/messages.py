@@ -62,6 +62,12 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     """Binary digits after the point where real numbers are summed: 28 are 4·10⁻⁹, and numbers up to 10¹⁰."""
     checked: ClassVar[bool] = False
     """Whether sites add a tag, so that each can check the sum when it is shown to them (`SumResult`)."""
+    reals: ClassVar[bool] = False
+    """Whether sites add real numbers as they are: then the terms' ``largest_entry`` holds for each."""
+    packed: ClassVar[bool] = False
+    """Whether several numbers share a word (`fedgeom.protocols.packed`), which has bounds of its own."""
+    in_groups: ClassVar[bool] = False
+    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.groups`)."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
     ticket: Ticket = Ticket()

@@ -18,6 +18,8 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, bytes_of
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
+from fedgeom.protocols.secure_sum.groups import group_of
 from fedgeom.protocols.secure_sum.hiding import Hiding, SumRound, SumsMemory
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
@@ -87,7 +89,10 @@ class Sums(Part[SumsMemory]):
         if page.question_hash:
             return
         expected = self.site.expected_participants(question)  # type: ignore[attr-defined]
-        self.hiding.check_participants(question, content, expected)
+        group = group_of(self.site, question.kind, {me})
+        if group:
+            expected = group
+        self.hiding.check_participants(question, content, expected, group)
         if question.weights:
             self.weigh(page, question.weights, ticket.participants)
         page.question_hash, page.content, page.participants = ticket.question_hash, content, ticket.participants
@@ -139,6 +144,7 @@ class Sums(Part[SumsMemory]):
         key = tag_key(self.joining.memory.secret, result.round, page.question_hash)
         if not is_sum(key, result.sites, total.numpy().view(np.int64), tag.numpy().tolist()):
             raise ProtocolError("the sum that came is not the one that the sites added up: its tag does not fit")
+        check_sum(question, total.numpy(), len(result.sites), bound_of(self.joining.settings))
 
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
@@ -186,6 +192,7 @@ class Sums(Part[SumsMemory]):
         self.joining.open_letters(ask.members, ask.letters)
         if self.site.name in ask.participants or not set(ask.participants) <= set(ask.members):
             raise ProtocolError("a witness is asked about a sum of other members, without itself")
+        group_of(self.site, joined.sums[number], ask.participants)
         page = self.round(number)
         told = ask.question_hash, ask.content, ask.participants
         if page.participants and (page.question_hash, page.content, page.participants) != told:
@@ -201,7 +208,8 @@ class Sums(Part[SumsMemory]):
         if page.confirmed and page.confirmed != statement:
             raise ProtocolError(f"another list of living sites was confirmed in round {number} already")
         if not page.confirmed:
-            self.hiding.check_living(page, alive)
+            group = group_of(self.site, self.joining.memory.sums[number], page.participants)
+            self.hiding.check_living(page, alive, group)
             self.hiding.remember(page, alive)
             page.confirmed = statement
         return Confirmation(signature=self.site.identity.key.sign("alive", statement))

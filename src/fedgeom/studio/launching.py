@@ -1,0 +1,120 @@
+"""Runs in processes of their own: they go on when the page is closed, and what is known of them is in files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.submit import new_job
+from fedgeom.errors import printable
+from fedgeom.federation.record import Status, read_status, write_status
+from fedgeom.storage import write_json
+from fedgeom.studio.places import Place
+
+COMMAND = (sys.executable, "-c", "from fedgeom.cli import app; app()")
+ENDS = ("finished", "failed", "interrupted")
+MOST_LOG = 4000
+"""So many characters of a log's end are shown."""
+
+_ours: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """A process that the studio started."""
+
+    pid: int
+    run: str
+    """The name of the run's folder."""
+    words: list[str]
+
+
+def launch_run(place: Place, study: str) -> str:
+    """Run a study here, in a process of its own; return the name of its run."""
+    file = place.study(study)
+    for number in range(1, 100_000):
+        base = f"{study}-{number}"
+        try:
+            log = os.open(
+                place.make(place.launches) / f"{base}-1.log", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
+            )
+            break
+        except FileExistsError:
+            continue
+    words = ["run", str(file), "--out", str(place.runs / base)]
+    _start(place, words, log, f"{base}-1")  # the command adds the first free number, which is 1
+    return f"{base}-1"
+
+
+def _start(place: Place, words: Sequence[str], log: int, run: str) -> None:
+    with os.fdopen(log, "wb") as out:
+        process = subprocess.Popen(
+            [*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            cwd=place.path, env={**os.environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"},
+        )  # fmt: skip
+    _ours[process.pid] = process
+    write_json(place.launches / f"{run}.json", Launch(process.pid, run, list(words)), private=True)
+
+
+def is_alive(place: Place, run: str) -> bool | None:
+    """Say whether the process of a run that the studio started is there; None: the studio did not start it."""
+    file = place.launches / f"{run}.json"
+    if not file.is_file():
+        return None
+    pid = msgspec.json.decode(file.read_bytes(), type=Launch).pid
+    if pid in _ours:
+        return _ours[pid].poll() is None
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def run_status(place: Place, run: str) -> Status:
+    """Say how a run stands; one whose process died without a word is written down as interrupted."""
+    folder = place.runs / run
+    status, alive = read_status(folder), is_alive(place, run)
+    if status.state in ENDS or alive is None or alive:
+        return status if status.time or alive is None else Status("starting", "", "")
+    status = read_status(folder)  # it may have ended meanwhile
+    if status.state in ENDS:
+        return status
+    if not (folder / "config.json").is_file():
+        return Status("failed", log_end(place, run) or "its process ended at once, without a word", "")
+    write_status(folder, "interrupted", "its process ended without a word; its log says more")
+    return read_status(folder)
+
+
+def log_end(place: Place, run: str) -> str:
+    """Return the end of what a run's process said."""
+    file = place.launches / f"{run}.log"
+    if not file.is_file():
+        return ""
+    text = file.read_bytes()[-4 * MOST_LOG :].decode("utf-8", "replace")[-MOST_LOG:]
+    return printable(text, lines=True).strip()
+
+
+def stop(place: Place, run: str) -> None:
+    """Ask the process of a run to end, as Ctrl-C would; its folder stays, and says so."""
+    file = place.launches / f"{run}.json"
+    if is_alive(place, run):
+        os.kill(msgspec.json.decode(file.read_bytes(), type=Launch).pid, 15)
+
+
+def log_file(place: Place, run: str) -> Path:
+    """Return where a run's process writes what it says."""
+    return place.launches / f"{run}.log"
+
+
+def launch_submit(place: Place, study: str) -> str:
+    """Submit a study to the coordinator whose folder this is; return the name of its run."""
+    job = new_job(CoordinatorFolder(place.path), place.study(study))
+    log = os.open(place.make(place.launches) / f"{job.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    _start(place, ["submit", "--resume", job.name, "--folder", str(place.path)], log, job.name)
+    return job.name

@@ -1,0 +1,40 @@
+"use strict";
+// Tables that are dropped or chosen are sent to the studio on this machine, one after another.
+const drop = document.getElementById("drop");
+if (drop) {
+  const said = document.getElementById("drop-said"), chosen = document.getElementById("chosen");
+  const keep = async (files) => {
+    const kept = [];
+    for (const file of files) {
+      said.textContent = `copying ${file.name} …`;
+      let answer, text;
+      try {
+        answer = await fetch(drop.dataset.to + encodeURIComponent(file.name), { method: "POST", body: file });
+        text = await answer.text();
+      } catch {
+        said.textContent = "The studio does not answer; is it still running in its terminal?";
+        return;
+      }
+      if (!answer.ok) {
+        const page = new DOMParser().parseFromString(text, "text/html").querySelector("[role=alert]");
+        said.textContent = page ? page.textContent : text;
+        return;
+      }
+      kept.push(text);
+    }
+    if (kept.length) location.href = kept[0].split("?")[0] + "?" + kept.map((one) => one.split("?")[1]).join("&");
+  };
+  chosen.addEventListener("change", () => keep(chosen.files));
+  for (const event of ["dragover", "dragleave", "drop"]) drop.addEventListener(event, (e) => {
+    e.preventDefault();
+    drop.classList.toggle("over", event === "dragover");
+    if (event === "drop") keep(e.dataTransfer.files);
+  });
+}
+// A run that goes on is followed; in the end the page is loaded anew.
+const live = document.querySelector("[data-live]");
+if (live) {
+  const source = new EventSource(live.dataset.live);
+  source.addEventListener("progress", (event) => { live.innerHTML = event.data; });
+  source.addEventListener("ended", () => { source.close(); location.reload(); });
+}

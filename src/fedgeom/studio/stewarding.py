@@ -1,0 +1,115 @@
+"""A site's folder on the page: jobs that wait, what was approved, what left, and what was spent of its privacy."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.journal import Journal
+from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.errors import InputError
+from fedgeom.federation.approval import JobTerms
+from fedgeom.report.tables import size
+from fedgeom.studio.studies import what_leaves
+
+MOST_ENTRIES = 200
+"""So many of the last messages are shown; the ledger has all."""
+
+
+def overview(path: Path) -> dict[str, Any]:
+    """Return what the steward's page shows."""
+    site = SiteFolder(path)
+    config, store = site.config(), ApprovalStore(path)
+    file, now = store.read(), store.clock()
+    return {
+        "config": config,
+        "waiting": [_job(one.hash, one.job, f"since {_day(one.when)}") for one in file.waiting],
+        "approvals": [
+            _job(one.hash, one.job, one.state(now))
+            | {"used": f"{len(one.used)} of {one.runs}", "until": _day(one.expires) if not one.rule else ""}
+            for one in file.approvals
+        ],
+        "ledger": ledger(path),
+        "budget": budget(path),
+    }
+
+
+def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
+    settings: Mapping[str, Any] = {} if job is None else job.settings
+    return {
+        "hash": hash,
+        "method": "" if job is None else job.method,
+        "sites": [] if job is None else list(job.participants),
+        "settings": {key: json.dumps(_plain(value), ensure_ascii=False) for key, value in settings.items()},
+        "leaves": [] if job is None else what_leaves(job.method),
+        "state": state,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def approve(path: Path, hash: str, days: str, runs: str) -> None:
+    """Approve a job that waits, or one whose hash was told otherwise."""
+    site, store = SiteFolder(path), ApprovalStore(path)
+    try:
+        length, count = float(days), int(runs)
+    except ValueError:
+        raise InputError(f"{days!r} days and {runs!r} runs given; wanted numbers") from None
+    if not (0 < length <= 3650 and 1 <= count <= 1_000_000):
+        raise InputError(f"{days} days and {runs} runs given; wanted up to 3650 days, and 1 run or more")
+    file = store.read()
+    jobs = [(one.hash, one.job) for one in file.waiting] + [(one.hash, one.job) for one in file.approvals]
+    known = [job for digits, job in jobs if digits == hash and job is not None]
+    name = site.config().name
+    if known and name not in known[0].participants:
+        raise InputError(f"{name!r} is not among those who may take part: {', '.join(known[0].participants)}")
+    if hash not in [digits for digits, _ in jobs]:
+        raise InputError("this job no longer waits here; look at the list again")
+    store.pin(hash, days=length, runs=count, job=known[0] if known else None)
+
+
+def revoke(path: Path, hash: str) -> None:
+    """Take an approval back."""
+    ApprovalStore(path).revoke(hash)
+
+
+def ledger(path: Path) -> list[list[str]]:
+    """Return the last messages that left the site, the newest first."""
+    entries = Journal(path).entries()[-MOST_ENTRIES:]
+    return [
+        [_day(one.time), one.run[:8], one.method, one.question, size(one.sent), one.reveals or one.note]
+        for one in reversed(entries)
+    ]
+
+
+def budget(path: Path) -> list[list[str]]:
+    """Return what the site's runs have cost of its privacy: run, method, ε, δ; nothing where nothing is counted."""
+    file = path / "budget.json"
+    if not file.is_file():
+        return []
+    try:
+        charges = msgspec.json.decode(file.read_bytes())["charges"]
+        return [
+            [
+                _day(one["when"]),
+                str(one["run"])[:8],
+                str(one["method"]),
+                f"{one['epsilon']:g}",
+                f"{one['delta']:g}",
+            ]
+            for one in charges
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is damaged: {error}; see fedgeom site budget") from error
+
+
+def _day(when: float) -> str:
+    return datetime.datetime.fromtimestamp(when).strftime("%Y-%m-%d %H:%M")

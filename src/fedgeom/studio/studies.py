@@ -1,0 +1,109 @@
+"""Studies: federation files made on the page, from tables that were dropped on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+from fedgeom.errors import FedgeomError, InputError
+from fedgeom.federation.method import METHODS
+from fedgeom.methods.catalogue import method_class
+from fedgeom.storage import write_text
+from fedgeom.studio.places import Place, can_be_read, plain
+
+PREPARATIONS = {
+    "": "none: numbers as they are",
+    "table": "table: gaps, words, one scale",
+    "counts": "counts: raw gene counts",
+}
+
+
+async def keep_file(place: Place, name: str, parts: AsyncIterator[bytes]) -> Path:
+    """Keep a file that was dropped on the page; what cannot be kept whole is removed again."""
+    plain(name)
+    if not can_be_read(name):
+        raise InputError(f"{name} is no table that can be read here; wanted .csv, .tsv, .parquet, .h5ad or .npz")
+    target = place.make(place.files) / name
+    half = target.with_name(f".{target.name}.part-{os.urandom(4).hex()}")
+    try:
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            async for part in parts:
+                file.write(part)
+        if not half.stat().st_size:
+            raise InputError(f"{name} is empty")
+        if target.exists():
+            raise InputError(
+                f"there is a file {name!r} already; rename yours, or remove that one from {place.files}"
+            )
+        half.rename(target)
+    finally:
+        half.unlink(missing_ok=True)
+    return target
+
+
+def new_study(place: Place, files: Sequence[str], form: Mapping[str, str]) -> str:
+    """Write the federation file that a form describes, and return the study's name."""
+    tables = [place.table(name) for name in files]
+    if not tables:
+        raise InputError("no table was chosen")
+    if not form.get("label"):
+        raise InputError("no label was chosen: which column has the class of each row?")
+    stem = plain(
+        re.sub(r"[^A-Za-z0-9_-]+", "-", form.get("name") or tables[0].name.partition(".")[0]).strip("-") or "study"
+    )
+    lines = [f"label = {_quoted(form['label'])}", *_optional(form)]
+    if len(tables) == 1:
+        if not form.get("sites_from"):
+            raise InputError("one table holds all sites: choose the column that says to which site a row belongs")
+        lines = [
+            f"file = {_quoted('../files/' + tables[0].name)}",
+            f"sites_from = {_quoted(form['sites_from'])}",
+            *lines,
+        ]
+    else:
+        lines += [f"\n[[sites]]\nfile = {_quoted('../files/' + one.name)}" for one in tables]
+    place.make(place.studies)
+    for number in range(1, 10_000):
+        target = place.studies / (f"{stem}.toml" if number == 1 else f"{stem}-{number}.toml")
+        try:
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # two tabs get two studies
+        except FileExistsError:
+            continue
+        write_text(target, "\n".join(lines) + "\n", private=True)
+        return target.stem
+    raise InputError(f"there are too many studies called {stem}")
+
+
+def _optional(form: Mapping[str, str]) -> list[str]:
+    lines = []
+    for key in ("method", "names", "prepare"):
+        if form.get(key):
+            lines.append(f"{key} = {_quoted(form[key])}")
+    share = form.get("holdout") or "0.25"
+    try:
+        lines.append(f"holdout = {float(share):g}")
+    except ValueError:
+        raise InputError(f"{share!r} given for the share kept aside; wanted a number such as 0.25") from None
+    return lines
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def what_leaves(method: str) -> list[str]:
+    """Return what would leave each site with a method, as the ledger will say it."""
+    if not method:
+        return []
+    try:
+        return list(method_class(method).leaves())
+    except FedgeomError:
+        return []
+
+
+def method_names() -> list[str]:
+    """Return the methods that can be chosen."""
+    return sorted(METHODS)

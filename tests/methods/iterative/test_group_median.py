@@ -1,0 +1,113 @@
+"""The median over groups' means: what it is, what it stands, and what it does not go with."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.errors import InputError
+from fedgeom.methods.iterative import GroupMedian
+from fedgeom.methods.iterative.group_median import drawn, group_places
+from fedgeom.testing import check_method, example_sites
+from papers.robust.liars import KINDS, lying, with_liars
+
+SITES = example_sites(10, rows=16)
+TWIN = GroupMedian(groups=3, drawn_by="seed")
+
+
+@pytest.mark.parametrize("rule", ["median", "geometric"])
+def test_a_minority_of_groups_cannot_carry_it_away(rule: Any) -> None:
+    rng = np.random.default_rng(0)
+    good = rng.normal(size=(5, 3))
+    for bad, size in itertools.product((1, 2, 3, 4), (10.0, 1e6, 1e15)):
+        vectors = np.vstack([good, size * np.ones((bad, 3))])
+        found = GroupMedian(groups=5 + bad, rule=rule)(vectors, np.ones(len(vectors)))
+        assert np.abs(found).max() < (2.5 if rule == "median" else 12.0)
+    many = np.vstack([good, 1e6 * np.ones((6, 3))])
+    assert np.abs(GroupMedian(groups=11, rule=rule)(many, np.ones(11))).max() > 1e3  # a majority can
+
+
+def test_settings_travel_and_bad_ones_are_refused_in_words() -> None:
+    method = fedgeom.FedAvg(aggregation={"name": "groups", "groups": 7})
+    assert method.aggregation == GroupMedian(groups=7)
+    assert method.masked
+    assert not method.shows_one_site()
+    assert drawn(method.aggregation) == GroupMedian(groups=7).draw
+    assert fedgeom.FedAvg.from_terms(method.terms()) == method
+    for bad in ({"groups": 2}, {"groups": 3.5}, {"rule": "mean"}, {"drawn_by": "coordinator"}):
+        with pytest.raises(InputError, match=f"{next(iter(bad))}="):
+            GroupMedian(**bad)  # type: ignore[arg-type]
+    for bad, why in (
+        ({"secure": False}, "for open vectors use"),
+        ({"share": 0.5}, "use share=1"),
+        ({"rounds": 500}, "wanted at most"),
+    ):
+        with pytest.raises(InputError, match=why):
+            fedgeom.FedAvg(aggregation=GroupMedian(groups=5), **bad)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="PTopoFL has ways of its own"):
+        fedgeom.PTopoFL(aggregation=GroupMedian())
+    with pytest.raises(InputError, match=r"secure sum hides.*GroupMedian"):
+        fedgeom.FedAvg(aggregation="median", secure=True)
+
+
+def test_places_of_groups_are_those_of_the_draw() -> None:
+    names = [site.name for site in SITES]
+    places = group_places(TWIN.draw, names, 4)
+    assert [[names[at] for at in group] for group in places] == [list(g) for g in TWIN.draw.groups(names, 4, b"")]
+
+
+@pytest.mark.parametrize(
+    "method", [fedgeom.FedProx, fedgeom.Scaffold, fedgeom.FedAvgM, fedgeom.FedNova, fedgeom.Ditto]
+)
+def test_relatives_of_fedavg_equal_their_plain_twins(method: Any) -> None:
+    made = method(rounds=2, epochs=1, aggregation=TWIN)
+    found, twin = fedgeom.run(made, SITES, seed=1), made.plain(SITES, 1)
+    assert found.model.to_bytes() == twin.model.to_bytes()
+    # with other groups, or none, it is another model
+    assert found.model.to_bytes() != method(rounds=2, epochs=1).plain(SITES, 1).model.to_bytes()
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": "none", "weights": "sites"}, {"bits": 64, "validation": 0.25}])
+def test_it_keeps_what_every_method_promises(options: Any) -> None:
+    method = fedgeom.FedAvg(rounds=1, epochs=1, aggregation=TWIN, **options)
+    if options:
+        found = fedgeom.run(method, SITES, seed=2, engine="flower-loopback" if "bits" in options else "embedded")
+        assert not found.lost
+        if "validation" not in options:
+            assert found.model.to_bytes() == method.plain(SITES, 2).model.to_bytes()
+        return
+    check_method(method, SITES)
+
+
+def test_the_ledger_says_that_group_means_are_shown() -> None:
+    said = {
+        line.reveals for line in fedgeom.run(fedgeom.FedAvg(rounds=1, aggregation=GroupMedian(3)), SITES).ledger
+    }
+    assert any("The coordinator sees the mean of each group" in one for one in said)
+    assert not any("trained parameters and number of rows" in one for one in said)
+    assert any("GroupMedian" in line for line in fedgeom.FedAvg.leaves())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_site_that_lies_spoils_the_mean_and_not_the_median(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    y = np.arange(400) % 2
+    X = rng.normal(size=(400, 3)) + np.where(y[:, None], 1.2, -1.2)
+    labels = np.array(["no", "yes"])[y]
+    sites = [fedgeom.SiteData(f"s{at}", X[at:320:10], labels[at:320:10]) for at in range(10)]
+    sites = [fedgeom.SiteData(s.name, s.X, np.where(np.arange(len(s)) < 1, "yes", s.y)) for s in sites]
+    truth = labels[320:]
+
+    def accuracy(**options: Any) -> float:
+        with lying(["s3"], kind, 10):
+            model = fedgeom.run(
+                fedgeom.FedAvg(rounds=2, epochs=2, **options), with_liars(sites, ["s3"], kind)
+            ).model
+        return float(np.mean(model.predict(X[320:]) == truth))
+
+    assert accuracy(aggregation=GroupMedian(groups=3)) > 0.93
+    assert kind == "label flips" or accuracy() < 0.8

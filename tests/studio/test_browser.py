@@ -1,0 +1,229 @@
+"""The studio in a real browser: the system's Chromium, by Playwright; skipped with a reason where one is absent."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedgeom.federation.record import RunRecord, write_status
+from tests.report.folders import folder_of
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra (make browser)")
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def studio(tmp_path):
+    """A studio over an empty folder: its address, and the folder."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    words = [sys.executable, "-c", "from fedgeom.cli import app; app()", "studio", str(folder), "--no-browser"]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    yield re.search(r"http\S+", process.stdout.readline()).group(), folder
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+
+
+@pytest.fixture
+def tab(chromium):
+    """Open a tab that remembers what went wrong in it, and what it asked of other machines."""
+    opened = []
+
+    def opening(width=1100, scheme="light"):
+        page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page.wrong, page.elsewhere = [], []
+        page.on("pageerror", lambda error: page.wrong.append(str(error)))
+        page.on("request", lambda one: page.elsewhere.append(one.url) if "127.0.0.1" not in one.url else None)
+        opened.append(page)
+        return page
+
+    yield opening
+    for page in opened:
+        assert page.wrong == []
+        assert [url for url in page.elsewhere if not url.startswith(("data:", "file:"))] == []
+        page.close()
+
+
+def upload(page, address, file):
+    page.goto(address)
+    page.set_input_files("#chosen", file)
+    page.wait_for_url("**/files?file=*")
+
+
+@pytest.fixture
+def table(tmp_path, patients):
+    file = tmp_path / "patients.csv"
+    file.write_bytes(patients)
+    return file
+
+
+def test_from_a_table_to_a_report_by_keyboard_alone(studio, tab, table):
+    address, _ = studio
+    page = tab()
+    upload(page, address, table)  # the system's own dialogue is not the page's
+    reach(page, "Check it")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/studies/patients")
+    reach(page, "Run it here")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*")
+    page.wait_for_selector(".state:has-text('finished')", timeout=90_000)
+    reach(page, "Open the report")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/report")
+    assert "Can 4 sites tell" in page.inner_text("h1")
+
+
+def reach(page, text, most=80):
+    """Press the tabulator until what has this text has the focus, which must be seen."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        at = page.evaluate("document.activeElement.textContent.trim()")
+        if at == text:
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none"
+            return
+    raise AssertionError(f"{text!r} is not reached by keyboard")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (360, "light"), (360, "dark")])
+def test_every_page_fits_and_can_be_read(studio, tab, table, width, scheme):
+    address, folder = studio
+    folder_of(folder / "runs" / "a-very-long-name-of-a-run-that-does-not-fit-anywhere-1", rounds=2)
+    page = tab(width, scheme)
+    upload(page, address, table)
+    page.click("text=Check it")
+    page.wait_for_url("**/studies/*")
+    study = page.url
+    for url in (
+        address, study, f"{address}files?file=patients.csv", f"{address}runs", f"{address}nothing",
+        f"{address}runs/a-very-long-name-of-a-run-that-does-not-fit-anywhere-1",
+        f"{address}runs/a-very-long-name-of-a-run-that-does-not-fit-anywhere-1/report",
+        f"{address}compare?run=a-very-long-name-of-a-run-that-does-not-fit-anywhere-1",
+    ):  # fmt: skip
+        page.goto(url)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, url
+        assert page.evaluate("document.querySelectorAll('h1').length") == 1, url
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('input:not([type=hidden]),select,textarea,button')]"
+            ".filter(e => !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim())"
+            ".length"
+        )
+        assert unnamed == 0, url
+        ink, paper = (
+            page.evaluate(f"getComputedStyle(document.body).{one}") for one in ("color", "backgroundColor")
+        )
+        assert (brightness(ink) > brightness(paper)) == (scheme == "dark"), url
+        assert abs(brightness(ink) - brightness(paper)) > 150, url
+
+
+def brightness(colour):
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
+
+def test_five_hundred_runs_are_found_while_typing(studio, tab):
+    address, folder = studio
+    first = folder_of(folder / "runs" / "run-000", sites=1, rounds=1)
+    for at in range(1, 500):
+        shutil.copytree(first, folder / "runs" / f"run-{at:03}")
+    page = tab()
+    page.goto(f"{address}runs")
+    assert "500 runs, page 1 of 10" in page.inner_text("#runs")
+    page.click("text=older")
+    assert "page 2 of 10" in page.inner_text("#runs")
+    page.fill("input[type=search]", "run-49")
+    page.wait_for_selector("#runs >> text=10 runs")
+    for box in page.query_selector_all("input[name=run]")[:2]:
+        box.check()
+    page.click("text=Compare those")
+    page.wait_for_url("**/compare*")
+    assert page.locator("thead th").count() == 2
+
+
+def test_a_run_that_fails_in_the_middle_is_seen_in_two_tabs(studio, tab):
+    address, folder = studio
+    record = RunRecord(folder / "runs" / "r-1", {"method": "fedavg", "seed": 0, "sites": {"a": {}, "b": {}}})
+    from fedgeom.federation.conversation import Event
+
+    first, second = tab(), tab(360, "dark")
+    for page in (first, second):
+        page.goto(f"{address}runs/r-1")
+        assert "running" in page.inner_text("#progress")
+    for site in ("a", "b"):
+        record.event(Event(1, "join.hello", site, "asked"))
+    record.event(Event(1, "join.hello", "a", "answered"))
+    record.event(Event(1, "join.hello", "b", "lost", "<b>no power</b>"))
+    record._events.flush()
+    for page in (first, second):
+        page.wait_for_selector("text=b was lost: <b>no power</b>")
+    write_status(folder / "runs" / "r-1", "failed", "1 site answered, 2 are needed")
+    for page in (first, second):
+        page.wait_for_selector("text=1 site answered, 2 are needed")
+        page.wait_for_selector(".state.bad:has-text('failed')")
+
+
+def test_two_tabs_make_two_studies_of_one_table(studio, tab, table):
+    address, folder = studio
+    first, second = tab(), tab()
+    upload(first, address, table)
+    second.goto(f"{address}files?file=patients.csv")
+    for page in (first, second):
+        page.click("text=Check it")
+        page.wait_for_url("**/studies/*")
+    assert sorted(one.name for one in (folder / "studies").iterdir()) == ["patients-2.toml", "patients.toml"]
+    first.set_default_timeout(5000)
+    first.goto(address)
+    first.set_input_files("#chosen", table)
+    first.wait_for_selector("text=there is a file 'patients.csv' already")
+
+
+def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, tmp_path):
+    address, _ = studio
+    page = tab()
+    (tmp_path / "picture.jpg").write_bytes(b"\xff\xd8")
+    page.goto(address)
+    page.set_input_files("#chosen", tmp_path / "picture.jpg")
+    page.wait_for_selector("text=no table that can be read")
+    page.route("**/files/*", lambda route: route.abort())
+    page.set_input_files("#chosen", Path(__file__))
+    page.wait_for_selector("text=The studio does not answer")
+
+
+def test_the_picture_of_a_report_is_switched_by_keyboard(case, tab, tmp_path):
+    from fedgeom.report.page import write_page
+
+    page = tab()
+    page.goto(write_page(case.run.folder, tmp_path / "report.html").as_uri())
+    shown = "[...document.querySelectorAll('svg path.shape:not(.off)')].length"
+    before = page.evaluate(shown)
+    page.focus("[data-class-switch='0']")
+    page.keyboard.press("Space")
+    assert 0 < page.evaluate(shown) < before
+    page.keyboard.press("Space")
+    assert page.evaluate(shown) == before
+    page.click("fieldset:has([data-site-switch]) button:has-text('none')")
+    assert page.evaluate(shown) == 0
+    assert page.pdf()

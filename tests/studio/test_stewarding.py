@@ -1,0 +1,81 @@
+"""A site's folder on the page."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.errors import InputError
+from fedgeom.federation.approval import JobTerms, hash_terms
+from fedgeom.studio.stewarding import approve, budget, overview, revoke
+from fedgeom.version import __version__
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A site's folder in which a job waits."""
+    folder = SiteFolder.create(
+        tmp_path / "ulm", name="ulm", coordinator="localhost:8443", file="ulm.csv", label="y", insecure=True
+    )
+    job = JobTerms(
+        method="moments",
+        release=__version__,
+        settings={"rule": "gaussian"},
+        seed=3,
+        participants=("graz", "linz", "ulm"),
+    )
+    store = ApprovalStore(folder.path)
+    digits = hash_terms(job).hex()
+    with store.exclusive():
+        store.wait(store.read(), digits, "ab" * 32, job)
+    return folder.path, digits
+
+
+def test_a_job_that_waits_is_shown_with_what_leaves_and_can_be_approved_and_revoked(site):
+    path, digits = site
+    shown = overview(path)
+    assert shown["config"].name == "ulm"
+    assert shown["waiting"][0]["hash"] == digits
+    assert shown["waiting"][0]["sites"] == ["graz", "linz", "ulm"]
+    assert "counts and means" in " ".join(shown["waiting"][0]["leaves"])
+    approve(path, digits, "7", "2")
+    shown = overview(path)
+    assert shown["waiting"] == []
+    assert (shown["approvals"][0]["state"], shown["approvals"][0]["used"]) == ("approved", "0 of 2")
+    revoke(path, digits)
+    assert overview(path)["approvals"][0]["state"] == "revoked"
+
+
+@pytest.mark.parametrize(("days", "runs"), [("x", "1"), ("0", "1"), ("4000", "1"), ("7", "0"), ("nan", "1")])
+def test_nonsense_approves_nothing(site, days, runs):
+    path, digits = site
+    with pytest.raises(InputError, match="wanted"):
+        approve(path, digits, days, runs)
+    assert overview(path)["approvals"] == []
+
+
+def test_a_job_that_nobody_asked_for_is_not_approved(site):
+    with pytest.raises(InputError, match="no longer waits"):
+        approve(site[0], "0" * 64, "7", "1")
+
+
+def test_the_budget_is_shown_where_there_is_one(site):
+    path, _ = site
+    assert budget(path) == []
+    charge = {
+        "when": time.time(),
+        "run": "ab" * 16,
+        "method": "moments",
+        "epsilon": 1.5,
+        "delta": 1e-6,
+        "rho": 0.1,
+    }
+    (path / "budget.json").write_bytes(msgspec.json.encode({"format": "x", "charges": [charge]}))
+    assert budget(path)[0][1:] == ["abababab", "moments", "1.5", "1e-06"]
+    (path / "budget.json").write_bytes(b"{")
+    with pytest.raises(InputError, match="damaged"):
+        budget(path)

@@ -1,0 +1,87 @@
+"""Studies made on the page."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import stat
+import tomllib
+
+import pytest
+
+from fedgeom.errors import InputError
+from fedgeom.studio.studies import keep_file, method_names, new_study, what_leaves
+
+
+async def parts(*pieces):
+    for piece in pieces:
+        if isinstance(piece, Exception):
+            raise piece
+        yield piece
+
+
+def keep(place, name, *pieces):
+    return asyncio.run(keep_file(place, name, parts(*pieces)))
+
+
+def test_a_file_is_kept_whole_and_closed_to_others(place):
+    file = keep(place, "a.csv", b"a,b\n", b"1,2\n")
+    assert file.read_bytes() == b"a,b\n1,2\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with pytest.raises(InputError, match="already"):
+        keep(place, "a.csv", b"other")
+    assert file.read_bytes() == b"a,b\n1,2\n"
+
+
+@pytest.mark.parametrize("broken", [OSError(errno.ENOSPC, "no room"), ConnectionError("gone")])
+def test_half_a_file_is_none(place, broken):
+    with pytest.raises(OSError):
+        keep(place, "a.csv", b"half", broken)
+    assert list(place.files.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("a.exe", "no table"), ("../a.csv", "wanted a name"), ("e.csv", "is empty")]
+)
+def test_what_is_no_table_is_refused(place, name, said):
+    with pytest.raises(InputError, match=said):
+        keep(place, name)
+
+
+def test_a_form_becomes_a_federation_file(place):
+    keep(place, "a b.csv", b"x")
+    form = {"label": 'the "class"', "sites_from": "h", "method": "ridge", "prepare": "", "holdout": "0.3"}
+    name = new_study(place, ["a b.csv"], form)
+    assert name == "a-b"
+    assert tomllib.loads(place.study(name).read_text()) == {
+        "file": "../files/a b.csv", "sites_from": "h", "label": 'the "class"', "method": "ridge", "holdout": 0.3,
+    }  # fmt: skip
+    assert new_study(place, ["a b.csv"], form) == "a-b-2"  # another tab's
+
+
+def test_several_tables_are_as_many_sites(place):
+    for name in ("a.csv", "b.csv"):
+        keep(place, name, b"x")
+    study = tomllib.loads(place.study(new_study(place, ["a.csv", "b.csv"], {"label": "y"})).read_text())
+    assert [one["file"] for one in study["sites"]] == ["../files/a.csv", "../files/b.csv"]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({}, "no label"),
+        ({"label": "y"}, "to which site"),
+        ({"label": "y", "sites_from": "h", "holdout": "x"}, "0.25"),
+    ],
+)
+def test_what_is_missing_is_said(place, form, said):
+    keep(place, "a.csv", b"x")
+    with pytest.raises(InputError, match=said):
+        new_study(place, ["a.csv"], form)
+    assert place.study_names() == []
+
+
+def test_what_would_leave_is_what_the_ledger_will_say():
+    assert "hulls" in method_names()
+    assert "quantized hulls" in " ".join(what_leaves("hulls"))
+    assert what_leaves("of-nobody") == []

@@ -1,0 +1,50 @@
+"""What a table is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedgeom.errors import InputError
+from fedgeom.studio.tables import file_facts
+
+
+def test_a_text_table_with_gaps_and_words(tmp_path, patients):
+    (tmp_path / "p.csv").write_bytes(patients)
+    facts = file_facts(tmp_path / "p.csv")
+    assert facts.rows == 160
+    kinds = {one.name: (one.kind, one.gaps) for one in facts.columns}
+    words = dict.fromkeys(("sex", "hospital", "diagnosis"), ("words", 0))
+    assert kinds == {"age": ("numbers", 0), "bmi": ("numbers", 8), **words}
+    assert (facts.label(), facts.sites_from(), facts.preparation()) == ("diagnosis", "hospital", "table")
+
+
+def test_clean_numbers_need_no_preparation(tmp_path):
+    (tmp_path / "p.tsv").write_text("a\tb\tlabel\tsite\n1\t2\tx\ts\n3\t4\ty\tt\n")
+    facts = file_facts(tmp_path / "p.tsv")
+    assert facts.preparation() == ""
+    assert facts.columns[0].kind == "whole numbers"
+
+
+def test_an_archive(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.zeros((4, 2)), y=np.array(["a", "b", "a", "b"]))
+    facts = file_facts(tmp_path / "a.npz")
+    assert facts.rows == 4
+    assert facts.label() == "y"
+    assert "X (4, 2)" in facts.matrix
+
+
+def test_raw_counts_of_cells(tmp_path):
+    anndata, pd = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    obs = pd.DataFrame({"cell_type": ["B", "T"] * 5, "donor": ["a"] * 5 + ["b"] * 5}, index=list("0123456789"))
+    anndata.AnnData(np.ones((10, 3), np.float32), obs=obs).write_h5ad(tmp_path / "c.h5ad")
+    facts = file_facts(tmp_path / "c.h5ad")
+    assert (facts.label(), facts.sites_from(), facts.preparation()) == ("cell_type", "donor", "counts")
+    assert "3 genes" in facts.matrix
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.h5ad", "x.npz"])
+def test_a_damaged_file_is_said_to_be_one(tmp_path, name):
+    (tmp_path / name).write_bytes(b"nothing of the kind")
+    with pytest.raises(InputError, match=r"x\.\w+"):
+        file_facts(tmp_path / name)
