@@ -57,6 +57,12 @@ def _bounds(found: dict[str, Any]) -> Found:
         yield Figure(f"bounds of contributions, {case}, ÷ the whole secure sum", figures["ratio"], 0.1)
 
 
+def _privacy(found: dict[str, Any]) -> Found:
+    for case, figures in found.items():
+        if "sites" in case:
+            yield Figure(f"bound and noise for privacy, {case}, ÷ the secure sum without", figures["ratio"], 1.1)
+
+
 def _training(found: dict[str, Any]) -> Found:
     yield Figure("a round of 20 sites, small ConvNet, ÷ the bare torch loop", found["open_over_bare"], 1.1)
     yield Figure("the same ÷ a deepcopy for each client", found["over_deepcopy"], 1.05)
@@ -121,6 +127,7 @@ class Benchmark:
 BENCHMARKS = (
     Benchmark("secure_sum", _sums),
     Benchmark("bounds", _bounds),
+    Benchmark("privacy", _privacy),
     Benchmark("training", _training),
     Benchmark("moments", _moments),
     Benchmark("hulls", _hulls, ("hull", "rows", "many")),
