@@ -23,8 +23,8 @@ HEAD = """\
 
 Every table, figure, algorithm and theorem of the four papers that fedgeom implements: what makes it, where the result
 is, and whether we found it so. Made from [contents.toml](contents.toml) by `python papers/contents.py`; a test finds
-entries that are missing. What the scripts make beyond the papers is in each paper's README, in
-[oneshot](oneshot/README.md) and in [robust](robust/README.md).
+entries that are missing. What the scripts make beyond the papers is in each paper's README and in
+the other folders here.
 
 - [hulls](hulls/README.md): Federated Classification in Hyperbolic Spaces via Secure Aggregation of Convex Hulls
 - [xclp](xclp/README.md): Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning

@@ -143,6 +143,7 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/own-method.md": own_method,
     "docs/predict.md": predict,
     "docs/preparation.md": preparation,
+    "docs/privacy.md": dict,
     "docs/ptopofl.md": ptopofl,
     "docs/ridge.md": ridge,
     "docs/robust.md": dict,

@@ -269,11 +269,11 @@ class Settings:
         return self
 
     def shows_one_site(self) -> str:
-        """Say what the coordinator is shown of one site alone under these settings; "" where it sees sums only.
-
-        A site whose policy says ``secure_only`` does not join where anything is said here.
-        """
+        """Say what the coordinator sees of one site alone (``secure_only`` sites then do not join); "": sums only."""
         return ""
+
+    private_units: ClassVar[tuple[str, ...]] = ()
+    """Who noise can protect: "row", "site", or nobody, where nothing bounds what one adds."""
 
     @property
     def rows_per_step(self) -> int | None:
