@@ -124,3 +124,10 @@ def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tm
         )
         assert not loaded, page
     assert "hyperbolic" in (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["hulls", "moments", "training"])
+def test_the_drawn_conversations_are_those_that_the_methods_hold(name):
+    made = runpy.run_path(str(ROOT / "docs" / "make_diagrams.py"))
+    drawn = (ROOT / "docs" / "images" / f"conversation-{name}.svg").read_text(encoding="utf-8")
+    assert made["diagram"](name) == drawn, "python docs/make_diagrams.py draws them anew"
