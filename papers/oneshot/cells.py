@@ -1,6 +1,6 @@
 """Cells at hospitals, donors and technologies: methods that ask once beside training in rounds and pooled rows.
 
-    python papers/oneshot/cells.py                    # all sets, 10 splits, some CPU minutes; writes results/cells.{json,md}
+    python papers/oneshot/cells.py                    # all sets, 10 splits; writes results/cells.{json,md}
     python papers/oneshot/cells.py --only tcells      # some sets; what is in the results is not computed again
     python papers/oneshot/cells.py --splits 3         # the first three splits
     python papers/oneshot/cells.py --quick --json     # one split of one set, a minute; writes nothing
