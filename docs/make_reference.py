@@ -12,6 +12,7 @@ MODULES = {
     "fedgeom.geometry.hyperbolic.poincare": None,
     "fedgeom.geometry.hyperbolic.hull": ("convex_hull", "graham_scan", "trimmed_hull", "default_trim"),
     "fedgeom.geometry.hyperbolic.grid": ("PolarGrid", "EqualAreaGrid"),
+    "fedgeom.geometry.hyperbolic.isometry": ("Isometry", "procrustes"),
     "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.geometry.hyperbolic.prototypes": ("tammes", "closed_form", "published", "contract", "distances"),
     "fedgeom.geometry.hyperbolic.tree_embedding": ("embed_tree", "tree_prototypes", "distortion"),

@@ -137,11 +137,13 @@ def xclp() -> dict[str, Any]:
 AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "README.md": readme,
     "docs/ellipses.md": ellipses,
+    "docs/hulls.md": dict,
     "docs/hyperfed.md": hyperfed,
     "docs/moments.md": moments,
     "docs/own-method.md": own_method,
     "docs/predict.md": predict,
     "docs/preparation.md": preparation,
+    "docs/privacy.md": dict,
     "docs/ptopofl.md": ptopofl,
     "docs/ridge.md": ridge,
     "docs/robust.md": dict,

@@ -44,7 +44,9 @@ METHODS: dict[str, type[Algorithm]] = {
 }
 
 
-def compute(name: str, partition: str, rows: int = IMAGES, rounds: int = ROUNDS, seed: int = 0) -> dict[str, Any]:
+def compute(
+    name: str, partition: str, rows: int = IMAGES, rounds: int = ROUNDS, seed: int = 0, epochs: int = EPOCHS
+) -> dict[str, Any]:
     """Train one method on one partition."""
     X, y, X_test, y_test = images("fashion-mnist", coarse=False)
     taken = np.random.default_rng(seed).permutation(len(X))[:rows]
@@ -57,7 +59,7 @@ def compute(name: str, partition: str, rows: int = IMAGES, rounds: int = ROUNDS,
         shape=(1, 28, 28),
         scale="pixels",
         rounds=rounds,
-        epochs=EPOCHS,
+        epochs=epochs,
         batch=64,
         rate=0.01,
         optimizer=SGD(momentum=0.9),

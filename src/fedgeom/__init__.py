@@ -5,7 +5,7 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, run, Run, Ledger, Policy, Network, load_model
+Running          check, run, Run, Ledger, Policy, DP, Network, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
@@ -28,6 +28,7 @@ from fedgeom.version import __version__ as __version__
 
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
+    "DP": "fedgeom.federation.privacy",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from fedgeom.federation.method import Method as Method
     from fedgeom.federation.model import Model as Model
     from fedgeom.federation.policy import Policy as Policy
+    from fedgeom.federation.privacy import DP as DP
     from fedgeom.federation.results import Run as Run
     from fedgeom.geometry.hyperbolic.svm import EuclideanSVC as EuclideanSVC
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC as PoincareSVC

@@ -137,6 +137,8 @@ SPOILT: tuple[Method, ...] = (
         shape=(2, 1, 1),
     ),
     updating(),
+    fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
+    fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},

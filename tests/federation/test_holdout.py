@@ -109,3 +109,27 @@ def test_a_table_is_parted_once_and_forgotten_with_it():
     del whole
     gc.collect()
     assert number not in holdout._KNOWN
+
+
+def test_with_privacy_one_row_more_moves_no_other_to_the_other_side() -> None:
+    rng = np.random.default_rng(0)
+    table = SiteData("north", rng.normal(size=(400, 3)), ["a", "b"] * 200)
+    method = fedgeom.Moments(classes=("a", "b"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1), min_rows=0)
+    train, aside = part_rows(table, method, 7, Policy())
+    assert 70 < len(aside) < 130
+    fewer = table.take(np.arange(400) != 17)
+    train_less, aside_less = part_rows(fewer, method, 7, Policy())
+    assert len(train) + len(aside) - len(train_less) - len(aside_less) == 1
+    kept = {tuple(row) for row in aside.X}
+    assert {tuple(row) for row in aside_less.X} <= kept
+    assert {tuple(row) for row in train_less.X} <= {tuple(row) for row in train.X}
+
+
+def test_with_privacy_a_group_stays_together() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 5)
+    table = SiteData("north", rng.normal(size=(300, 3)), ["a", "b"] * 150, groups=groups)
+    method = fedgeom.Moments(classes=("a", "b"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1))
+    train, aside = part_rows(table, method, 7, Policy())
+    assert len(aside)
+    assert not set(train.groups.tolist()) & set(aside.groups.tolist())

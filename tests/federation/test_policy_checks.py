@@ -63,3 +63,20 @@ def test_features_are_bounded_by_what_the_terms_allow() -> None:
     (why,) = reasons_against(Policy(max_features=4000), fedgeom.Ridge())
     assert why == "max_features = 4000, but there may be 8192"
     assert reasons_against(StrictPolicy(), fedgeom.Ridge()) == []
+
+
+def private(**settings: object) -> fedgeom.Moments:
+    return fedgeom.Moments(classes=("a", "b"), privacy=fedgeom.DP(clip=1, **{"epsilon": 1, **settings}))
+
+
+def test_a_policy_may_require_privacy_and_cap_one_run() -> None:
+    (why,) = reasons_against(Policy(require_privacy=True), fedgeom.Moments())
+    assert why == "require_privacy = true, but these settings have no privacy"
+    assert reasons_against(Policy(require_privacy=True, max_epsilon=1.0, colluders=1), private()) == []
+    (why,) = reasons_against(Policy(max_epsilon=0.5), private())
+    assert why == "max_epsilon = 0.5, but this run alone spends 1 at delta = 1e-05"
+    (why,) = reasons_against(Policy(max_epsilon=1.0, budget_delta=1e-7), private())
+    assert "this run alone spends 1." in why
+    (why,) = reasons_against(StrictPolicy(), private(colluders=0))
+    assert why == "colluders = 1, but privacy allows for 0"
+    assert reasons_against(StrictPolicy(), private()) == []

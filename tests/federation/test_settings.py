@@ -87,6 +87,8 @@ def test_what_numpy_gave_can_travel() -> None:
         ({"rounds": np.int64(3)}, 3),
         ({"rate": 1}, 1.0),
         ({"rate": np.float32(0.5)}, 0.5),
+        ({"rate": np.array(0.5)}, 0.5),
+        ({"colour": {"name": "mixed", "red": np.float64(1), "green": np.array(2)}}, Mixed(red=1.0, green=2)),
         ({"rule": "two"}, "two"),
         ({"classes": ["a", "b"]}, ("a", "b")),
         ({"classes": None}, None),

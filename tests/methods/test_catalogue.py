@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+import numpy as np
 import pytest
 
 import fedgeom
 from fedgeom.errors import InputError, TooFewSitesError
+from fedgeom.methods import HOMES
 from fedgeom.methods.catalogue import load_model, method_class, read_model
 from fedgeom.testing import example_sites
 
@@ -51,3 +54,20 @@ def test_a_folder_without_a_model_says_what_is_missing(tmp_path) -> None:
     fedgeom.run("moments", sites, record=tmp_path / "runs" / "b")
     with pytest.raises(InputError, match=r"runs has no model.safetensors.*; there is one in b$"):
         load_model(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("name", sorted(HOMES))
+def test_every_methods_settings_may_come_from_numpy(name: str) -> None:
+    """`Hulls(epsilon=np.float64(.1))` once failed to encode; a search over `np.linspace` gives such numbers."""
+    method = getattr(fedgeom, name)()
+    numbers = {key: _numpy(value) for key, value in method.get_params(deep=False).items()}
+    again = type(method)(**numbers)
+    assert again == method
+    assert msgspec.msgpack.encode(again.terms()) == msgspec.msgpack.encode(method.terms())
+
+
+def _numpy(value: object) -> object:
+    """Return a number, a text or a list of these as NumPy has them."""
+    if isinstance(value, tuple) and value and all(isinstance(one, int | float | str) for one in value):
+        return np.array(value)
+    return np.array(value)[()] if isinstance(value, bool | int | float | str) else value

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from papers.oneshot import cells, clinical, names, niid
+from papers.oneshot import cells, clinical, curves, names, niid
 from papers.oneshot.tables import Cells
 
 Y = np.random.default_rng(0).integers(0, 10, 3000)
@@ -101,3 +101,9 @@ def test_clinical_tables_are_raw_and_the_page_has_all_models() -> None:
     row = {"sites": 4, "rows": 920, "columns": 13, "features": 30, "gaps": 14.6}
     text = clinical.page({"heart": row | dict.fromkeys(clinical.METRICS, figures)})
     assert "| heart disease, 4 hospitals | 4 | 920 | 13 → 30 | 14.6 % | AUC (n = 3) | 80.0 ± 1.0 |" in text
+
+
+def test_the_curves_have_a_column_for_each_size_that_is_there() -> None:
+    text = curves.page({"3000": {"Ridge": {"accuracy": 88.1, "CPU seconds": 9}}, "1000": {}})
+    assert "| images | 1,000 | 3,000 |" in text
+    assert "| Ridge: accuracy | – | 88.1 |" in text

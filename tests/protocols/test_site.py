@@ -303,5 +303,5 @@ def test_a_site_of_secure_sums_only_sends_nothing_that_shows_its_numbers() -> No
     runner = lie.engine.runners[ME]
     strict = msgspec.structs.replace(runner.identity.policy, secure_only=True)
     runner.identity = replace(runner.identity, policy=strict)
-    lie.refused(ME, Ask(), "secure_only = true; 'test.told' shows numbers of this site")
+    lie.refused(ME, Ask(), "secure_only = true, or the terms have privacy), and 'test.told' would")
     lie.get(ME, lie.column(ME), MaskedVector)

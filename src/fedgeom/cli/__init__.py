@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedgeom.cli import coordinator, site, site_approvals
+from fedgeom.cli import coordinator, site, site_approvals, site_budget
 from fedgeom.cli.check import check
 from fedgeom.cli.compare import compare
 from fedgeom.cli.cost import cost
@@ -23,7 +23,7 @@ from fedgeom.cli.sweep import sweep
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
 
-__all__ = ["app", "site_approvals"]
+__all__ = ["app", "site_approvals", "site_budget"]
 
 
 class _Commands(TyperGroup):

@@ -9,9 +9,11 @@ import subprocess
 from dataclasses import dataclass
 
 from fedgeom.deploy.approvals import Approval, ApprovalStore
+from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.errors import ProtocolError, printable
+from fedgeom.errors import InputError, ProtocolError, printable
 from fedgeom.federation.approval import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
+from fedgeom.federation.privacy import DP
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +30,15 @@ class FolderApprovals:
 
     folder: SiteFolder
     store: ApprovalStore
+    budget: BudgetStore | None = None
+    """Where given, no approval is used up for a run that would exceed it."""
 
     @classmethod
-    def of(cls, folder: SiteFolder) -> FolderApprovals:
+    def of(cls, folder: SiteFolder, budget: BudgetStore | None = None) -> FolderApprovals:
         """Return the approvals of a site; a file that cannot be read is named."""
         store = ApprovalStore(folder.path)
         store.read()
-        return cls(folder, store)
+        return cls(folder, store, budget)
 
     def admit(self, run: bytes, job: JobTerms) -> None:
         """Use an approval for a run, or say that there is none yet; the same run uses it once."""
@@ -45,6 +49,8 @@ class FolderApprovals:
             if _uses(mine, number):
                 self._check(mine, number)
                 return
+            if self.budget is not None:
+                self.budget.check(run, privacy_in(job))
             rule = self.folder.config().lets_in(job.method)
             free = next((one for one in mine if one.state(now) == "approved"), None)
             if free is not None:
@@ -107,6 +113,15 @@ class FolderApprovals:
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             log.warning("the notice to the steward failed (notice in site.toml): %s", error)
+
+
+def privacy_in(job: JobTerms) -> DP | None:
+    """Return what a job's terms promise; None where they promise nothing, or cannot be read (joining says so)."""
+    table = job.settings.get("privacy")
+    try:
+        return None if table is None else DP.read(table, "privacy")
+    except InputError:
+        return None
 
 
 def _uses(mine: list[Approval], run: str) -> list[Approval]:

@@ -20,6 +20,7 @@ import msgspec
 from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.admission import FolderApprovals
+from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.introduction import sign_introduction
@@ -82,8 +83,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
 
     with _notes() as notes:
         try:
-            approvals = FolderApprovals.of(folder)
-            identity = SiteIdentity(config.name, folder.identity(), folder.roster(), policy, approvals)
+            identity = _identity(folder)
             load, method = functools.cache(lambda: read_data(folder, text=True)), method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
             reply, memory = runner.answer(request, kept.memory or None, begin)
@@ -115,6 +115,16 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         if note:
             journal.enter(enter("none", 0, 0, note=note))
     return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
+
+
+def _identity(folder: SiteFolder) -> SiteIdentity:
+    """Return who the site is, with its approvals and its budget; where one of their files is damaged, it stops."""
+    config, key = folder.config(), folder.identity()
+    budget = BudgetStore(folder.path, key, config.policy)
+    budget.read()
+    return SiteIdentity(
+        config.name, key, folder.roster(), config.policy, FolderApprovals.of(folder, budget), budget
+    )
 
 
 def _check_admission(folder: SiteFolder, journal: Journal, run: bytes, method: str) -> None:

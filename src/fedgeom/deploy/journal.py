@@ -23,6 +23,9 @@ from fedgeom.storage import append_line, locked, make_private_folder, write_file
 KEEP_SECONDS = 14 * 24 * 3600
 """How long the memory of an unfinished run is kept: longer than a coordinator waits for approvals."""
 
+CHARGED = "budget.charge"
+"""What a line of the site's ledger says it is about when a run was charged to the privacy budget."""
+
 LARGEST_CARRIED = 4 * 2**20
 """A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""
 
@@ -105,8 +108,9 @@ class Journal:
         A question that is being worked on waits for its outcome.
         """
         lines, end = self._lines(start)
-        if lines and lines[-1][0].begun:
-            end = lines.pop()[1]
+        working = _last_begun(lines)
+        if working is not None:
+            end, lines = lines[working][1], lines[:working]
         return [entry for entry, _ in lines], end
 
     def _lines(self, start: int) -> tuple[list[tuple[LocalEntry, int]], int]:
@@ -124,8 +128,9 @@ class Journal:
             except ValueError:  # broken JSON, or broken UTF-8
                 pass
             else:
-                if found and found[-1][0].precedes(entry):
-                    found.pop()
+                working = _last_begun(found)
+                if working is not None and found[working][0].precedes(entry):
+                    found.pop(working)
                 found.append((entry, at))
             at += len(line)
         return found, at
@@ -153,6 +158,16 @@ class Journal:
 
     def _file(self, run: bytes) -> Path:
         return self._folder / f"{run.hex()}.bin"
+
+
+def _last_begun(lines: list[tuple[LocalEntry, int]]) -> int | None:
+    """Return which of the last lines says that a question is worked on; what was charged for it may stand behind."""
+    for at in range(len(lines) - 1, max(len(lines) - 3, -1), -1):
+        if lines[at][0].begun:
+            return at
+        if lines[at][0].question != CHARGED:
+            return None
+    return None
 
 
 DAMAGED = "the site's stored memory of this run is damaged; the run has to start anew"

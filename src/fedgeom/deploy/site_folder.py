@@ -94,6 +94,10 @@ POLICY_NOTES = {
     "single_site_classes": "true: also sum classes that few sites or rows have",
     "min_sites": "otherwise: so many sites must have a class",
     "min_rows": "otherwise: so many rows must a class have in all",
+    "require_privacy": "true: take part only in runs with differential privacy",
+    "max_epsilon": "the privacy budget of all runs together (fedgeom site budget); 0: no limit",
+    "budget_delta": "counted at this delta",
+    "colluders": "noise must be enough though so many sites tell theirs",
     "max_memory_mb": "MB of memory that answering may take (on Linux); 0: no limit",
 }
 """What site.toml says beside each setting of the policy."""
@@ -111,7 +115,8 @@ def policy_lines(policy: Policy) -> str:
 
 
 PRIVATE_FILES = (
-    "identity.key", "node.key", "site.toml", "ledger.jsonl", "site.log", "preview.png", "ca.pem", "roster.json"
+    "identity.key", "node.key", "site.toml", "ledger.jsonl", "budget.json", "budget.head", "site.log", "preview.png",
+    "ca.pem", "roster.json",
 )  # fmt: skip
 """The site's own files, which an earlier release, or the steward's hand, may have left open to others."""
 

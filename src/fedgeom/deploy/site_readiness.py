@@ -8,13 +8,15 @@ from fedgeom.data.findings import Collector, fault, findings_of
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.deploy.tolerant_reading import read_numbers
 from fedgeom.engines.check import check_own
-from fedgeom.errors import InputError
+from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
+from fedgeom.federation.privacy import DP
 from fedgeom.methods.catalogue import method_class
 
 
@@ -71,6 +73,14 @@ def file_refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
     named = site_names(plan)
     if named and config.name not in named:
         reasons.append(f"the federation file does not name it; it names {', '.join(named)}")
+    privacy = plan.parameters.get("privacy")
+    if privacy is None and config.policy.require_privacy:
+        reasons.append("its policy says require_privacy = true, and the federation file has no privacy")
+    if privacy is not None:
+        try:
+            BudgetStore(folder.path, folder.identity(), config.policy).check(b"", DP.read(privacy, "privacy"))
+        except FedgeomError as error:
+            reasons.append(str(error))
     return reasons
 
 

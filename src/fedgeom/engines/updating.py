@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def update_method(method: Method, run: Run) -> RidgeUpdate:
         raise InputError(
             "a run that prepares rows cannot be updated: changed rows would be prepared in another way; run it anew"
         )
-    shared = {name: getattr(method, name) for name in RidgeSettings.__dataclass_fields__ if name != "personal"}
+    shared = {one.name: getattr(method, one.name) for one in fields(RidgeSettings) if one.name != "personal"}
     model = run.model
     shared["classes"] = tuple(model.names)
     features, classes = len(model.weights) - 1, len(model.names)

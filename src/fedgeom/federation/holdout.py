@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from fedgeom.data.holding_out import holdout
+from fedgeom.data.holding_out import holdout, holdout_by_content
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.settings import Between, Choice
 
 FEW = 3
@@ -81,13 +82,17 @@ def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Part
             "the federation file"
         )
     keep = max(LEAST, int(getattr(settings, "min_rows", 0)), policy.min_rows_per_class)
-    key = (wanted, seed, keep, settings.name)
+    key = (wanted, seed, keep, settings.name, privacy_of(settings) is None)
     known = _KNOWN.get(id(whole))
     if known is None or known[0] != key:
         if known is None:
             weakref.finalize(whole, _KNOWN.pop, id(whole), None)
         rng = np.random.default_rng([seed % 2**63, 5, *whole.name.encode()])
         marked = settings.normalise_labels(whole)
+        if privacy_of(settings) is not None:
+            salt = repr((seed % 2**63, whole.name)).encode()
+            known = _KNOWN[id(whole)] = key, holdout_by_content(marked, wanted.share, salt)
+            return known[1]
         numbered = SiteData(whole.name, np.arange(float(len(whole)))[:, None], marked.y, groups=whole.groups)
         train, aside = (
             part.X[:, 0].astype(int) for part in holdout(numbered, wanted.share, rng, keep=keep, few=FEW)

@@ -18,6 +18,7 @@ from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.plain_preparation import fit_plain
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import check_private
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
@@ -98,6 +99,7 @@ class Method(Settings):
     def __post_init__(self) -> None:
         object.__setattr__(self, "prepare", read_steps(self.prepare or ()) or None)
         super().__post_init__()
+        check_private(self)
 
     @property
     def preparing(self) -> tuple[Step, ...]:
@@ -178,17 +180,27 @@ def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
     return whole
 
 
-def methods_that_match() -> list[str]:
-    """Return the names of the methods to which sites may come with label names of their own."""
+def _methods_with(attribute: str) -> list[str]:
+    """Return the names of the methods of which an attribute is true."""
     found = []
     for name in METHODS:
         try:
             method = METHODS.find(name)
         except InputError:  # it comes from a package that cannot be imported
             continue
-        if getattr(method, "matches_names", False):
+        if getattr(method, attribute, False):
             found.append(name)
     return found
+
+
+def methods_that_match() -> list[str]:
+    """Return the names of the methods to which sites may come with label names of their own."""
+    return _methods_with("matches_names")
+
+
+def private_methods() -> list[str]:
+    """Return the names of the methods that can add noise for differential privacy."""
+    return _methods_with("private_units")
 
 
 def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
@@ -200,6 +212,12 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
         return (
             f"{goes}; the methods that match names are: {', '.join(methods_that_match())}. Take one of these, or bring "
             "the sites' labels to the same names (SiteData.relabel) and leave it out"
+        )
+    if name == "privacy":
+        return (
+            f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
+            f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
+            "it out"
         )
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

@@ -79,6 +79,20 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     min_rows: int = 10
     """Unless ``single_site_classes``: a class with fewer rows at all sites together is left out of every sum."""
 
+    require_privacy: bool = False
+    """Whether the site takes part only in runs with differential privacy (``privacy`` in their terms)."""
+
+    max_epsilon: float = 0.0
+    """The privacy budget: the most ε that all of a deployed site's runs may come to together, at ``budget_delta``; of
+    sites that are simulated, one run. 0: no limit."""
+
+    budget_delta: float = 1e-5
+    """The δ at which the budget is counted."""
+
+    colluders: int = 0
+    """How many sites the noise must allow for that tell what they added, or add none: runs that allow for fewer are
+    refused."""
+
     max_memory_mb: int = 0
     """The most memory, in MB, that the process in which a deployed site answers may take; 0: as much as there is."""
 
@@ -108,11 +122,15 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             ("min_rows_per_feature", 0),
             ("min_sites", 1),
             ("min_rows", 1),
+            ("max_epsilon", 0),
+            ("colluders", 0),
             ("max_memory_mb", SMALLEST_MEMORY_MB if self.max_memory_mb else 0),
         )
         for name, low in least:
             if getattr(self, name) < low:
                 raise InputError(f"{name}={getattr(self, name)} given; wanted {low} or more")
+        if not 0 < self.budget_delta < 1:
+            raise InputError(f"budget_delta={self.budget_delta} given; wanted between 0 and 1, such as 1e-5")
         if not 0 <= self.max_corner_share <= 1:
             raise InputError(f"max_corner_share={self.max_corner_share} given; wanted a share from 0 to 1")
 
@@ -155,4 +173,6 @@ class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True
     min_rows_per_feature: float = 1.0
     sums_after_losses: bool = False
     single_site_classes: bool = False
+    max_epsilon: float = 10.0
+    colluders: int = 1
     max_memory_mb: int = 8192

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.settings import Settings
+from fedgeom.privacy.accounting import epsilon_of, rho_for
 
 
 def reasons_against(policy: Policy, settings: Settings) -> list[str]:
@@ -28,6 +30,22 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     rows = settings.rows_per_step
     if rows is not None and rows < policy.min_batch:
         found.append(f"min_batch = {policy.min_batch}, but a gradient step looks at {rows} rows (batch = {rows})")
+    return found + _about_privacy(policy, settings)
+
+
+def _about_privacy(policy: Policy, settings: Settings) -> list[str]:
+    """Return what a site's policy has against how a run protects rows; the budget of earlier runs is kept elsewhere."""
+    privacy = privacy_of(settings)
+    if privacy is None:
+        return ["require_privacy = true, but these settings have no privacy"] if policy.require_privacy else []
+    found = []
+    if policy.colluders > privacy.colluders:
+        found.append(f"colluders = {policy.colluders}, but privacy allows for {privacy.colluders}")
+    if policy.max_epsilon:
+        spent = epsilon_of([rho_for(privacy.epsilon, privacy.delta)], policy.budget_delta)
+        if spent > policy.max_epsilon * (1 + 1e-6):
+            at = f"{spent:.3g} at delta = {policy.budget_delta:g}"
+            found.append(f"max_epsilon = {policy.max_epsilon:g}, but this run alone spends {at}")
     return found
 
 

@@ -152,12 +152,12 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
 
 
 def _without_numpy(value: Any) -> Any:
-    """Return NumPy's numbers, texts and rows of these as Python's own: others cannot travel."""
+    """Return NumPy's numbers, texts and arrays of these, also inside lists, as Python's own: others cannot travel."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        return value.tolist()
-    if isinstance(value, list | tuple) and any(isinstance(one, np.generic) for one in value):
+    if isinstance(value, np.ndarray):
+        return value.tolist()  # of an array without axes its number
+    if isinstance(value, list | tuple) and any(isinstance(one, np.generic | np.ndarray) for one in value):
         return [_without_numpy(one) for one in value]
     return value
 
@@ -269,11 +269,11 @@ class Settings:
         return self
 
     def shows_one_site(self) -> str:
-        """Say what the coordinator is shown of one site alone under these settings; "" where it sees sums only.
-
-        A site whose policy says ``secure_only`` does not join where anything is said here.
-        """
+        """Say what the coordinator sees of one site alone (``secure_only`` sites then do not join); "": sums only."""
         return ""
+
+    private_units: ClassVar[tuple[str, ...]] = ()
+    """Who noise can protect: "row", "site", or nobody, where nothing bounds what one adds."""
 
     @property
     def rows_per_step(self) -> int | None:

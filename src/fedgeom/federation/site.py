@@ -24,6 +24,7 @@ from fedgeom.federation.approval import (
     Approvals,
     ApproveAny,
 )
+from fedgeom.federation.budget import Budget, NoBudget
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import Preparation
@@ -48,13 +49,15 @@ class Memory(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True)
 class SiteIdentity:
-    """Who a site is and whom it trusts: its signing key, the pinned roster, its policy, what its steward approved."""
+    """Who a site is and whom it trusts: its signing key, the pinned roster, its policy, what its steward approved,
+    and what its runs may cost of its privacy."""
 
     name: str
     key: Identity
     roster: Roster
     policy: Policy
     approvals: Approvals = field(default_factory=ApproveAny)
+    budget: Budget = field(default_factory=NoBudget)
 
 
 Q = TypeVar("Q", bound=Question)

@@ -1,1 +1,1 @@
-"""Noise that hides one row: mechanisms and what they promise."""
+"""Noise that hides one row: mechanisms, what they promise, and what all runs of a site cost together."""

@@ -18,10 +18,13 @@ from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.preparation import Preparation
+from fedgeom.federation.privacy import privacy_of
+from fedgeom.privacy.mechanism import SumNoise
 from fedgeom.protocols.evaluation.coordinator import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.joining.coordinator import Joined, invite
 from fedgeom.protocols.joining.messages import class_floors
+from fedgeom.protocols.noising import sum_noise
 from fedgeom.protocols.preparing.coordinator import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
 from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
@@ -56,7 +59,7 @@ def join(sites: Sites, method: Method) -> Cohort:
         min_sites=min_sites,
         draw=draw is not None and draw.by == "sites",
     )
-    cohort = Cohort(joined, [question.kind for question in planned], min_sites, bound_of(method))
+    cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
     if method.holdout is not None:
         sites.last_step = partial(evaluate, cohort, by_group(method))
     if method.preparing:
@@ -73,11 +76,11 @@ def _result(round: int, total: Total) -> SumResult:
 class Cohort:
     """The sites of a run after joining."""
 
-    def __init__(self, joined: Joined, planned: Sequence[str], min_sites: int = 2, bound: float | None = None):
-        self.joined, self.sites, self.min_sites = joined, joined.sites, min_sites
+    def __init__(self, joined: Joined, planned: Sequence[str], min_sites: int = 2, settings: Any = None):
+        self.joined, self.sites, self.min_sites, self.settings = joined, joined.sites, min_sites, settings
         self.left: tuple[str, ...] = joined.names
         """The sites that are still there; every sum over all of them leaves out those that were lost in it."""
-        self._planned, self._next, self._bound = list(planned), 0, bound
+        self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
 
@@ -96,7 +99,12 @@ class Cohort:
     @property
     def class_floors(self) -> tuple[int, int]:
         """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
-        return class_floors(self.joined.keys)
+        return (1, 1) if privacy_of(self.settings) else class_floors(self.joined.keys)
+
+    def noise(self, *, sensitivity: float, numbers: int, releases: int = 1) -> SumNoise:
+        """Return the noise that the sites put into a sum (`sum_noise`)."""
+        keys = self.joined.keys
+        return sum_noise(self.settings, keys, sensitivity=sensitivity, numbers=numbers, releases=releases)
 
     @property
     def mail(self) -> Mapping[str, Mapping[str, bytes]]:

@@ -22,6 +22,7 @@ from fedgeom.crypto.tags import WORDS
 from fedgeom.federation.messages import Message, Question, encode, pack_body
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.protocols.cost_figures import Costs, Exchange, share_work, sum_work
 from fedgeom.protocols.evaluation.counts import counts_length
 from fedgeom.protocols.evaluation.messages import SumEvaluation
@@ -189,7 +190,7 @@ class Sheet:
 
     def agree_on_names(self, given: Sequence[str] | None = None) -> None:
         """Write down how the sites agree on label names, unless they stand in the terms."""
-        if self.policy.class_floors == (1, 1):
+        if self.policy.class_floors == (1, 1) or privacy_of(self.method):
             if not given:
                 sealed = self._seal()
                 self.ask(OpenNames(sealed={}), Vocabulary(names=self.classes), down=sealed)
@@ -270,7 +271,8 @@ class Sheet:
         holdout: Any = self.method.holdout
         if holdout is not None:
             count = len(self.classes) if classes is None else classes
-            self.sum(SumEvaluation(classes=count), counts_length(count, grouped=holdout.grouped))
+            length = count**2 if privacy_of(self.method) else counts_length(count, grouped=holdout.grouped)
+            self.sum(SumEvaluation(classes=count), length)
 
     def _check_known(self) -> None:
         if self.method.preparing:

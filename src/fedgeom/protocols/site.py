@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -12,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Words
+from fedgeom.arrays import Ints
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.findings import Collector, FaultsError
 from fedgeom.data.inspection import inspect_table
@@ -22,7 +21,9 @@ from fedgeom.federation.holdout import Parts, part_rows
 from fedgeom.federation.messages import Message, Question, encode
 from fedgeom.federation.model import Model
 from fedgeom.federation.preparation import Preparation, planned_sums
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
+from fedgeom.protocols.contribution import Contribution as Contribution
 from fedgeom.protocols.evaluation.counts import numbered
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
@@ -31,6 +32,7 @@ from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
 from fedgeom.protocols.joining.ring import RingDraw, RingMemory
 from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.noising import Noising, NoisingMemory
 from fedgeom.protocols.preparing.checking import check_no_text
 from fedgeom.protocols.preparing.messages import SUMS, CountCategories
 from fedgeom.protocols.preparing.site import Preparing, PreparingMemory
@@ -41,7 +43,7 @@ from fedgeom.protocols.secure_sum.site import Sums
 
 
 class SecureMemory(Memory, kw_only=True):
-    """What a site remembers of joining, of secure sums and of the model; sites with more parts add their memories."""
+    """What a site remembers of joining, sums and the model; sites with more parts add their memories."""
 
     asked: dict[str, bytes] = {}
     """For each kind of question that is no sum, and each of its rounds, a hash of the one that was answered."""
@@ -49,6 +51,7 @@ class SecureMemory(Memory, kw_only=True):
     ring: RingMemory = msgspec.field(default_factory=RingMemory)
     preparing: PreparingMemory = msgspec.field(default_factory=PreparingMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
+    noising: NoisingMemory = msgspec.field(default_factory=NoisingMemory)
     handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
     evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
 
@@ -57,18 +60,6 @@ Mem = TypeVar("Mem", bound=SecureMemory)
 
 OWN_RULES = (Hello, DrawRing, Share, Confirm, Witness, Unmask)
 """Questions that see themselves to being answered once: their parts say how."""
-
-
-@dataclass(frozen=True, eq=False)
-class Contribution:
-    """What a site adds to a sum: ring elements, not yet masked. It is no message, so it cannot leave by mistake."""
-
-    vector: Words
-    """(length,), or (rows, columns) for row sums."""
-    own_rows: tuple[int, int] | None = None
-    """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
-    fresh: bool = False
-    """Whether the vector was made for this alone, so that the masks may be added in its place."""
 
 
 class SummingSite(Site[Mem]):
@@ -84,6 +75,7 @@ class SummingSite(Site[Mem]):
         RingDraw,
         Preparing,
         Sums,
+        Noising,
         HandedModel,
         Evaluating,
     )
@@ -94,6 +86,7 @@ class SummingSite(Site[Mem]):
     ring: RingDraw
     preparing: Preparing
     sums: Sums
+    noising: Noising
     handed: HandedModel[Any]
     evaluation: Evaluating
 
@@ -115,8 +108,8 @@ class SummingSite(Site[Mem]):
     @classmethod
     def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the planned sums, before them those that prepare rows, and at the end that of the test."""
-        steps = settings.preparing
-        prepared = (CountCategories, *(SUMS[kind] for kind in planned_sums(steps))) if steps else ()
+        steps = planned_sums(settings.preparing)
+        prepared = (CountCategories, *(SUMS[kind] for kind in steps)) if settings.preparing else ()
         tested = (SumEvaluation,) if settings.holdout is not None else ()
         return (*prepared, *cls.planned_sums(settings), *tested)
 
@@ -214,6 +207,10 @@ class SummingSite(Site[Mem]):
         fixed = bounded(ask, array, bound_of(self.settings), self.name).reshape(array.shape)
         return Contribution(fixed, own_rows, fresh=True)
 
+    def contribute_noisy(self, ask: SumQuestion, whole: Ints, **bounds: Any) -> Contribution:
+        """Return whole numbers with this site's share of noise (`Noising.noisy`), for a run with privacy."""
+        return Contribution(self.noising.noisy(ask, whole, **bounds), fresh=True, noisy=True)
+
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
         if not isinstance(question, Hello | DrawRing | Share) and not self.joining.memory.cohort:
@@ -227,17 +224,20 @@ class SummingSite(Site[Mem]):
                 raise ContractError(
                     f"{question.kind!r} is no question for a sum, but was answered with a part of one"
                 )
-            if (
-                self.policy.secure_only and not reply.harmless
-            ):  # the terms should have been refused (`check_settings`)
+            if self._closed and not reply.harmless:  # the terms should have been refused (`check_settings`)
                 raise ProtocolError(
-                    f"the policy of {self.name!r} says secure_only = true; {reply.kind!r} shows numbers of this site"
+                    f"{self.name!r} shows nothing of this site alone (its policy has secure_only = true, or the terms "
+                    f"have privacy), and {reply.kind!r} would"
                 )
             return reply
         self.sums.admit(question)
         found: Any = super().answer(question)
         if not isinstance(found, Contribution):
             raise ContractError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
+        if found.noisy != (privacy_of(self.settings) is not None):
+            raise ContractError(
+                f"{question.kind!r}: noise belongs into all sums of a run with privacy, and only there"
+            )
         if question.row_sum != (found.own_rows is not None):
             raise ContractError(
                 f"{question.kind!r}: own_rows are given where row_sum = True is stated, and only there"
@@ -248,6 +248,12 @@ class SummingSite(Site[Mem]):
         if question.checked:
             vector = self.sums.tagged(question.ticket, vector)
         return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
+
+    @property
+    def _closed(self) -> bool:
+        """Whether only sums leave: the policy says so, or the terms of the run that the site has joined."""
+        joined = bool(self.joining.memory.terms_hash)
+        return self.policy.secure_only or (joined and privacy_of(self.settings) is not None)
 
     def _check_prepared(self, question: Question) -> None:
         """Refuse a question of the method before the rows are prepared, where the terms prepare them."""

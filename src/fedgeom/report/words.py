@@ -56,6 +56,7 @@ WORDS = {
     "ridge.patch-counts": "masked sizes of clusters of patches",
     "ridge.clusters": "masked clusters of patches, the next filters",
     "ridge.gram": "masked products of features",
+    "ridge.bounded": "masked counts, sums and products, with noise",
     "ridge.solution": "give every site the solution",
     "ridge.check": "show every site the sum; it checks the solution",
     "ridge.surprise": "masked fit of probabilities",

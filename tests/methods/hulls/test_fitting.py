@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import covering_radius, local_hulls
-from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups
+from fedgeom.methods.hulls.fitting import classifier_of, fit_groups, group_hulls, points_of_groups
+from fedgeom.methods.hulls.settings import HullSettings
 from tests.methods.hulls.drawing import pairs
 
 
@@ -55,3 +60,36 @@ def test_the_given_classifier_is_copied() -> None:
     assert [fitted.predict(points).tolist() for points in groups] == [[0, 0], [1, 1]]
     with pytest.raises(NotFittedError):
         given.predict(groups[0])
+
+
+A = 0.5
+"""Where the two points lie on either side of the origin, which is their midpoint, in the tests below."""
+T = math.atanh(A)
+"""How long log_0 makes them (Eq. 1)."""
+FAR = 100.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "length"),
+    [
+        ({"margin": "hard"}, 1 / T),  # Eq. 6: w·t = 1
+        ({"loss": "hinge", "C": 0.1}, 2 * 0.1 * T),  # Eq. 7: w = Σ λ t while both violate
+        ({"loss": "hinge", "C": FAR}, 1 / T),
+        ({"C": 0.1}, 4 * 0.1 * T / (1 + 4 * 0.1 * T * T)),  # w = Σ 2 λ t (1 - w t)
+        ({"space": "euclidean", "margin": "hard"}, 1 / A),
+        ({"space": "euclidean", "loss": "hinge", "C": 0.1}, 2 * 0.1 * A),
+        ({"space": "euclidean", "C": 0.1}, 4 * 0.1 * A / (1 + 4 * 0.1 * A * A)),
+    ],
+)
+def test_the_normal_vector_of_two_points_by_hand(settings: dict[str, Any], length: float) -> None:
+    groups = [np.array([[-A, 0.0]]), np.array([[A, 0.0]])]
+    fitted = fit_groups(groups, classifier_of(HullSettings(**settings)))
+    assert fitted.coef_ == pytest.approx(np.array([[length, 0.0]]), rel=1e-4, abs=1e-9)
+    assert fitted.reference_ == pytest.approx(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("space", ["poincare", "euclidean"])
+def test_a_hard_margin_is_refused_where_nothing_separates(space: Any) -> None:
+    groups = [np.array([[-A, 0.0], [A, 0.0]]), np.array([[0.0, 0.1], [0.0, -0.1], [0.7, 0.0]])]
+    with pytest.raises(InputError, match=r"cannot be separated.*margin='soft'"):
+        fit_groups(groups, classifier_of(HullSettings(margin="hard", space=space)))

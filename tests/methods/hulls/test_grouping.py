@@ -153,6 +153,16 @@ def test_kernighan_lin_allows_for_missing_classes() -> None:
     assert same_partition(group(hulls, owners, 2, "kernighan-lin"), truth)
 
 
+def test_kernighan_lin_as_published_does_not_look_at_owners() -> None:
+    """Eq. 14 for two pairs of near points, each pair a site's: as printed pairs stay together; ours part."""
+    hulls = [np.array([point]) for point in ([0.5, 0.01], [0.5, -0.01], [-0.5, 0.01], [-0.5, -0.01])]
+    owners = np.array([0, 0, 1, 1])
+    assert same_partition(group(hulls, owners, 2, "published"), owners)
+    apart = group(hulls, owners, 2, "kernighan-lin")
+    assert apart[0] != apart[1]
+    assert apart[2] != apart[3]
+
+
 def test_unknown_owners() -> None:
     hulls, _, truth = make(5, 3, noise=0.1)
     assert same_partition(group(hulls, None, 3), truth)

@@ -76,10 +76,22 @@ def test_secure_equals_plain_on_drawn_sites(n_sites: int, classes: int) -> None:
         {"grouping": "spectral", "C": 0.3},
         {"curvature": 0.5, "epsilon": 0.1},
         {"grouping": "published", "trim": 0.0, "as_published": True},
+        {"loss": "hinge", "grid": "equal-area", "epsilon": 0.1},
+        {"space": "euclidean", "C": 20.0},
     ],
 )
 def test_secure_equals_plain_whatever_the_settings(settings: dict[str, Any]) -> None:
     assert_run_is_plain(fedgeom.Hulls(**settings), blobs(4, 3, spread=0.3), seed=3)
+
+
+@pytest.mark.parametrize("space", ["poincare", "euclidean"])
+def test_a_hard_margin_leaves_no_corner_inside(space: str) -> None:
+    sites = blobs(3, 2, rows=10)
+    method = fedgeom.Hulls(margin="hard", space=space, trim=0.0)  # type: ignore[arg-type]
+    run = assert_run_is_plain(method, sites)
+    groups = run.artifacts["group_of_hull"][run.artifacts["hull_of_point"]]
+    scores = run.model.decision_function(run.artifacts["hull_points"])[:, 0] * np.where(groups == 1, 1, -1)
+    assert scores.min() == pytest.approx(1, abs=1e-5)  # y·⟨log_p(x), w⟩ ≥ 1 for all, = 1 for some (Eq. 6)
 
 
 def test_settings_from_numpy_make_the_same_run() -> None:

@@ -11,7 +11,8 @@ import fedgeom
 import fedgeom.testing
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.geometry.hyperbolic.svm import PoincareSVC
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
+from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls.model import HullModel
 from tests.methods.hulls.drawing import blobs, pairs
 
@@ -148,3 +149,17 @@ def test_a_row_with_a_gap_gets_no_class(gap: float) -> None:
     X[2, 1] = gap
     with pytest.raises(InputError, match="X has 1 rows with gaps or infinite numbers, the first is row 2"):
         model.predict(X)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_flat_model_is_the_euclidean_classifier_and_comes_back_from_its_file(classes: int) -> None:
+    X, y = (np.concatenate(parts) for parts in zip(*pairs(J=classes), strict=True))
+    svc = EuclideanSVC(C=20).fit(X, y)
+    model = HullModel.of(svc, classes)
+    again = read_model(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    np.testing.assert_allclose(again.decision_function(X), svc.scores(X), atol=1e-12)
+    np.testing.assert_array_equal(again.predict(X), svc.predict(X))
+    arrays, facts = model.tensors()
+    with pytest.raises(InputError, match=r"intercepts of shape \(9,\)"):
+        HullModel.from_tensors(arrays | {"intercept": np.zeros(9)}, facts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 import pytest
@@ -105,3 +107,31 @@ def test_a_plan_whose_bins_cannot_be_numbered_is_refused_as_the_coordinators_fau
     plan = HullPlan(epsilon=0.1, radius=1 - 1e-15, curvature=1.0, classes=2, blocks=3, capacity=10, h=2)
     with pytest.raises(ProtocolError, match="cannot be carried out"):
         check_plan(plan, settings, 3)
+
+
+def test_bins_of_equal_area_are_counted_as_in_appendix_c() -> None:
+    """R = √½, so sinh²(R_H/2) = ½/(1 - ½) = 1 and sinh R_H = 2·1·√2; sinh(ε/2) = .51 makes ⌈1/.51²⌉ = 4 rings."""
+    epsilon = 2 * math.asinh(0.51)
+    plan = HullPlan(
+        epsilon=epsilon,
+        radius=math.sqrt(0.5),
+        curvature=1.0,
+        classes=2,
+        blocks=3,
+        capacity=4,
+        h=2,
+        equal_area=True,
+    )
+    assert plan.grid.n_radial == 4
+    assert plan.grid.n_angular == math.ceil(2 * 2 * math.pi * 2 * math.sqrt(2) / epsilon)
+    norms = np.linalg.norm(plan.grid.center(1 + plan.grid.n_angular * np.arange(4)), axis=1)
+    odds = norms**2 / (1 - norms**2)
+    assert odds == pytest.approx([1 / 8, 3 / 8, 5 / 8, 7 / 8])  # Eq. 18: centres halve the area of their ring
+
+
+@pytest.mark.parametrize("grid", ["polar", "equal-area"])
+def test_a_plan_with_another_grid_than_the_terms_is_refused(grid: str) -> None:
+    settings = HullSettings(epsilon=0.5, radius=0.9, capacity=4, n_classes=2, h=2, grid=grid)  # type: ignore[arg-type]
+    check_plan(msgspec.structs.replace(PLAN, equal_area=grid == "equal-area"), settings, 3)
+    with pytest.raises(ProtocolError, match=f"grid is another one than the terms', '{grid}'"):
+        check_plan(msgspec.structs.replace(PLAN, equal_area=grid == "polar"), settings, 3)

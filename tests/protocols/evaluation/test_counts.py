@@ -12,7 +12,9 @@ from fedgeom.protocols.evaluation.counts import (
     Tally,
     class_numbers,
     counts_length,
+    mended_counts,
     numbered,
+    private_counts,
     score_bins,
     tally,
 )
@@ -87,3 +89,35 @@ def test_counts_by_group_are_at_the_end_of_the_vector_and_add_up():
     for name in MODELS:
         assert again.models[name].groups.tolist() == (one.models[name].groups + other.models[name].groups).tolist()
     assert Counts.read(one.flat()[: counts_length(3)], 3).models["own"].groups is None
+
+
+def test_with_privacy_one_row_is_one_in_one_number():
+    said, own, numbers = words("a a b b"), words("a b b b"), numbered(["a", "b"])
+    blank = {name: Tally.blank(2) for name in MODELS}
+    found = tally(said, own, class_numbers(said, numbers, 2), class_numbers(own, numbers, 2), 2)
+    fewer = tally(said[1:], own[1:], class_numbers(said[1:], numbers, 2), class_numbers(own[1:], numbers, 2), 2)
+    all_, less = (private_counts(Counts(1, np.zeros(3, int), blank | {"own": one})) for one in (found, fewer))
+    assert all_.tolist() == [1, 0, 1, 2]
+    assert (all_ - less).tolist() == [1, 0, 0, 0]
+
+
+def test_mended_counts_are_the_nearest_that_can_be():
+    found = mended_counts(np.array([40.0, -3.0, 5.0, 62.0]), 2, 3)
+    assert found.models["own"].confusion[:-1, :-1].tolist() == [[39, 0], [4, 61]]
+    assert found.models["own"].right == 100
+    assert (found.sites, found.models["own"].rows) == (3, 104)
+    assert found.trained.tolist() == [39, 65, 0]
+    exact = np.array([5.0, 0.0, 1.0, 9.0])
+    assert mended_counts(exact, 2, 1).models["own"].confusion[:-1, :-1].ravel().tolist() == exact.tolist()
+    assert mended_counts(np.array([-3.0, -1.0, -2.0, -9.0]), 2, 1).models["own"].rows == 0
+
+
+def test_mended_counts_add_no_rows_for_empty_cells():
+    rng = np.random.default_rng(0)
+    true = np.zeros((10, 10))
+    np.fill_diagonal(true, 100)
+    rights = []
+    for _ in range(50):
+        found = mended_counts((true + 4 * rng.normal(size=true.shape)).ravel(), 10, 3).models["own"]
+        rights.append(found.right / found.rows)
+    assert 0.93 < np.mean(rights) < 1.0

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic import poincare
     from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
     from fedgeom.geometry.hyperbolic.hull import convex_hull, default_trim, graham_scan, trimmed_hull
+    from fedgeom.geometry.hyperbolic.isometry import Isometry, procrustes
     from fedgeom.geometry.hyperbolic.sampling import LabelledDisc, labelled_disc, uniform_disc
 
 __all__ = [
     "EqualAreaGrid",
     "Grid",
+    "Isometry",
     "LabelledDisc",
     "PolarGrid",
     "convex_hull",
@@ -25,6 +27,7 @@ __all__ = [
     "graham_scan",
     "labelled_disc",
     "poincare",
+    "procrustes",
     "trimmed_hull",
     "uniform_disc",
 ]
@@ -32,12 +35,14 @@ __all__ = [
 _HOME = {
     "EqualAreaGrid": "grid",
     "Grid": "grid",
+    "Isometry": "isometry",
     "LabelledDisc": "sampling",
     "PolarGrid": "grid",
     "convex_hull": "hull",
     "default_trim": "hull",
     "graham_scan": "hull",
     "labelled_disc": "sampling",
+    "procrustes": "isometry",
     "trimmed_hull": "hull",
     "uniform_disc": "sampling",
 }

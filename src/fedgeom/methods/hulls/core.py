@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.grid import Grid
+from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
 
@@ -131,6 +131,11 @@ def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
     """
     largest = max(float(np.linalg.norm(X, axis=1).max(initial=0.0)) for X in parts)
     return min(largest + 1e-4, (largest + 1 / math.sqrt(c)) / 2)
+
+
+def make_grid(epsilon: float, radius: float, *, c: float = 1.0, equal_area: bool = False) -> Grid:
+    """Cut a disc into bins: of rings of equal breadth (Section 5.2), or of equal area (Appendix C)."""
+    return EqualAreaGrid.for_epsilon(epsilon, radius, c=c) if equal_area else PolarGrid(epsilon, radius, c=c)
 
 
 def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:

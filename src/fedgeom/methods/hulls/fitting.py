@@ -16,8 +16,27 @@ from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import Bins
 from fedgeom.methods.hulls.grouping import How, group
+from fedgeom.methods.hulls.settings import HullSettings
 
 Classifier = PoincareSVC | EuclideanSVC
+
+
+def classifier_of(settings: HullSettings) -> Classifier:
+    """Make the classifier that the settings name, not yet fitted.
+
+    The hinge's solver takes its steps in a random order; its seed is fixed, so that two coordinators find the same.
+    """
+    if settings.space == "euclidean":
+        return EuclideanSVC(settings.C, loss=settings.loss, margin=settings.margin, random_state=0)
+    return PoincareSVC(
+        settings.C,
+        curvature=settings.curvature,
+        loss=settings.loss,
+        margin=settings.margin,
+        pairs=settings.pairs,
+        as_published=settings.as_published,
+        random_state=0,
+    )
 
 
 def group_hulls(

@@ -244,9 +244,9 @@ def group(
 ) -> Indices:
     """Group hulls into J classes; groups are numbered in the canonical order of their first hulls.
 
-    ``owners`` tells which hulls are from one site (any labels; None when nothing is known). ``"published"`` is
-    Kernighan–Lin for two classes and spectral clustering for more, with the reference code's doubled start points (slow
-    with very many hulls). ``"constrained"`` compares hulls by `hull_gaps`, of very many corners by evenly chosen ones.
+    ``owners`` tells which hulls are from one site (any labels; None when nothing is known). ``"published"`` is Eq. 14
+    by Kernighan–Lin for two classes, whoever sent them, and spectral clustering for more, which keeps a site's hulls
+    apart (I.2), with the reference code's doubled start points (slow with very many hulls).
     """
     if n_groups < 1:
         raise InputError(f"the number of groups must be positive, not {n_groups}")
@@ -269,8 +269,8 @@ def group(
         if n_groups != 2:
             raise InputError(f"Kernighan–Lin cuts a graph in two; for {n_groups} groups use 'spectral'")
         missing = 2 * len(np.unique(owner)) - len(hulls)
-        slack = missing if owners is not None else 0
-        member = group_kernighan_lin(affinity_from_distances(distances, owner), _int_seed(seed), slack=slack)
+        slack, apart = missing if owners is not None else 0, None if published else owner
+        member = group_kernighan_lin(affinity_from_distances(distances, apart), _int_seed(seed), slack=slack)
     else:
         raise InputError(f"how must be constrained, spectral, kernighan-lin or published, not {how!r}")
     return _renumber(member, order)

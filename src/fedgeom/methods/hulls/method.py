@@ -20,9 +20,8 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
-from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, radius_of_level
+from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, make_grid, radius_of_level
 from fedgeom.methods.hulls.costs import write_costs
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, word_length
@@ -40,7 +39,8 @@ from fedgeom.protocols.names.coordinator import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
-    from fedgeom.geometry.hyperbolic.svm import PoincareSVC
+    from fedgeom.geometry.hyperbolic.grid import Grid
+    from fedgeom.methods.hulls.fitting import Classifier
 
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
@@ -109,9 +109,12 @@ class Hulls(HullSettings, Method):
 
     def _check_grid(self, farthest: float) -> None:
         try:
-            PolarGrid(self.epsilon, self.radius or farthest or 0.1, c=self.curvature)
+            self._grid(self.radius or farthest or 0.1)
         except InputError as error:
             raise InputError(f"epsilon={self.epsilon} is too fine: {error}") from error
+
+    def _grid(self, radius: float) -> Grid:
+        return make_grid(self.epsilon, radius, c=self.curvature, equal_area=self.equal_area)
 
     def conduct(self, sites: Sites) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""
@@ -200,7 +203,6 @@ class Hulls(HullSettings, Method):
                 else "no site has more than one class; say how many classes there are: n_classes=…"
             )
         radius = self.radius or radius_of_level(reach[2], c=self.curvature)
-        grid = PolarGrid(self.epsilon, radius, c=self.curvature)
         return HullPlan(
             epsilon=self.epsilon,
             radius=radius,
@@ -208,8 +210,9 @@ class Hulls(HullSettings, Method):
             classes=classes,
             blocks=blocks,
             capacity=self.capacity or count_of_level(reach[1]),
-            h=self.h or largest_order(classes, blocks, grid.size, shared=self.shared),
+            h=self.h or largest_order(classes, blocks, self._grid(radius).size, shared=self.shared),
             shared=self.shared,
+            equal_area=self.equal_area,
         )
 
     def _fit(
@@ -226,7 +229,7 @@ class Hulls(HullSettings, Method):
                 "missing everywhere, or epsilon is too coarse"
             )
         svc = fit_groups(points_of_groups(bins, members, plan.grid), self._classifier())
-        return HullModel.of(svc, plan.classes, *mapped), members
+        return HullModel.of(svc, plan.classes, *mapped, curvature=self.curvature), members
 
     def _fit_words(
         self, corners: Sequence[Bins], words: tuple[str, ...], plan: HullPlan, mapped: Mapped
@@ -237,12 +240,12 @@ class Hulls(HullSettings, Method):
         if len(words) < 2:
             raise InputError(f"hulls of {len(words)} classes came; a classifier needs two")
         svc = fit_groups([plan.grid.center(bins) for bins in corners], self._classifier())
-        return HullModel.of(svc, len(words), *mapped, words)
+        return HullModel.of(svc, len(words), *mapped, words, curvature=self.curvature)
 
-    def _classifier(self) -> PoincareSVC:
-        from fedgeom.geometry.hyperbolic.svm import PoincareSVC  # scikit-learn: 2 s
+    def _classifier(self) -> Classifier:
+        from fedgeom.methods.hulls.fitting import classifier_of  # scikit-learn: 2 s
 
-        return PoincareSVC(C=self.C, curvature=self.curvature, pairs=self.pairs, as_published=self.as_published)
+        return classifier_of(self)
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return the corners of the site's hulls, where a question asks for them."""

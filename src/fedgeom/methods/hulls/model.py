@@ -16,12 +16,12 @@ from fedgeom.geometry.hyperbolic.poincare import check_points, log_map
 from fedgeom.methods.hulls.embedding import embed
 
 if TYPE_CHECKING:
-    from fedgeom.geometry.hyperbolic.svm import PoincareSVC
+    from fedgeom.methods.hulls.fitting import Classifier
 
 
 @dataclass(frozen=True, repr=False)
 class HullModel(Model):
-    """Poincaré hyperplanes (reference point and normal) with Platt scaling, one per class.
+    """Hyperplanes of the disc (reference point and normal) with Platt scaling, one per class; or flat ones.
 
     Global classes are numbers where sites call them differently, and words where they share these. `for_site` gives the
     same model in one site's words.
@@ -44,20 +44,27 @@ class HullModel(Model):
     """(2, columns): column means and deviations, the joint ones, or a site's own where the model is bound to one."""
     names: tuple[str, ...] = field(default=())
     """The classes in words: those that all share, or a site's own where the model is bound to one."""
+    intercept: Floats | None = None
+    """(hyperplanes,): those of straight lines in the disc's flat coordinates (FLE); None: geodesics (FLP)."""
 
     @classmethod
     def of(
         cls,
-        svc: PoincareSVC,
+        svc: Classifier,
         classes: int,
         embedding: Floats | None = None,
         scales: Floats | None = None,
         names: tuple[str, ...] = (),
+        *,
+        curvature: float = 1.0,
     ) -> HullModel:
         """Take the numbers out of a fitted classifier whose labels are 0 … classes-1."""
         if svc.classes_.tolist() != list(range(classes)):
             raise InputError(f"the groups {svc.classes_.tolist()} were fitted; wanted 0 … {classes - 1}")
-        return cls(svc.reference_, svc.coef_, svc.platt_, classes, float(svc.curvature), embedding, scales, names)
+        flat: Floats | None = getattr(svc, "intercept_", None)  # the Euclidean one's
+        return cls(
+            svc.reference_, svc.coef_, svc.platt_, classes, float(curvature), embedding, scales, names, flat
+        )
 
     def for_site(self, local: Mapping[str, Any]) -> HullModel:
         """Return the model in one site's words and with its scale, from what the site learnt (``run.local[site]``).
@@ -105,8 +112,10 @@ class HullModel(Model):
         return embed(rows, self.embedding, self.scales, c=self.curvature)
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
-        """Return the scores ⟨log_p(x), w⟩ (Eq. 5), one column per hyperplane."""
+        """Return the scores ⟨log_p(x), w⟩ (Eq. 5), of a flat model ⟨x, w⟩ + b, one column per hyperplane."""
         points = self.to_disc(X)
+        if self.intercept is not None:
+            return np.asarray(points @ self.normal.T + self.intercept)
         return np.column_stack(
             [log_map(p, points, c=self.curvature) @ w for p, w in zip(self.reference, self.normal, strict=True)]
         )
@@ -142,6 +151,8 @@ class HullModel(Model):
             arrays["embedding"] = self.embedding
         if self.scales is not None:
             arrays["scales"] = self.scales
+        if self.intercept is not None:
+            arrays["intercept"] = self.intercept
         return arrays, {"classes": self.classes, "curvature": self.curvature, "names": list(self.names)}
 
     @classmethod
@@ -157,6 +168,7 @@ class HullModel(Model):
                 arrays.get("embedding"),
                 arrays.get("scales"),
                 tuple(facts["names"]),
+                arrays.get("intercept"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the file holds no hulls model: {error} is missing or wrong") from error
@@ -164,6 +176,8 @@ class HullModel(Model):
         count, shape = 1 if made.classes == 2 else made.classes, np.shape(made.reference)
         if len(shape) != 2 or shape != (count, 2) or not shape == made.normal.shape == made.platt.shape:
             raise InputError(f"the file has hyperplanes of shape {shape} for {made.classes} classes")
+        if made.intercept is not None and made.intercept.shape != (count,):
+            raise InputError(f"the file has intercepts of shape {made.intercept.shape}; wanted ({count},)")
         if made.names and len(made.names) != made.classes:
             raise InputError(f"the file has {len(made.names)} names for {made.classes} classes")
         wide = None if made.embedding is None else len(np.atleast_1d(made.embedding))

@@ -21,10 +21,10 @@ from scipy.optimize import linear_sum_assignment
 
 from fedgeom.arrays import Indices
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.grid import Grid, PolarGrid
+from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
-from fedgeom.methods.hulls.core import Bins, covering_radius, local_hulls
+from fedgeom.methods.hulls.core import Bins, covering_radius, local_hulls, make_grid
 from fedgeom.methods.hulls.fitting import Classifier, fit_groups, group_hulls, points_of_groups
 from fedgeom.methods.hulls.grouping import How
 
@@ -57,17 +57,19 @@ def plain(
     classifier: Classifier | None = None,
     c: float = 1.0,
     seed: int = 0,
+    equal_area: bool = False,
 ) -> PlainModel:
     """Learn one classifier from the sites' (X, y), as the secure method does.
 
     ``epsilon`` is ε of Definition 2; ``radius`` is R, by default a little more than the largest norm; ``trim``
     is the share of outlying points that a hull leaves out; ``how`` the way hulls are grouped; ``n_classes`` is J,
-    by default the number of labels in use.
+    by default the number of labels in use; ``equal_area`` takes the grid of Appendix C.
     """
     data = [(check_points(X, c=c, dim=2, name=f"site {i}: X"), np.asarray(y)) for i, (X, y) in enumerate(sites)]
     if not data:
         raise InputError("at least one site is needed")
-    grid = PolarGrid(epsilon, covering_radius([X for X, _ in data], c=c) if radius is None else radius, c=c)
+    reach = covering_radius([X for X, _ in data], c=c) if radius is None else radius
+    grid = make_grid(epsilon, reach, c=c, equal_area=equal_area)
 
     at_sites = [local_hulls(X, y, grid, trim) for X, y in data]
 

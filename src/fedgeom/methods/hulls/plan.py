@@ -18,13 +18,14 @@ from fedgeom.codes.fields import is_prime
 from fedgeom.codes.scma import ScmaCode
 from fedgeom.codes.sidon import CountedLabels, bose_chowla
 from fedgeom.errors import DecodeError, InputError, ProtocolError
-from fedgeom.geometry.hyperbolic.grid import PolarGrid
+from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.methods.hulls.core import (
     MOST_CLASSES,
     RADIUS_LEVELS,
     Bins,
     count_of_level,
     level_of_count,
+    make_grid,
     radius_of_level,
 )
 from fedgeom.methods.hulls.settings import HullSettings
@@ -58,12 +59,14 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The order of the B_h labels: how many hulls may meet in one bin (Section 5.4)."""
     shared: bool = False
     """Whether all sites use one block of labels, one for each agreed word, instead of a block of its own each."""
+    equal_area: bool = False
+    """Whether bins have equal areas (Appendix C) instead of equal breadths (Section 5.2)."""
 
     @cached_property
-    def grid(self) -> PolarGrid:
-        """The bins of Section 5.2."""
+    def grid(self) -> Grid:
+        """The bins of Section 5.2 or of Appendix C."""
         try:
-            return PolarGrid(self.epsilon, self.radius, c=self.curvature)
+            return make_grid(self.epsilon, self.radius, c=self.curvature, equal_area=self.equal_area)
         except OverflowError as error:
             raise InputError(f"epsilon={self.epsilon} is too fine: the bins cannot be counted") from error
 
@@ -165,6 +168,8 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
         raise ProtocolError("the plan does not fit the sites that joined")
     if plan.shared != settings.shared:
         raise ProtocolError("the plan has shared names where the terms have own ones, or the other way round")
+    if plan.equal_area != settings.equal_area:
+        raise ProtocolError(f"the plan's grid is another one than the terms', {settings.grid!r}")
     if not settings.shared and settings.given_classes is None and plan.classes > MOST_CLASSES:
         raise ProtocolError(f"the plan has {plan.classes} classes; sites agree on {MOST_CLASSES} at most")
     if settings.radius is None and plan.radius not in {

@@ -21,6 +21,8 @@ class HullSettings(Settings):
 
     epsilon: Annotated[float, POSITIVE] = 0.01
     """ε, Definition 2: points of one bin are at most this far apart."""
+    grid: Literal["polar", "equal-area"] = "polar"
+    """Bins of rings of equal breadth (Section 5.2), or of equal area (Appendix C), which are many more."""
     names: Literal["own", "shared"] = "own"
     """"own": sites have words of their own, and hulls are matched. "shared": one word means one thing everywhere."""
     classes: ClassNames = None
@@ -31,6 +33,12 @@ class HullSettings(Settings):
     """The share of outlying points kept out of each hull; 0 is the paper, "auto" depends on the class's size."""
     C: Annotated[float, POSITIVE] = 5.0
     """λ, Eq. 7."""
+    loss: Literal["squared_hinge", "hinge"] = "squared_hinge"
+    """How violations count: "hinge" is Eq. 7 as printed, "squared_hinge" what the published figures rest on."""
+    margin: Literal["soft", "hard"] = "soft"
+    """"hard" is Eq. 6, without λ: the run ends without a model where no hyperplane separates the corners."""
+    space: Literal["poincare", "euclidean"] = "poincare"
+    """Where the SVM works on the corners: in the disc (the paper's FLP), or on its flat coordinates (FLE)."""
     pairs: Annotated[int, Between(1)] = 3
     """How many closest pairs are tried for the reference point (Appendix I.2)."""
     grouping: Grouping = "constrained"
@@ -77,6 +85,11 @@ class HullSettings(Settings):
     def shared(self) -> bool:
         """Whether one word means one thing everywhere."""
         return self.names == "shared"
+
+    @property
+    def equal_area(self) -> bool:
+        """Whether the grid's bins have equal areas."""
+        return self.grid == "equal-area"
 
     @property
     def agrees_on_names(self) -> bool:

@@ -20,6 +20,7 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
@@ -70,6 +71,8 @@ class Algorithm(TrainingRule, Method):
         given = Tree(self.start(shared)).select(self.gives)
         sums = 8 * (1 + 2 * columns) if self.scale == "joint" else 0
         form = Summed.of(self, Tree(self.sent_like(shared)), ())
+        if privacy_of(self) is not None:
+            return MessageSizes(8 * (1 + shared.size), _bytes(given))
         sent = (8 * form.length(0) if self.masked else _bytes(form.like)) if self.sends else 0
         return MessageSizes(max(sent, sums), max(_bytes(given), sums))
 

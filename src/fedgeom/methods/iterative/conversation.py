@@ -15,6 +15,7 @@ from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import Agreed, agree
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
+from fedgeom.methods.iterative.private import PrivateRounds
 from fedgeom.methods.iterative.round_figures import Figures, how_many, warn_of_cuts
 from fedgeom.methods.iterative.rule import Round, TrainingRule
 from fedgeom.methods.iterative.summed import Summed, combined
@@ -71,6 +72,7 @@ class Conversation:
         """The whole model before any training."""
         self.sent: State
         """A tree shaped like what a site sends."""
+        self.private = PrivateRounds.of(rule)  # None where there is no noise
         self.statistics: tuple[str, ...] = ()
         """The model's arrays that describe rows."""
 
@@ -186,6 +188,8 @@ class Conversation:
             faster=self.faster(group.members),
             group=group.whole,
         )
+        if self.private is not None:
+            return Outcome(*self.private.hold(self.cohort, question, group.members), Figures())
         form = self.form
         total = self.cohort.sum_words(question, length=form.length(self.figures), participants=group.members)
         whole = self.whole_of(group)
@@ -210,12 +214,8 @@ class Conversation:
     def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            question = TrainOpen(
-                round=number,
-                given=to_wire(group.given),
-                agreed=self.agreed.hash,
-                faster=self.faster(group.members),
-            )
+            given, faster = to_wire(group.given), self.faster(group.members)
+            question = TrainOpen(round=number, given=given, agreed=self.agreed.hash, faster=faster)
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
         updates = {name: self._read(name, answer) for name, answer in answers.items()}

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.methods.iterative.agreement import Begin, Ready, SumColumns, SumRows
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.private import bounds
 from fedgeom.methods.iterative.round_figures import how_many
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.tree import Tree, to_wire
@@ -32,7 +34,9 @@ def write_costs(rule: TrainingRule, sheet: Sheet) -> None:
     shared = rule.shared(first)
     state, like = Tree(rule.start(shared)), Tree(rule.sent_like(shared))
     given, figures = to_wire(state.select(rule.gives)), how_many(rule.validation)
-    length = Summed.of(rule, like, learner.statistics).length(figures)
+    length, privacy = Summed.of(rule, like, learner.statistics).length(figures), privacy_of(rule)
+    if privacy is not None:
+        length = bounds(rule, privacy, shared.size)["numbers"]
 
     def masked(number: int, times: int) -> None:
         factors = dict.fromkeys(sheet.names, 1.0)

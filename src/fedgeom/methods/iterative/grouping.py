@@ -65,3 +65,16 @@ class Grouping(msgspec.Struct, kw_only=True):
 def _agree(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
     """Say whether what is told again is told the same."""
     return all(old.get(name, value) == value for name, value in new.items())
+
+
+def asked_again(trained: Mapping[int, bytes], rounds: int, asked: bytes, round: int) -> bool:
+    """Refuse a round that is over, or not in the terms; say whether the very same was asked before.
+
+    ``trained`` has for each round a hash of its question, ``asked`` stands for the one that came.
+    """
+    if round >= rounds:
+        raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={rounds}")
+    again = trained.get(round) == asked
+    if trained and (round < max(trained) or (round in trained and not again)):
+        raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
+    return again

@@ -12,6 +12,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.group_agreement import scale_of_groups
@@ -33,6 +34,8 @@ def simulate(
     rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0, *, watch: Watch = lambda number, model: None
 ) -> Plain:
     """Train as a run does when no site is lost: every site in every round, no rows set aside, no groups."""
+    if privacy_of(rule) is not None:
+        raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
     if rule.share < 1 or rule.validation or rule.groups > 1 or rule.extra_columns:
         raise InputError(
             "the plain twin has no sampling, no rows set aside, no groups and no added columns; use fedgeom.run"

@@ -16,11 +16,13 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.findings import Collector, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.agreement import AgreementMemory, SumColumns, SumRows, check_site, within
 from fedgeom.methods.iterative.group_agreement import GroupAgreement, sums_in_groups
-from fedgeom.methods.iterative.grouping import Grouping
+from fedgeom.methods.iterative.grouping import Grouping, asked_again
 from fedgeom.methods.iterative.messages import (
     Finish,
     Finished,
@@ -161,15 +163,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
         models of his choice learns more than the terms allow.
         """
         rule, memory = self.rule, self.memory
-        if round >= rule.rounds:
-            raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={rule.rounds}")
-        again = memory.trained.get(round) == asked
-        if memory.trained and (round < max(memory.trained) or (round in memory.trained and not again)):
-            raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")
+        again = asked_again(memory.trained, rule.rounds, asked, round)
         aside = self.rows_aside()
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
-        state = self._given(given, task)
+        state = self.given_state(given, task)
         joint = rule.whole(task, state["model"], own)  # before training changes what the site has of its own
         sent = rule.train(task, state, own)
         figures = Figures()
@@ -178,7 +176,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
         return sent, rule.weight(task), figures
 
-    def _given(self, given: Leaves, task: Task) -> State:
+    def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
         shape, came = self.rule.shared(task.first), from_wire(given)
         wanted, state = Tree(self.rule.start(shape)), came.select(self.rule.gives)
@@ -215,6 +213,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Train and add the result to the secure sum."""
         if self.name not in ask.factors:
             raise ProtocolError(f"the question says no weight for {self.name!r}")
+        if privacy_of(self.rule) is not None:
+            bounded, bounds = private.summand(self, ask, self._rate(ask))
+            return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         learner, given = self.rule.build_learner(), from_wire(ask.given)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
@@ -244,7 +245,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
         task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
-        state = self._given(ask.given, task)
+        state = self.given_state(ask.given, task)
         joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
         self.memory.model = Array.of(Tree(personal).flat())
@@ -274,7 +275,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the joint model from what a site is given last, as one vector; None where that is no whole model."""
         if not is_joint(self.rule, task.first):
             return None
-        return Array.of((task.first | self._given(given, task)["model"]).flat())
+        return Array.of((task.first | self.given_state(given, task)["model"]).flat())
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""

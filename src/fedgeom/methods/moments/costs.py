@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedgeom.geometry.gaussians.class_sums import length
+from fedgeom.methods.moments import private
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.protocols.costs import Sheet
@@ -13,7 +14,8 @@ def write_costs(settings: MomentsSettings, sheet: Sheet) -> None:
     """Write down a run: join, agree on names, sum, tell."""
     sheet.join()
     sheet.agree_on_names(settings.classes)
-    size = length(len(sheet.classes), sheet.columns, squares=settings.squares)
+    count = length if settings.clip is None else private.numbers
+    size = count(len(sheet.classes), sheet.columns, squares=settings.squares)
     ask = SumMoments(classes=sheet.classes, curvature=settings.c)
     products = sheet.rows * sheet.columns * (sheet.columns if settings.squares else 1)
     result = sheet.sum(ask, size, work=1e-9 * products)

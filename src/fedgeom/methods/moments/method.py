@@ -22,6 +22,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.iterative.group_median import group_places
+from fedgeom.methods.moments import private
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.costs import write_costs
 from fedgeom.methods.moments.group_moments import middle
@@ -58,7 +59,7 @@ class Moments(MomentsSettings, Method):
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
         absent = sorted(set(self.classes or ()) - present)
-        if absent:
+        if absent and self.clip is None:  # with privacy, which labels there are is nobody's business
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
@@ -89,6 +90,8 @@ class Moments(MomentsSettings, Method):
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
+        if self.clip is not None:
+            return self._conduct_private(cohort, classes)
         size = length(len(classes), cohort.columns, squares=self.squares)
         if self.group_draw is not None:
             return self._in_groups(cohort, self.group_draw, classes, size)
@@ -96,6 +99,19 @@ class Moments(MomentsSettings, Method):
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
         return hand_out(cohort, model, result)
+
+    def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
+        """Sum moments with noise in them, and mend what the noise made impossible."""
+        bounds, columns = private.bounds(self, len(classes), cohort.columns), cohort.columns
+        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=bounds["numbers"])
+        noise = cohort.noise(**bounds)
+        cohort.sites.metrics |= {
+            "sites": len(cohort.left),
+            "classes": len(classes),
+            "numbers": bounds["numbers"],
+            "noise on counts": round(noise.spread / private.weights(self.squares)[0], 2),
+        }
+        return hand_out(cohort, private.read_model(self, result, noise, classes, columns), result)
 
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
@@ -111,8 +127,12 @@ class Moments(MomentsSettings, Method):
         return model
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data."""
+        """Compute the same on pooled data; with privacy, what would come of it without noise."""
         classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
+        if self.clip is not None:
+            X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
+            noiseless = private.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
+            return Plain(private.private_model(self, noiseless, classes, X.shape[1], clip=self.clip, spread=0.0))
         if self.group_draw is not None:
             ordered = sorted(sites, key=lambda site: site.name)
             places = group_places(self.group_draw, [site.name for site in ordered], seed)

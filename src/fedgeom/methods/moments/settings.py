@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from fedgeom.errors import InputError
+from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation, Mean
 from fedgeom.methods.iterative.group_median import GroupMedian, drawn
@@ -34,13 +35,19 @@ class MomentsSettings(Settings):
     min_rows: Annotated[int, Between(0)] = 2
     """Sites refuse to contribute a class with fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
-    """The fewest sites that make a result."""
+    """The fewest sites that make a result; with privacy, the fewest over which sums are unmasked: the more, the less
+    noise each adds."""
     aggregation: AggregationOrName = "mean"
     """How sites' moments become one: "mean" adds them all up; GroupMedian(5) takes the median over groups of sites, so
     that a site that lies spoils one group."""
     largest_entry: Annotated[float, POSITIVE] | None = None
     """The most that a number of one site in a secure sum of moments may be, up to its sign: sites cut larger ones
     off, and a sum beyond n times as much is refused. None: what the sum has room for; who has more leaves the run."""
+    privacy: PrivacyOrTable = None
+    """DP(epsilon=…, delta=…, clip=…): differential privacy of single rows, of which none counts for more than one of
+    length ``clip`` (in the ball: from the origin). Needs ``classes``."""
+
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,6 +61,12 @@ class MomentsSettings(Settings):
     def group_draw(self) -> GroupDraw | None:
         """How sites are drawn into groups that are summed apart; None: all are summed together."""
         return drawn(self.aggregation)
+
+    @property
+    def clip(self) -> float | None:
+        """The length to which rows are shortened where there is privacy; None elsewhere."""
+        privacy = privacy_of(self)
+        return None if privacy is None else privacy.clip
 
     @property
     def squares(self) -> bool:

@@ -16,6 +16,7 @@ from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
+from fedgeom.methods.moments import private
 from fedgeom.methods.moments.core import build_model, check_width
 from fedgeom.methods.moments.group_moments import middle
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
@@ -77,8 +78,11 @@ class MomentsSite(SummingSite[MomentsMemory]):
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
-        squares = self.settings.squares
+        squares, clip = self.settings.squares, self.settings.clip
         self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
+        if clip is not None:
+            whole = private.bounded_moments(self.data.X, self.data.y, ask.classes, self.settings, clip)
+            return self.contribute_noisy(ask, whole, sensitivity=private.sensitivity(squares))
         moments = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature, squares=squares)
         return self.contribute(ask, moments)
 
@@ -112,6 +116,10 @@ class MomentsSite(SummingSite[MomentsMemory]):
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
         self.sums.check_result(result, SumMoments)
+        if self.settings.clip is not None:
+            classes, columns = self.names.agreed, self.data.shape[1]
+            noise = self.noising.noise(**private.bounds(self.settings, len(classes), columns))
+            return private.read_model(self.settings, result, noise, classes, columns)
         total = result.reals(SumMoments)
         scores = self._scores_held_out(total)
         self.memory.fits = None if scores is None else Array.of(Known.scored(scores).scores)

@@ -92,7 +92,7 @@ class TopoSite(TrainingSite):
             )
         self.agreement.check_agreed(ask.agreed)
         task = self._all_rows()
-        return self._describe(ask.round, self._activations(task, self._given(ask.given, task)["model"]))
+        return self._describe(ask.round, self._activations(task, self.given_state(ask.given, task)["model"]))
 
     def _all_rows(self) -> Task:
         return self.task(LAST, self.rule.rate)

@@ -72,6 +72,18 @@ class SumGram(SumQuestion, frozen=True, kw_only=True):
     part: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
 
 
+class SumBounded(SumQuestion, frozen=True, kw_only=True):
+    """Ask for counts and sums of each class and products of columns, of shortened rows and with noise, masked."""
+
+    kind: ClassVar[str] = "ridge.bounded"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others and with noise, to everybody: how many rows each class has, their sums, and sums of "
+        "products of two columns, no row longer than the terms say"
+    )
+    checked: ClassVar[bool] = True
+    classes: Names
+
+
 class SumSurprise(SumQuestion, frozen=True, kw_only=True):
     """Ask how well probabilities at each temperature fit, masked."""
 

@@ -15,7 +15,9 @@ from fedgeom.federation.conversation import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
+from fedgeom.methods.ridge import private
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve
 from fedgeom.methods.ridge.costs import write_costs
 from fedgeom.methods.ridge.discriminant import turn_of, turned
@@ -27,6 +29,7 @@ from fedgeom.methods.ridge.messages import (
     CountPatches,
     Settle,
     SolutionTaken,
+    SumBounded,
     SumClusters,
     SumColumns,
     SumEvidence,
@@ -67,11 +70,13 @@ class Ridge(RidgeSettings, Method):
         present = check_two_classes(sites)
         check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
         absent = sorted(set(self.classes or ()) - present)
-        if absent:
+        if absent and privacy_of(self) is None:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
     def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet."""
+        """Write a run's messages on a sheet; with privacy there are others."""
+        if privacy_of(self) is not None:
+            return False
         write_costs(self, sheet)
         return True
 
@@ -79,6 +84,8 @@ class Ridge(RidgeSettings, Method):
         """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
+        if privacy_of(self) is not None:
+            return self._conduct_private(cohort, classes)
         plan = Plan(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
         fit, last = self._learn(cohort, plan, classes)
         parts, at = gram_parts(self, plan.width, plan.classes), starts(plan.width, plan.classes)
@@ -108,6 +115,21 @@ class Ridge(RidgeSettings, Method):
         final = turned(found.weights, by)
         model = RidgeModel.made(classes, self.maps, fit.finished(plan), final, found.alpha, temperature)
         return self._settle(cohort, hand_out(cohort, model, result), evidence)
+
+    def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> RidgeModel:
+        """Sum once, with noise, and solve."""
+        bounds = private.bounds(len(classes), cohort.columns)
+        result = cohort.sum_checked(SumBounded(classes=classes), length=bounds["numbers"])
+        noise = cohort.noise(**bounds)
+        spread = round(noise.spread / private.WEIGHTS[0], 2)
+        numbers = {"numbers": bounds["numbers"], "noise on counts": spread}
+        cohort.sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), **numbers}
+        model = private.read_model(self, result, noise, classes, cohort.columns, cohort.sites.seed)
+        return hand_out(cohort, model, result)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        private.check_private(self)
 
     def _settle(self, cohort: Cohort, model: RidgeModel, evidence: SumResult | None) -> RidgeModel:
         """Give the sites everybody's evidence on personal models, where there is any; return the joint model."""
@@ -149,4 +171,6 @@ class Ridge(RidgeSettings, Method):
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same on pooled data."""
+        if privacy_of(self) is not None:
+            raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
         return Plain(*pooled_ridge(self, sites, seed))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fedgeom.errors import InputError
+from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.methods.ridge.features import FeatureMap, Linear, total_width
 from fedgeom.methods.ridge.gram import cuts
@@ -46,7 +47,12 @@ class RidgeSettings(Settings):
     part: Annotated[int, Between(100, 32 * 2**20)] = 8_000_000
     """The most numbers, of 8 bytes, in one secure sum; larger ones are divided."""
     min_sites: Annotated[int, Between(1)] = 2
-    """The fewest sites that make a result."""
+    """The fewest sites that make a result; with privacy, the fewest over which sums are unmasked."""
+    privacy: PrivacyOrTable = None
+    """DP(epsilon=…, delta=…, clip=…): differential privacy of single rows, of which none counts for more than one of
+    length ``clip``; for linear features, on columns as they are. Needs ``classes``."""
+
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ridge import work
 from fedgeom.methods.ridge.checking import SolutionMemory
@@ -42,6 +43,7 @@ from fedgeom.methods.ridge.messages import (
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.settling import Settling, SettlingMemory
 from fedgeom.methods.ridge.statistics import Made, hash_part, stands_for
@@ -62,17 +64,19 @@ class RidgeMemory(SecureMemory, kw_only=True):
     """A hash of the last sum that was taken for the features: asked again, the site takes it once."""
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
     settling: SettlingMemory = msgspec.field(default_factory=SettlingMemory)
+    bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
 class RidgeSite(SummingSite[RidgeMemory]):
     """Answers the questions of `Ridge`."""
 
     memory_type: ClassVar[type[Memory]] = RidgeMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Settling)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Settling, BoundedGram)
     takes_models: ClassVar[bool] = False
     handed: HandedModel[RidgeModel]
     names: LabelNames
     settling: Settling
+    bounded: BoundedGram
 
     def check(self, settings: RidgeSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -259,23 +263,24 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def model_from(self, result: SumResult) -> RidgeModel:
         """Make the model with the temperature that fits all rows best, after a look at whether that is their sum."""
+        if privacy_of(self.settings) is not None:
+            return self.bounded.model_from(result)
         self.sums.check_result(result, SumSurprise)
         return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))])
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        own, model = self.settling.own_model(), self.handed.model
+        own, model, known = self.settling.own_model(), self.handed.model, self.memory.solution.fits
         if model is None:
             return {}
-        known = self.memory.solution.fits
         fits = known if own is None and known is not None else self._fits(own or model)
         more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
         return {"fits": fits, "rows": len(self.data), **more}
 
     def _fits(self, model: RidgeModel) -> float:
-        rows, chosen = rows_of(self.data), tried_rows(rows_of(self.data), self.memory.fit.rows())
-        if not chosen.any():
-            chosen[:] = True
+        rows, fit = rows_of(self.data), self.memory.fit
+        chosen = tried_rows(rows, len(rows) if fit.counts is None else fit.rows())
+        chosen = chosen if chosen.any() else np.ones(len(rows), bool)
         return float(np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str)))
 
     def _statistics(self, temperature: float) -> dict[str, Any]:

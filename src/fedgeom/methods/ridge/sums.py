@@ -10,11 +10,13 @@ import numpy.typing as npt
 from fedgeom.arrays import Bools
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.methods.ridge.core import class_weights
 from fedgeom.methods.ridge.gram import Rows, cuts, fold_numbers, fraction_bits, starts
 from fedgeom.methods.ridge.learning import Fit
 from fedgeom.methods.ridge.messages import (
     CountPatches,
+    SumBounded,
     SumClusters,
     SumColumns,
     SumEvidence,
@@ -34,6 +36,8 @@ CALIBRATED = 2000
 
 def planned_sums(settings: RidgeSettings) -> tuple[type[SumQuestion], ...]:
     """Return the secure sums of a run, in order."""
+    if privacy_of(settings) is not None:
+        return (SumBounded,)
     conv = settings.conv
     learning: tuple[type[SumQuestion], ...] = (SumColumns,)
     if conv is not None:

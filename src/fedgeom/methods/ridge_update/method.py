@@ -47,6 +47,7 @@ class RidgeUpdate(UpdateSettings, Method):
 
     site: ClassVar[type[Site[Any]]] = UpdateSite
     model_type: ClassVar[type[Model]] = RidgeModel
+    private_units: ClassVar[tuple[str, ...]] = ()
 
     def on(self, before: Statistics) -> RidgeUpdate:
         """Hand the coordinator the sums from before, which are no part of the terms; return the method itself."""

@@ -180,7 +180,7 @@ class XclpTrainingSite(TrainingSite):
     def _model(self, given: Leaves) -> tuple[Task, Tree]:
         """Return a task of all rows, and the whole model of what was given."""
         task = self._all_rows()
-        return task, self.rule.whole(task, self._given(given, task)["model"], from_wire(self.memory.own))
+        return task, self.rule.whole(task, self.given_state(given, task)["model"], from_wire(self.memory.own))
 
     def _all_rows(self) -> Task:
         rule, classes, learner = self.semi, self.memory.agreement.classes, self.rule.build_learner()

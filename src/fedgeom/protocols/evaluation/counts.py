@@ -108,6 +108,33 @@ class Counts:
         return cls(int(values[0]), values[1:first], models)
 
 
+def private_counts(counts: Counts) -> Ints:
+    """Return what is summed with privacy: which class the rows have and which the joint model gives them, and no more.
+
+    A row is in one cell, so that one more or less moves one number by 1. What models trained at one site say, and how
+    many rows they were trained on, has no such bound. Returns (classes²,).
+    """
+    return counts.models["own"].confusion[:-1, :-1].ravel()
+
+
+def mended_counts(noisy: Floats, classes: int, sites: int) -> Counts:
+    """Return counts that could be, from a sum with noise: the nearest with no cell below 0 and the same total.
+
+    noisy (classes²,), f8. Cutting off what is below 0 alone would add rows that nobody has: one for each empty cell.
+    """
+    total = max(float(noisy.sum()), 0.0)
+    ordered = np.sort(noisy)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(noisy) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1]) if (ordered > excess).any() else 0
+    cells = np.rint(np.maximum(noisy - excess[last], 0.0)).astype(np.int64).reshape(classes, classes)
+    models = {name: Tally.blank(classes) for name in MODELS}
+    confusion = np.zeros((classes + 1, classes + 1), np.int64)
+    confusion[:-1, :-1] = cells
+    models["own"] = Tally(int(np.trace(cells)), confusion, models["own"].scores)
+    # How many rows were learnt from is not told; which class most rows have, the test's counts say as well.
+    return Counts(sites, np.append(cells.sum(axis=1), 0), models)
+
+
 def tally(
     said: npt.NDArray[np.str_],
     words: npt.NDArray[np.str_],

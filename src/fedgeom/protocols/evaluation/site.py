@@ -14,9 +14,18 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.evaluation.baseline import train_baseline
-from fedgeom.protocols.evaluation.counts import MODELS, Counts, Tally, class_numbers, counts_length, tally
+from fedgeom.protocols.evaluation.counts import (
+    MODELS,
+    Counts,
+    Tally,
+    class_numbers,
+    counts_length,
+    private_counts,
+    tally,
+)
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 
 
@@ -46,6 +55,9 @@ class Evaluating(Part[EvaluationMemory]):
         site.check_size(counts_length(ask.classes, grouped=self._grouped))
         if memory.counts is None:
             memory.classes, memory.counts = ask.classes, Array.of(self._counts(own).flat())
+        if privacy_of(site.settings) is not None:  # type: ignore[attr-defined]
+            counts = Counts.read(memory.counts.numpy(), ask.classes)
+            return site.contribute_noisy(ask, private_counts(counts), sensitivity=1.0)  # type: ignore[attr-defined]
         return site.contribute(ask, memory.counts.numpy())  # type: ignore[attr-defined]
 
     def _counts(self, own: Model) -> Counts:

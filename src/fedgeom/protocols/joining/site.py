@@ -17,6 +17,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy_checks import check_settings
+from fedgeom.federation.privacy import privacy_of, smallest_sum
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.cohorts import pack_cohort, verify_cohort
@@ -69,6 +70,8 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("the run was announced on other terms before")
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
+            name = self.site.method_type.name  # type: ignore[attr-defined]
+            self.site.identity.budget.charge(self.site.run, name, privacy_of(settings))
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
             memory.letter_secret = new_exchange_secret()
@@ -262,7 +265,7 @@ class Joining(Part[JoiningMemory]):
     @property
     def class_floors(self) -> tuple[int, int]:
         """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
-        return class_floors(self.memory.cohort)
+        return (1, 1) if privacy_of(self.settings) else class_floors(self.memory.cohort)
 
     @property
     def block(self) -> int:
@@ -279,8 +282,9 @@ class Joining(Part[JoiningMemory]):
 
     def check_many_enough(self, names: Any) -> None:
         """Refuse what would be shared among fewer sites than the policy asks for."""
-        least = self.site.policy.min_cohort
+        least, who = self.site.policy.min_cohort, f"the policy of {self.site.name!r} asks"
+        if privacy_of(self.settings):  # with fewer, the noise of those that are left would not be enough
+            wanted = max((keys.min_cohort for keys in self.memory.cohort.values()), default=0)
+            least, who = max(least, smallest_sum(self.settings, wanted)), "the run's noise is calibrated"
         if len(set(names)) < least:
-            raise ProtocolError(
-                f"{len(set(names))} sites are left; the policy of {self.site.name!r} asks for at least {least}"
-            )
+            raise ProtocolError(f"{len(set(names))} sites are left; {who} for at least {least}")

@@ -15,6 +15,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Name
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import answers
 from fedgeom.protocols.names.messages import (
     PAGE,
@@ -58,6 +59,8 @@ class LabelNames(SummingPart[NamesMemory]):
         """Refuse to tell names where the terms say that each site has its own (``agrees_on_names`` of the settings)."""
         if not getattr(self.settings, "agrees_on_names", True):
             raise ProtocolError("these terms leave every site its own names; none are told")
+        if privacy_of(self.settings):
+            raise ProtocolError("with privacy the label names stand in the terms; which a site has is not told")
 
     def own_counts(self) -> dict[str, int]:
         """Return how many rows the site has of each of its own label names."""

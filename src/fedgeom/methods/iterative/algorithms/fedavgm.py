@@ -7,12 +7,13 @@ from typing import Annotated, ClassVar
 
 from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.private_settings import PrivateTraining
 from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.tree import State, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvgM(Algorithm):
+class FedAvgM(PrivateTraining, Algorithm):
     """m ← βm + (mean − w), w ← w + η·m (Hsu, Qi and Brown 2019)."""
 
     name: ClassVar[str] = "fedavgm"

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.private_settings import PrivateTraining
 from fedgeom.methods.iterative.rule import Round
 from fedgeom.methods.iterative.tree import State, Tree
 
@@ -49,7 +50,7 @@ class AdaptiveStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAdam(AdaptiveStep, Algorithm):
+class FedAdam(AdaptiveStep, PrivateTraining, Algorithm):
     """Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ)."""
 
     name: ClassVar[str] = "fedadam"
@@ -60,7 +61,7 @@ class FedAdam(AdaptiveStep, Algorithm):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedYogi(AdaptiveStep, Algorithm):
+class FedYogi(AdaptiveStep, PrivateTraining, Algorithm):
     """FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²)."""
 
     name: ClassVar[str] = "fedyogi"

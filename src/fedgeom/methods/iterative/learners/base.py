@@ -53,6 +53,17 @@ class Learner(ABC):
     def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
         """Return the gradient of the mean loss."""
 
+    def bounded_gradient(self, parameters: Parameters, X: Floats, y: Ints, clip: float) -> Ints:
+        """Return Σ over rows of each row's gradient, no longer than ``clip``, in whole numbers: (numbers,), i8.
+
+        A gradient of length ``clip`` has length `fedgeom.privacy.bounded_sums.FINE_ONE`. The penalty is not in it.
+        """
+        raise InputError(f"learner {self.name!r} gives no gradients by row, which privacy per row needs")
+
+    def penalty_gradient(self, parameters: Parameters, rows: float) -> Floats:
+        """Return the gradient of the penalty in the mean loss over so many rows, (numbers,); 0 where there is none."""
+        return np.zeros(Tree(parameters).size)
+
     @abstractmethod
     def predict_proba(self, parameters: Parameters, X: Floats) -> Floats:
         """Return a probability for each row and class."""

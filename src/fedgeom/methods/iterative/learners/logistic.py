@@ -12,6 +12,7 @@ from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register, step
 from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective
 from fedgeom.methods.iterative.tree import Tree
+from fedgeom.privacy.bounded_sums import in_whole_numbers, products
 
 TOLERANCE = 1e-8
 
@@ -52,6 +53,22 @@ class Logistic(Learner):
     def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
         """Return its gradient."""
         return Tree(parameters).like(self._flat_gradient(parameters, X, y, len(X)))
+
+    def bounded_gradient(self, parameters: Parameters, X: Floats, y: Ints, clip: float) -> Ints:
+        """Return the sum of shortened gradients: a row's is the product of (1, x) and its residual.
+
+        (1, x) is made a unit vector, and the residual as long as the gradient may be.
+        """
+        ones = np.column_stack([np.ones(len(X)), X])
+        lengths = np.linalg.norm(ones, axis=1, keepdims=True)
+        residual = self._residual(parameters, X, y) * lengths
+        found = products(in_whole_numbers(ones / lengths, 1.0), in_whole_numbers(residual, clip))
+        return found.ravel()
+
+    def penalty_gradient(self, parameters: Parameters, rows: float) -> Floats:
+        """Return the weights' penalty, none for intercepts."""
+        free = np.zeros(parameters["intercept"].size)
+        return np.concatenate([free, parameters["weights"].ravel() / (self.C * rows)])
 
     def fit(
         self,
@@ -114,20 +131,23 @@ class Logistic(Learner):
 
         ``count`` (rows,) is what each row's loss is multiplied by, as scikit-learn's sample weights are.
         """
-        weights = parameters["weights"]
-        scores = X @ weights + parameters["intercept"]
-        if weights.shape[1] == 1:
-            residual = (0.5 * (1 + np.tanh(0.5 * scores[:, 0])) - y)[:, None]  # the logistic function, no overflow
-        else:
-            scores -= scores.max(axis=1, keepdims=True)
-            residual = np.exp(scores)
-            residual /= residual.sum(axis=1, keepdims=True)
-            residual[np.arange(len(y)), y] -= 1
+        weights, residual = parameters["weights"], self._residual(parameters, X, y)
         residual /= len(y)
         if count is not None:
             residual *= count[:, None]
         slopes = X.T @ residual + weights / (self.C * rows)
         return np.concatenate([residual.sum(axis=0), slopes.ravel()])
+
+    def _residual(self, parameters: Parameters, X: Floats, y: Ints) -> Floats:
+        """Return probabilities less what they should be, (rows, 1) for two classes, otherwise (rows, classes)."""
+        scores = X @ parameters["weights"] + parameters["intercept"]
+        if scores.shape[1] == 1:
+            return np.asarray(0.5 * (1 + np.tanh(0.5 * scores)) - y[:, None])  # the logistic function, no overflow
+        scores -= scores.max(axis=1, keepdims=True)
+        residual = np.exp(scores)
+        residual /= residual.sum(axis=1, keepdims=True)
+        residual[np.arange(len(y)), y] -= 1
+        return np.asarray(residual)
 
 
 register(Logistic())

@@ -1,0 +1,217 @@
+"""What a site's runs have cost of its privacy: the file budget.json in the site's folder.
+
+A run is charged when the site joins it, before the first answer leaves, and stays charged however it ends. Costs add up
+as ρ of concentrated differential privacy; the accountant says which ε that is. Entries are chained by a hash that is
+keyed with the site's identity, and how many there are stands in a second file and, run by run, in the site's ledger: a
+file that was changed, cut or lost is noticed, and the site answers nothing until its steward has said what to do. Who
+puts back older copies of all three files together is not noticed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fedgeom.crypto.keys import Identity, fingerprint
+from fedgeom.deploy.journal import CHARGED, Journal, LocalEntry
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import DP
+from fedgeom.privacy.accounting import epsilon_of, rho_for
+from fedgeom.storage import locked, write_file
+
+FORMAT = "fedgeom-budget/1"
+MEND = (
+    "the site answers nothing until that is settled: put the right file back, or, knowing that what was spent before "
+    "is then no longer counted, begin anew with: fedgeom site budget --restart"
+)
+
+
+class Charge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What one run cost; or, with no run, a note that the count was begun anew."""
+
+    when: float
+    run: str
+    method: str
+    epsilon: float
+    delta: float
+    unit: str
+    rho: float
+    note: str = ""
+    mac: str = ""
+    """A keyed hash of this entry and the one before it, in hexadecimal digits."""
+
+
+class BudgetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file."""
+
+    format: str = FORMAT
+    charges: tuple[Charge, ...] = ()
+
+
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The second file: how many entries there are at least, and the last one's keyed hash."""
+
+    count: int
+    mac: str
+    seal: str
+
+
+@dataclass(frozen=True)
+class BudgetStore:
+    """Reads, checks and adds to a site's budget; what is added is on the disk when it returns."""
+
+    folder: Path
+    identity: Identity
+    policy: Policy
+    clock: Callable[[], float] = time.time
+
+    @property
+    def path(self) -> Path:
+        """Where the charges are."""
+        return self.folder / "budget.json"
+
+    @property
+    def head(self) -> Path:
+        """Where their number is."""
+        return self.folder / "budget.head"
+
+    def read(self) -> tuple[Charge, ...]:
+        """Return all charges since the count was begun; raise `InputError` where the file was changed, cut or lost."""
+        counted = self._read_head()
+        charged = {entry.run for entry in Journal(self.folder).entries() if entry.question == CHARGED}
+        if not self.path.is_file():
+            if counted is None and not charged:
+                return ()
+            raise InputError(f"{self.path} is lost, though runs were charged to it; {MEND}")
+        try:
+            file = msgspec.json.decode(self.path.read_bytes(), type=BudgetFile)
+        except ValueError as error:
+            raise InputError(f"{self.path} is damaged: {error}; {MEND}") from error
+        if file.format != FORMAT:
+            raise InputError(f"{self.path} has the format {file.format!r}; this fedgeom reads {FORMAT!r}")
+        last = ""
+        for at, one in enumerate(file.charges):
+            if not hmac.compare_digest(self._mac(last, one), one.mac):
+                raise InputError(f"{self.path} was changed: entry {at + 1} is not as this site wrote it; {MEND}")
+            last = one.mac
+        self._check_whole(file.charges, counted, charged)
+        return file.charges
+
+    def _check_whole(self, charges: Sequence[Charge], counted: Head | None, charged: set[str]) -> None:
+        count = 0 if counted is None else counted.count
+        cut = len(charges) < count or bool(count and counted and charges[count - 1].mac != counted.mac)
+        since = {one.run for one in charges}
+        restarted = any(not one.run for one in charges)
+        if cut or (charged - since and not restarted) or (counted is None and len(charges) > 1):
+            raise InputError(f"{self.path} lacks entries that were written, or {self.head} is not its own; {MEND}")
+
+    def _read_head(self) -> Head | None:
+        if not self.head.is_file():
+            return None
+        try:
+            found = msgspec.json.decode(self.head.read_bytes(), type=Head)
+        except ValueError as error:
+            raise InputError(f"{self.head} is damaged: {error}; {MEND}") from error
+        if not hmac.compare_digest(self._seal(found.count, found.mac), found.seal):
+            raise InputError(f"{self.head} was changed: it is not as this site wrote it; {MEND}")
+        return found
+
+    def spent(self, more: Sequence[float] = ()) -> float:
+        """Return the ε that all runs come to together at the policy's δ, and with ``more`` (ρ) if any."""
+        return epsilon_of([*(one.rho for one in self.read()), *more], self.policy.budget_delta)
+
+    def check(self, run: bytes, privacy: DP | None) -> None:
+        """Raise `ProtocolError` where a run would exceed the budget; one that was charged already does not."""
+        cap = self.policy.max_epsilon
+        if privacy is None or not cap or any(one.run == run.hex() for one in self.read()):
+            return
+        spent, total = self.spent(), self.spent([rho_for(privacy.epsilon, privacy.delta)])
+        if total > cap * (1 + 1e-6):
+            raise ProtocolError(
+                f"the site's privacy budget is spent: its runs come to epsilon = {spent:.3g}, and this job would bring "
+                f"it to {total:.3g}; its policy has max_epsilon = {cap:g} (at delta = {self.policy.budget_delta:g})"
+            )
+
+    def charge(self, run: bytes, method: str, privacy: DP | None) -> None:
+        """Write down what a run costs, once (`fedgeom.federation.budget.Budget`)."""
+        if privacy is None:
+            return
+        with locked(self.folder / "budget.lock"):
+            self.check(run, privacy)
+            charges = self.read()
+            if any(one.run == run.hex() for one in charges):
+                return
+            rho = rho_for(privacy.epsilon, privacy.delta)
+            made = Charge(
+                when=round(self.clock(), 3),
+                run=run.hex(),
+                method=method,
+                epsilon=privacy.epsilon,
+                delta=privacy.delta,
+                unit=privacy.unit,
+                rho=rho,
+            )
+            self._write(charges, made)
+            said = f"charged epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g} per {privacy.unit}"
+            Journal(self.folder).enter(_line(made, said))
+
+    def restart(self) -> Path | None:
+        """Begin the count anew, with a note that says so; return where the old file is kept, if there was one."""
+        with locked(self.folder / "budget.lock"):
+            kept = None
+            if self.path.is_file():
+                kept = self.path.with_name(f"budget-{int(self.clock())}.json")
+                self.path.replace(kept)
+            self.head.unlink(missing_ok=True)
+            note = "the count was begun anew: what was spent before is not known"
+            when = round(self.clock(), 3)
+            self._write(
+                (), Charge(when=when, run="", method="", epsilon=0.0, delta=0.0, unit="", rho=0.0, note=note)
+            )
+            return kept
+
+    def _write(self, charges: Sequence[Charge], new: Charge) -> None:
+        last = charges[-1].mac if charges else ""
+        new = msgspec.structs.replace(new, mac=self._mac(last, new))
+        file, count = BudgetFile(charges=(*charges, new)), len(charges) + 1
+        write_file(self.path, msgspec.json.format(msgspec.json.encode(file)), private=True, durable=True)
+        head = Head(count=count, mac=new.mac, seal=self._seal(count, new.mac))
+        write_file(self.head, msgspec.json.encode(head), private=True, durable=True)
+
+    @property
+    def _key(self) -> bytes:
+        return fingerprint(b"fedgeom/1 privacy budget", self.identity.secret)
+
+    def _mac(self, last: str, charge: Charge) -> str:
+        body = msgspec.json.encode(msgspec.structs.replace(charge, mac=""))
+        return hmac.digest(self._key, fingerprint(b"charge", last.encode(), body), "sha256").hex()
+
+    def _seal(self, count: int, mac: str) -> str:
+        return hmac.digest(self._key, fingerprint(b"head", str(count).encode(), mac.encode()), "sha256").hex()
+
+
+def _line(charge: Charge, note: str) -> LocalEntry:
+    return LocalEntry(
+        time=charge.when,
+        run=charge.run,
+        method=charge.method,
+        question=CHARGED,
+        answer="none",
+        received=0,
+        sent=0,
+        reveals="",
+        note=note,
+    )
+
+
+def unaccounted_runs(folder: Path, charges: Sequence[Charge]) -> list[str]:
+    """Return the runs, by the site's ledger, in which something left the site and nothing was charged."""
+    journal, known = Journal(folder), {one.run for one in charges}
+    ordered = dict.fromkeys(entry.run for entry in journal.entries() if entry.run and entry.sent)
+    return [run for run in ordered if run not in known and journal.has_answered(bytes.fromhex(run))]

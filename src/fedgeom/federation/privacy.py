@@ -1,0 +1,126 @@
+"""The setting ``privacy``: what a run promises about single rows, or whole sites; a part of the terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import POSITIVE, Between, Choice
+from fedgeom.privacy.accounting import check_installed
+from fedgeom.privacy.mechanism import honest_sites
+
+LARGEST_DELTA = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class DP(Choice):
+    """(ε, δ)-differential privacy of all that leaves a site's rows in one run, by noise inside the secure sums.
+
+    Whoever sees everything but the honest sites' rows and noise cannot tell, but for ε and δ, whether one row more or
+    less was there (``unit="row"``), or what rows one site had (``unit="site"``).
+    """
+
+    kind: ClassVar[str] = "privacy"
+    plural: ClassVar[str] = "privacies"
+    wanted: ClassVar[str] = "DP(epsilon=…, delta=…, clip=…)"
+
+    epsilon: Annotated[float, POSITIVE]
+    """ε of the whole run, its test included: 1 is strong, 8 weak."""
+    delta: Annotated[float, Between(0, LARGEST_DELTA, open_low=True)] = 1e-5
+    """δ: well below one in the number of rows."""
+    clip: Annotated[float, POSITIVE]
+    """The longest that a row, a row's gradient or a site's update may be (L2); longer ones are shortened to it. Choose
+    it by what is known without looking at the rows."""
+    unit: Literal["row", "site"] = "row"
+    """Who is protected: one row of any site (added or taken out), or all rows of one site (exchanged for others)."""
+    colluders: Annotated[int, Between(0, 10**6)] = 1
+    """How many sites may tell what they added, or add no noise. A site that is curious is one: it knows its own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_installed()
+
+    @classmethod
+    def read(cls, value: Any, setting: str) -> Self:
+        """Return the settings from an object or a table."""
+        if isinstance(value, cls):
+            return value
+        known = [field.name for field in fields(cls)]
+        needed = {"epsilon", "clip"}
+        if not isinstance(value, Mapping) or not needed <= set(value) <= set(known):
+            raise InputError(
+                f"{setting}={value!r} given; wanted {cls.wanted}, or a table with epsilon, delta and clip, and perhaps "
+                "unit and colluders"
+            )
+        return cls(**value)
+
+    def plain(self) -> str | dict[str, Any]:
+        """Return the settings as they travel."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+if TYPE_CHECKING:
+    PrivacyOrTable = DP | Mapping[str, Any] | None
+else:
+    PrivacyOrTable = DP | None
+
+
+def privacy_of(settings: Any) -> DP | None:
+    """Return what a method's settings promise; None: no noise is added."""
+    found: DP | None = getattr(settings, "privacy", None)
+    return found
+
+
+def smallest_sum(settings: Any, wanted: int = 0) -> int:
+    """Return over how many sites sums are at least, in a run with privacy; ``wanted`` is the most that a policy asks.
+
+    Sites sign no list of fewer living ones (`Joining.check_many_enough`), so that their noise can be relied on.
+    """
+    return max(int(getattr(settings, "min_sites", 2)), wanted, 2)
+
+
+def check_private(settings: Any) -> None:
+    """Refuse settings under which something would leave a site that noise does not cover; say what is wanted."""
+    privacy = privacy_of(settings)
+    if privacy is None:
+        return
+    kind, units = type(settings).__name__, settings.private_units
+    if not units:
+        raise InputError(
+            f"privacy given, but {kind} has no bound on what one row adds to what leaves: leave it out"
+        )
+    if privacy.unit not in units:
+        raise InputError(
+            f'privacy with unit="{privacy.unit}" given; {kind} bounds what one {" or one ".join(units)} adds: wanted '
+            + " or ".join(f'unit="{unit}"' for unit in units)
+        )
+    if not settings.classes:
+        raise InputError(
+            f"{kind} with privacy needs the label names in its terms, classes=[…]: a list that sites made of theirs "
+            "would tell of a single row with a label of its own"
+        )
+    if getattr(settings, "prepare", None):
+        raise InputError(
+            f"{kind} with privacy takes rows that need no preparation: the sums that steps are fitted by have no "
+            "noise. Wanted prepare=None, and columns that each site brings to an agreed unit, such as (age - 50) / 20"
+        )
+    chosen = getattr(getattr(settings, "aggregation", None), "name", "mean")
+    if chosen != "mean" or getattr(settings, "largest_entry", None) is not None:
+        raise InputError(
+            f"privacy with aggregation={chosen!r} and largest_entry={getattr(settings, 'largest_entry', None)} given; "
+            'noise is reckoned for one sum, whose bound is clip: wanted aggregation="mean" and largest_entry=None'
+        )
+    holdout = getattr(settings, "holdout", None)
+    if holdout is not None and holdout.grouped:
+        raise InputError(
+            "a grouped holdout with privacy given; its sums over groups have no bound for a row: wanted grouped=False "
+            "(a site with a group column still keeps a group's rows together)"
+        )
+    if holdout is not None and privacy.unit == "site":
+        raise InputError(
+            "a holdout with privacy per site given; a test's counts have no bound for all rows of one site: wanted "
+            'holdout=None, or unit="row"'
+        )
+    honest_sites(smallest_sum(settings), privacy.colluders)

@@ -1,0 +1,64 @@
+"""Sums over rows that one row moves by no more than is said: rows are shortened, and summed as whole numbers.
+
+Sums of doubles depend on the order of the rows and on how large the rest is, so that one row may move them by more than
+its length. Here each row is first cut down to whole numbers, towards zero, which makes nothing longer; products and
+sums of these are exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Ints
+
+BITS = 14
+"""Binary digits of a row of full length: 6·10⁻⁵ of the bound."""
+ONE = 2**BITS
+FINE = 2 * BITS
+"""Binary digits of a row of full length where rows are summed and not multiplied."""
+FINE_ONE = 2**FINE
+_BLOCK = 2**20
+"""Products of two numbers of `BITS` digits, so many of them added up, are exact in doubles."""
+_SAFE = 1.0 - 2.0**-40
+"""What rounding may have made longer is made shorter by more."""
+
+
+def shortened(rows: npt.ArrayLike, bound: float) -> Floats:
+    """Return rows that are no longer than ``bound`` (L2): longer ones keep their direction.
+
+    rows (n, d), finite; returns (n, d), f8.
+    """
+    values = np.asarray(rows, np.float64)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(values, axis=1)
+    if not np.isfinite(lengths).all():  # the squares of huge numbers are none
+        values = values / np.maximum(np.abs(values).max(axis=1, keepdims=True) / bound, 1.0)
+        lengths = np.linalg.norm(values, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = np.where(lengths > bound * _SAFE, bound * _SAFE / lengths, 1.0)
+    return np.asarray(values * factors[:, None])
+
+
+def in_whole_numbers(rows: npt.ArrayLike, bound: float, bits: int = BITS) -> Floats:
+    """Return rows as whole numbers, of which one of length ``bound`` has length 2^bits at most (`ONE`, `FINE_ONE`).
+
+    rows (n, d), finite; returns (n, d), f8, all of them whole.
+    """
+    return np.asarray(np.trunc(shortened(rows, bound) * (2**bits / bound)))
+
+
+def summed(whole: Floats) -> Ints:
+    """Return the exact sum of rows of whole numbers: (n, d), f8; returns (d,), i8."""
+    total = np.zeros(whole.shape[1], np.int64)
+    for first in range(0, len(whole), _BLOCK):
+        total += whole[first : first + _BLOCK].sum(axis=0).astype(np.int64)
+    return total
+
+
+def products(left: Floats, right: Floats) -> Ints:
+    """Return Σ left·rightᵀ over rows of whole numbers of `BITS` digits, exactly: (n, d), (n, e); returns (d, e), i8."""
+    total = np.zeros((left.shape[1], right.shape[1]), np.int64)
+    for first in range(0, len(left), _BLOCK):
+        total += (left[first : first + _BLOCK].T @ right[first : first + _BLOCK]).astype(np.int64)
+    return total

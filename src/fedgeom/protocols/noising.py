@@ -1,0 +1,94 @@
+"""Noise inside a secure sum: both halves work out how much, and a site adds its share to what it contributes.
+
+How much follows from the terms, and from what the policies of those that joined ask for: all sites add the same. The
+noise's key is made from randomness that a site drew from its operating system when it joined and tells nobody. The same
+question has the same noise, so that nothing is gained by asking again; another question has other noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from fedgeom.arrays import Ints, Words
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.masks import KeyStream
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.privacy import privacy_of, smallest_sum
+from fedgeom.federation.site import Part
+from fedgeom.privacy.accounting import rho_for
+from fedgeom.privacy.mechanism import SumNoise, honest_sites
+from fedgeom.protocols.joining.messages import PublicKeys
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+LARGEST_SUM = 2**62
+
+
+def smallest_cohort(settings: Any, cohort: Mapping[str, PublicKeys]) -> int:
+    """Return over how many sites a sum of a run with privacy is at least: as terms and the strictest policy say."""
+    return smallest_sum(settings, max((keys.min_cohort for keys in cohort.values()), default=0))
+
+
+def sum_noise(
+    settings: Any,
+    cohort: Mapping[str, PublicKeys],
+    *,
+    sensitivity: float,
+    numbers: int,
+    releases: int = 1,
+    rho: float = 0.0,
+) -> SumNoise:
+    """Return the noise of one of ``releases`` sums over the same rows; one row (or site) moves it by ``sensitivity``.
+
+    ``rho``: what the whole run may cost, where that was worked out before.
+    """
+    privacy = privacy_of(settings)
+    assert privacy is not None
+    whole = rho or rho_for(privacy.epsilon, privacy.delta)
+    honest = honest_sites(smallest_cohort(settings, cohort), privacy.colluders)
+    return SumNoise(sensitivity, whole / releases, honest, numbers)
+
+
+class NoisingMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers: what the run may cost."""
+
+    rho: float = 0.0
+
+
+class Noising(Part[NoisingMemory]):
+    """Adds a site's share of noise."""
+
+    name: ClassVar[str] = "noising"
+
+    def noise(self, *, sensitivity: float, numbers: int, releases: int = 1) -> SumNoise:
+        """Return the noise of a sum (`sum_noise`); what the accountant says is remembered, as asking it takes time."""
+        site: Any = self.site
+        settings, memory = site.settings, self.memory
+        privacy = privacy_of(settings)
+        if privacy is None:
+            raise ProtocolError("the terms of this run have no privacy")
+        memory.rho = memory.rho or rho_for(privacy.epsilon, privacy.delta)
+        return sum_noise(
+            settings,
+            site.joining.memory.cohort,
+            sensitivity=sensitivity,
+            numbers=numbers,
+            releases=releases,
+            rho=memory.rho,
+        )
+
+    def noisy(self, ask: SumQuestion, whole: Ints, *, sensitivity: float, releases: int = 1) -> Words:
+        """Return whole numbers, of which one row moves all together by ``sensitivity`` (L2), with noise, as words."""
+        values = np.asarray(whole, np.int64).ravel()
+        noise = self.noise(sensitivity=sensitivity, numbers=len(values), releases=releases)
+        room = LARGEST_SUM // (len(ask.ticket.participants) * 2 ** max(-noise.shift, 0))
+        if len(values) and int(np.abs(values).max()) >= room:
+            raise InputError(
+                "the sums of this site are too large for the ring with this noise: rescale the columns"
+            )
+        joined: Any = self.site.joining.memory  # type: ignore[attr-defined]
+        key = fingerprint(b"noise", joined.private, str(ask.ticket.round).encode(), ask.ticket.question_hash)
+        return noise.add(values, KeyStream(key)).view(np.uint64)

@@ -1,0 +1,31 @@
+"""Sums that one row moves by no more than is said, whatever the other rows are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedgeom.privacy.bounded_sums import BITS, ONE, in_whole_numbers, products, shortened, summed
+
+
+def test_rows_keep_their_direction_and_are_no_longer_than_the_bound() -> None:
+    rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [1e300, 0.0]])
+    short = shortened(rows, 1.0)
+    assert np.allclose(short, [[0.6, 0.8], [0.3, 0.4], [0, 0], [1, 0]])
+    assert (np.linalg.norm(short, axis=1) <= 1).all()
+
+
+def test_whole_numbers_are_never_longer_than_one() -> None:
+    rng = np.random.default_rng(0)
+    for columns in (1, 2, 50, 784):
+        whole = in_whole_numbers(rng.normal(size=(200, columns)) * 10, 2.5)
+        assert (whole == np.rint(whole)).all()
+        assert (np.linalg.norm(whole, axis=1) <= ONE).all()
+
+
+def test_one_row_moves_sums_and_products_by_itself_exactly() -> None:
+    rng = np.random.default_rng(1)
+    whole = in_whole_numbers(rng.normal(size=(5000, 20)), 3.0)
+    all_, fewer = products(whole, whole), products(whole[1:], whole[1:])
+    assert (all_ - fewer == np.outer(whole[0], whole[0]).astype(np.int64)).all()
+    assert (summed(whole) - summed(whole[1:]) == whole[0].astype(np.int64)).all()
+    assert np.linalg.norm((all_ - fewer)[np.triu_indices(20)]) <= 4**BITS
