@@ -47,7 +47,7 @@ def _sentence(reveals: str) -> str:
 
 
 def spent(run: RunFiles) -> dict[str, Any]:
-    """Return the differential privacy that the run promised: epsilon, delta, and whose; nothing where it promised none."""
+    """Return the differential privacy that the run promised: epsilon, delta and whose; nothing where none was."""
     whole = run.parameters.get("privacy")
     if isinstance(whole, dict) and whole.get("epsilon") is not None:
         return {"epsilon": whole["epsilon"], "delta": whole.get("delta", 0.0), "unit": whole.get("unit", "row")}

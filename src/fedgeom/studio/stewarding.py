@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
@@ -90,25 +89,28 @@ def ledger(path: Path) -> list[list[str]]:
     ]
 
 
-def budget(path: Path) -> list[list[str]]:
-    """Return what the site's runs have cost of its privacy: run, method, ε, δ; nothing where nothing is counted."""
-    file = path / "budget.json"
-    if not file.is_file():
-        return []
+def budget(path: Path) -> dict[str, Any]:
+    """Return what the site's runs have cost of its privacy, as `fedgeom site budget` counts it.
+
+    A file that was changed or lost is said in ``wrong``: the steward then decides on the command line.
+    """
+    site = SiteFolder(path)
+    policy = site.config().policy
+    store = BudgetStore(path, site.identity(), policy)
+    found: dict[str, Any] = {"rows": [], "said": "", "wrong": "", "unaccounted": 0}
     try:
-        charges = msgspec.json.decode(file.read_bytes())["charges"]
-        return [
-            [
-                _day(one["when"]),
-                str(one["run"])[:8],
-                str(one["method"]),
-                f"{one['epsilon']:g}",
-                f"{one['delta']:g}",
-            ]
-            for one in charges
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is damaged: {error}; see fedgeom site budget") from error
+        charges = store.read()
+        found["unaccounted"] = len(unaccounted_runs(path, charges))
+        if charges:
+            cap = f" of {policy.max_epsilon:g}" if policy.max_epsilon else ", and the policy has no limit"
+            found["said"] = f"In all ε = {store.spent():.3g}{cap}, at δ = {policy.budget_delta:g}."
+    except InputError as error:
+        return found | {"wrong": str(error)}
+    found["rows"] = [
+        [_day(one.when), one.run[:8], one.method or one.note, f"{one.epsilon:g}", f"{one.delta:g}", one.unit]
+        for one in charges
+    ]
+    return found
 
 
 def _day(when: float) -> str:
