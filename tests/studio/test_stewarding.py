@@ -41,6 +41,7 @@ def test_a_job_that_waits_is_shown_with_what_leaves_and_can_be_approved_and_revo
     assert shown["waiting"][0]["hash"] == digits
     assert shown["waiting"][0]["sites"] == ["graz", "linz", "ulm"]
     assert "counts and means" in " ".join(shown["waiting"][0]["leaves"])
+    assert "ulm.csv" in shown["waiting"][0]["faults"][0]  # there is no such table yet
     approve(path, digits, "7", "2")
     shown = overview(path)
     assert shown["waiting"] == []

@@ -12,11 +12,14 @@ from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.errors import InputError
+from fedgeom.deploy.site_readiness import terms_report
+from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.report.tables import size
 from fedgeom.studio.studies import what_leaves
 
+MOST_CHECKED = 5
+"""For so many of the jobs that wait the site's table is looked at; each takes as long as reading it."""
 MOST_ENTRIES = 200
 """So many of the last messages are shown; the ledger has all."""
 
@@ -28,7 +31,11 @@ def overview(path: Path) -> dict[str, Any]:
     file, now = store.read(), store.clock()
     return {
         "config": config,
-        "waiting": [_job(one.hash, one.job, f"since {_day(one.when)}") for one in file.waiting],
+        "waiting": [
+            _job(one.hash, one.job, f"since {_day(one.when)}")
+            | {"faults": faults(site, one.job, at < MOST_CHECKED)}
+            for at, one in enumerate(file.waiting)
+        ],
         "approvals": [
             _job(one.hash, one.job, one.state(now))
             | {"used": f"{len(one.used)} of {one.runs}", "until": _day(one.expires) if not one.rule else ""}
@@ -49,6 +56,16 @@ def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
         "leaves": [] if job is None else what_leaves(job.method),
         "state": state,
     }
+
+
+def faults(site: SiteFolder, job: JobTerms | None, look: bool = True) -> list[str]:
+    """Return why the site would leave a job that its steward approved, as `fedgeom site approve` says it."""
+    if job is None or not look:
+        return []
+    try:
+        return [str(one) for one in terms_report(site, job).errors]
+    except FedgeomError as error:  # a table that cannot be read, a method that is not installed
+        return [str(error)]
 
 
 def _plain(value: Any) -> Any:
