@@ -164,7 +164,9 @@ def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
     sites = patients(10, 40)
     liar_rows = np.tile(sites[0].X, (1, 1)) * 1.0
     flipped = np.where(sites[0].y == "no", "yes", "no")
-    groups: dict[str, Any] = {"aggregation": GroupMedian(groups=3)} if method.endswith("groups") else {}
+    groups: dict[str, Any] = (
+        {"aggregation": GroupMedian(groups=3, drawn_by="seed")} if method.endswith("groups") else {}
+    )
     if method.startswith("moments"):
         way: Any = fedgeom.Moments(space="euclidean", rule="centroid", **groups)
         sites[0] = SiteData("s000", liar_rows * 200, flipped)

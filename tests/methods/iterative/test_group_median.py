@@ -98,8 +98,8 @@ def test_a_site_that_lies_spoils_the_mean_and_not_the_median(kind: str) -> None:
     y = np.arange(400) % 2
     X = rng.normal(size=(400, 3)) + np.where(y[:, None], 1.2, -1.2)
     labels = np.array(["no", "yes"])[y]
-    sites = [fedgeom.SiteData(f"s{at}", X[at:320:10], labels[at:320:10]) for at in range(10)]
-    sites = [fedgeom.SiteData(s.name, s.X, np.where(np.arange(len(s)) < 1, "yes", s.y)) for s in sites]
+    parts = [slice(32 * at, 32 * at + 32) for at in range(10)]  # every other row is of the other class
+    sites = [fedgeom.SiteData(f"s{at}", X[part], labels[part]) for at, part in enumerate(parts)]
     truth = labels[320:]
 
     def accuracy(**options: Any) -> float:
