@@ -57,6 +57,12 @@ def _bounds(found: dict[str, Any]) -> Found:
         yield Figure(f"bounds of contributions, {case}, ÷ the whole secure sum", figures["ratio"], 0.1)
 
 
+def _privacy(found: dict[str, Any]) -> Found:
+    for case, figures in found.items():
+        if "sites" in case:
+            yield Figure(f"bound and noise for privacy, {case}, ÷ the secure sum without", figures["ratio"], 1.1)
+
+
 def _training(found: dict[str, Any]) -> Found:
     yield Figure("a round of 20 sites, small ConvNet, ÷ the bare torch loop", found["open_over_bare"], 1.1)
     yield Figure("the same ÷ a deepcopy for each client", found["over_deepcopy"], 1.05)
@@ -93,6 +99,19 @@ def _hamming(found: dict[str, Any]) -> Found:
     yield Figure("secure Hamming, two sites of 100 points, L = 4096: CPU s", found["bfv"]["L4096"]["cpu_s"], 6)
 
 
+def _topology(found: dict[str, Any]) -> Found:
+    if "fedavg_secure_over_open" in found:
+        yield Figure("FedAvg, 50 sites × 1,000 rows, secure ÷ open", found["fedavg_secure_over_open"], 1.25)
+
+
+def _engines(found: dict[str, Any]) -> Found:
+    for sites, goal in (("2", 0.4), ("10", 0.8)):
+        if sites in found["sites"]:
+            one = found["sites"][sites]
+            yield Figure(f"Flower, {sites} sites: s a question", one["flower_question_s"], goal)
+            yield Figure(f"Flower, {sites} sites: SuperLink's CPU s an answer", one["link_answer_s"], 0.05)
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A script, how it is run quickly, and what its figures mean."""
@@ -101,16 +120,21 @@ class Benchmark:
     read: Callable[[dict[str, Any]], Found]
     parts: tuple[str, ...] = ()
     """With --only, one after the other; empty: all."""
+    quick: bool = True
+    """Whether it has a quick form; what needs minutes and real processes is in the table of full results only."""
 
 
 BENCHMARKS = (
     Benchmark("secure_sum", _sums),
     Benchmark("bounds", _bounds),
+    Benchmark("privacy", _privacy),
     Benchmark("training", _training),
     Benchmark("moments", _moments),
     Benchmark("hulls", _hulls, ("hull", "rows", "many")),
     Benchmark("reading", _reading, ("csv", "parquet", "h5ad")),
     Benchmark("hamming", _hamming, ("bfv",)),
+    Benchmark("topology", _topology, ("fedavg_secure_over_open",)),
+    Benchmark("engines", _engines, quick=False),
 )
 
 
@@ -164,7 +188,7 @@ def main() -> None:
         print(summary())
         return
     figures = []
-    for one in BENCHMARKS:
+    for one in (one for one in BENCHMARKS if one.quick):
         print(f"{one.script} …", file=sys.stderr, flush=True)
         try:
             figures += one.read(quick(one))

@@ -29,6 +29,7 @@ import fedgeom
 from fedgeom.engines.costs import costs_of
 from fedgeom.engines.network import NetworkEngine, Timing
 from fedgeom.protocols.cost_figures import Costs
+from fedgeom.report.palette import colours
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "network.png"
 COUNTS = (10, 30, 100, 300, 1000)
@@ -107,11 +108,17 @@ def draw(found: Mapping[str, Any]) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
+    mpl.rcParams["axes.prop_cycle"] = mpl.cycler(color=colours(5))
     figure, axes = plt.subplots(1, len(found), figsize=(11, 4.6), sharey=True, layout="constrained")
     for panel, (title, lines) in zip(np.atleast_1d(axes), found.items(), strict=True):
         for (name, line), mark in zip(lines.items(), "os^Dv", strict=True):
-            at = [int(count) for count in line]
-            panel.plot(at, [one["seconds"] for one in line.values()], marker=mark, markersize=5, label=name)
+            at, seconds = [int(count) for count in line], [one["seconds"] for one in line.values()]
+            style = "none" if name == LOSSES else "-"  # runs of their own, each with its luck
+            panel.plot(at, seconds, marker=mark, markersize=5, linestyle=style, label=name)
+            for count, one in line.items():
+                if one.get("lost"):
+                    where = int(count), one["seconds"]
+                    panel.annotate(f"{one['lost']} lost", where, (0, -14), textcoords="offset points", ha="center")
         counts = [int(count) for count in next(iter(lines.values()))]
         panel.set(xscale="log", yscale="log", xlabel="sites", title=title)
         panel.set_xticks(counts, [f"{count:,}" for count in counts])

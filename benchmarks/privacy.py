@@ -1,12 +1,12 @@
 """What a bound and noise add to a secure sum: with privacy ÷ without, CPU time of all sites and the coordinator.
 
-    python benchmarks/privacy.py                  # 100, 50 and 10 sites × 10⁶ numbers, 10 × 10⁵; some minutes
+    python benchmarks/privacy.py                  # 50, 10 and 3 sites × 10⁶ numbers; two minutes
     python benchmarks/privacy.py --quick          # 20 sites × 10⁵
     python benchmarks/privacy.py --json           # the last line is one JSON object
 
 A whole run that adds up one vector, joining included; with privacy each site's vector is shortened to a bound, cut down
-to whole numbers, and its share of discrete Gaussian noise added. Each pair is measured one after the other, three
-times; what counts is the least time of each. Also: nanoseconds for one number of noise, and how often OpenDP's sampler
+to whole numbers, and its share of discrete Gaussian noise added. Each pair is measured one after the other, twice;
+what counts is the least time of each. Also: nanoseconds for one number of noise, and how often OpenDP's sampler
 takes as long, where it is installed. Results go to benchmarks/results/privacy.json.
 """
 
@@ -40,9 +40,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.common import keep, parser
 
-FULL, QUICK = [(100, 10**6), (50, 10**6), (10, 10**6), (10, 10**5)], [(20, 10**5)]
+FULL, QUICK = [(10, 10**6), (3, 10**6), (50, 10**6)], [(20, 10**5)]
 GOAL = 1.1
-TIMES = 3
+TIMES = 2
 
 
 class AskBounded(SumQuestion, frozen=True, kw_only=True):

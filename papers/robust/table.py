@@ -38,6 +38,7 @@ GROUPS = {10: 3, 20: 6, 40: 9}
 """As many groups of at least three sites as there can be; with 40 sites nine, enough for four liars."""
 ROWS, COLUMNS, TEST, GOAL = 100, 10, 4000, 0.93
 HONEST = "nobody lies"
+TITLES = {"fedavg": "FedAvg", "moments": "Moments"}
 COLORS = {
     "plain mean": "#555555",
     "sum (plain mean)": "#555555",
@@ -174,6 +175,26 @@ def words(entry: dict[str, Any] | None) -> str:
     )
 
 
+def worst(found: dict[str, Any]) -> list[str]:
+    """Return a table of the worst of the kinds of lies, as far as all of them were computed."""
+    rows = []
+    for method, by_sites in found.items():
+        for sites, ways_ in by_sites.items():
+            for way, kinds in ways_.items():
+                cells = []
+                for liars in (0, *LIARS):
+                    entries = [kinds.get(kind, {}).get(str(liars)) for kind in (KINDS if liars else (HONEST,))]
+                    if any(entry is None for entry in entries):
+                        cells.append("")
+                        continue
+                    means = [entry["mean"] for entry in entries if entry is not None]
+                    least = min((one for one in means if one is not None), default=0.0)
+                    text = f"{least:.3f}".removeprefix("0") + (" or refused" if None in means else "")
+                    cells.append(bold(text, least >= GOAL))
+                rows.append([f"{TITLES[method]}, {sites} sites, {GROUPS[int(sites)]} groups", way, *cells])
+    return table(["", "", *(f"{liars} lie" if liars else HONEST for liars in (0, *LIARS))], rows)
+
+
 def page(found: dict[str, Any]) -> str:
     """Return the tables as Markdown."""
     lines = [
@@ -183,13 +204,13 @@ def page(found: dict[str, Any]) -> str:
         f"best classifier has .957. Bold: at least {GOAL}. “Open” rows show the coordinator each site's model; all",
         "others are secure sums. “Refused”: a sum was beyond its bounds, or no model follows from it.",
     ]
+    lines += ["", "## The worst of the four kinds of lies", "", *worst(found)]
     for method, by_sites in found.items():
         for sites, rows in by_sites.items():
             count = max(
                 (e["n"] for kinds in rows.values() for ls in kinds.values() for e in ls.values()), default=0
             )
-            title = {"fedavg": "FedAvg", "moments": "Moments"}[method]
-            lines += ["", f"## {title}, {sites} sites in {GROUPS[int(sites)]} groups, {count} seeds", ""]
+            lines += ["", f"## {TITLES[method]}, {sites} sites in {GROUPS[int(sites)]} groups; seeds: {count}", ""]
             head = ["", HONEST, *(f"{kind}, {liars}" for kind in KINDS for liars in LIARS)]
             body = []
             for way, kinds in rows.items():
@@ -246,8 +267,7 @@ def picture(found: dict[str, Any], path: Path) -> None:
             if not down:
                 ax.set_title(kind, fontsize=10)
             if not across:
-                title = {"fedavg": "FedAvg", "moments": "Moments"}[method]
-                ax.set_ylabel(f"{title}\n{sites} sites, {GROUPS[int(sites)]} groups", fontsize=9)
+                ax.set_ylabel(f"{TITLES[method]}\n{sites} sites, {GROUPS[int(sites)]} groups", fontsize=9)
             ax.grid(alpha=0.25)
     for ax in axes[-1]:
         ax.set_xlabel("sites that lie")
@@ -267,13 +287,17 @@ def main() -> None:
     made = parser(__doc__, ("fedavg", "moments"))
     made.add_argument("--minutes", type=float, help="stop after about so long; the next call goes on")
     made.add_argument("--seeds", type=int, default=SEEDS)
+    made.add_argument(
+        "--sites", type=int, nargs="+", choices=SITES, default=SITES, help="compute these numbers of sites"
+    )
+    made.add_argument("--liars", type=int, nargs="+", choices=(0, *LIARS), help="compute these numbers of liars")
     options = made.parse_args()
     began, done = time.monotonic(), {} if options.quick else known()
-    sites, seeds = ((10,), 1) if options.quick else (SITES, options.seeds)
+    sites, seeds = ((10,), 1) if options.quick else (options.sites, options.seeds)
     for cell in cells(options.only, sites, seeds):
         if options.quick and (cell["liars"] > 1 or "geometric" in cell["way"]):
             continue
-        if key(cell) in done:
+        if key(cell) in done or (options.liars is not None and cell["liars"] not in options.liars):
             continue
         if options.minutes and time.monotonic() - began > 60 * options.minutes:
             break

@@ -83,6 +83,7 @@ def test_synthetic_sweeps_have_the_shape_of_figure_5() -> None:
     ("command", "keys"),
     [
         ("hulls/complexity.py --only 10", {"curves", "sizes", "seeds"}),
+        ("hulls/pictures.py --only figure4", {"figure4"}),
         ("ptopofl/ablation.py --only trust --seeds 1", {"all parts", "no trust (Eq. 8)"}),
         ("ptopofl/privacy.py --only formula", {"formula"}),
         ("ptopofl/robustness.py --only detection", {"detection", "seeds"}),
@@ -97,6 +98,35 @@ def test_a_part_is_made_quickly_and_nothing_is_written(command: str, keys: set[s
     assert written() == before
 
 
+@needs_olsson
+def test_hulls_as_sent_get_simpler_as_bins_grow_and_the_secure_runs_are_the_plain_ones() -> None:
+    before = written()
+    found = json.loads(run("bins.py", "--quick", "--only", "olsson", "--json")[-1])["olsson"]
+    assert {name: one["mean"] for name, one in found["pooled"].items()} == {
+        "CP": 79.17,
+        "CE": 68.75,
+        "CH-CP": 83.33,
+        "CH-CE": 77.08,
+    }
+    for n_sites in (3, 5):
+        fine, coarse = (point for point in found["points"] if point["sites"] == n_sites)
+        assert fine["epsilon"] < coarse["epsilon"]
+        assert fine["corners"]["mean"] > coarse["corners"]["mean"]
+        assert fine["secure"] == coarse["secure"] == "equal"
+        assert fine["share"]["largest"] == 100  # some class has so few rows that all are corners
+    assert written() == before
+
+
+def test_the_theorem_counts_more_than_is_sent() -> None:
+    """Theorem 5.2's count is of the hull of all quantized points, Definition 4's of the quantized hull."""
+    found = json.loads(run("complexity.py", "--quick", "--only", "1", "--json")[-1])
+    for curve in found["curves"]:
+        assert all(sent <= 1.01 * mean for sent, mean in zip(curve["sent"], curve["mean"], strict=True))
+        assert all(0 < share < 1 for share in curve["share"])
+    coarse = next(curve for curve in found["curves"] if curve["c"] == 0.3)
+    assert coarse["sent"][-1] < 0.9 * coarse["mean"][-1]
+
+
 def test_parts_made_one_by_one_are_put_together(tmp_path: Path) -> None:
     for constant in ("10", "1"):
         run("complexity.py", "--quick", "--only", constant, "--out", str(tmp_path))
@@ -109,6 +139,7 @@ def test_parts_made_one_by_one_are_put_together(tmp_path: Path) -> None:
     [
         ("hulls.table1", "markdown"),
         ("hulls.synthetic", "markdown"),
+        ("hulls.bins", "markdown"),
         ("hulls.defaults", "markdown"),
         ("xclp.tables", "markdown"),
         ("xclp.attack", "markdown"),

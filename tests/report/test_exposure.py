@@ -22,6 +22,9 @@ def test_noise_is_said_where_there_is_any(tmp_path):
     plain = read_run(folder_of(tmp_path / "a"))
     assert spent(plain) == {}
     assert "nothing but sums over all sites" in exposure(plain)
-    noisy = read_run(folder_of(tmp_path / "b", parameters={"epsilon": 2.0, "delta": 1e-5, "rounds": 4}))
-    assert spent(noisy) == {"epsilon": 2.0, "delta": 1e-5}
-    assert "ε = 2 at δ = 1e-05" in exposure(noisy)
+    described = read_run(folder_of(tmp_path / "b", parameters={"epsilon": 2.0, "delta": 1e-5, "rounds": 4}))
+    assert "ε = 2 at δ = 1e-05. What is trained is not covered" in exposure(described)
+    private = {"privacy": {"epsilon": 1.5, "delta": 1e-6, "clip": 2.0, "unit": "site"}}
+    run = read_run(folder_of(tmp_path / "c", parameters=private))
+    assert spent(run) == {"epsilon": 1.5, "delta": 1e-6, "unit": "site"}
+    assert "ε = 1.5 at δ = 1e-06, for any one site" in exposure(run)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
-import msgspec
 import pytest
 
 from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, hash_terms
+from fedgeom.federation.privacy import DP
 from fedgeom.studio.stewarding import approve, budget, overview, revoke
 from fedgeom.version import __version__
 
@@ -42,6 +41,7 @@ def test_a_job_that_waits_is_shown_with_what_leaves_and_can_be_approved_and_revo
     assert shown["waiting"][0]["hash"] == digits
     assert shown["waiting"][0]["sites"] == ["graz", "linz", "ulm"]
     assert "counts and means" in " ".join(shown["waiting"][0]["leaves"])
+    assert "ulm.csv" in shown["waiting"][0]["faults"][0]  # there is no such table yet
     approve(path, digits, "7", "2")
     shown = overview(path)
     assert shown["waiting"] == []
@@ -63,19 +63,17 @@ def test_a_job_that_nobody_asked_for_is_not_approved(site):
         approve(site[0], "0" * 64, "7", "1")
 
 
-def test_the_budget_is_shown_where_there_is_one(site):
+def test_the_budget_is_shown_as_the_site_counts_it_and_a_changed_file_is_said(site):
+    pytest.importorskip("dp_accounting", reason="needs what counts budgets")
     path, _ = site
-    assert budget(path) == []
-    charge = {
-        "when": time.time(),
-        "run": "ab" * 16,
-        "method": "moments",
-        "epsilon": 1.5,
-        "delta": 1e-6,
-        "rho": 0.1,
-    }
-    (path / "budget.json").write_bytes(msgspec.json.encode({"format": "x", "charges": [charge]}))
-    assert budget(path)[0][1:] == ["abababab", "moments", "1.5", "1e-06"]
-    (path / "budget.json").write_bytes(b"{")
-    with pytest.raises(InputError, match="damaged"):
-        budget(path)
+    assert budget(path) == {"rows": [], "said": "", "wrong": "", "unaccounted": 0}
+    folder = SiteFolder(path)
+    store = BudgetStore(path, folder.identity(), folder.config().policy)
+    store.charge(b"a" * 32, "moments", DP(epsilon=1.5, delta=1e-6, clip=1.0))
+    found = budget(path)
+    assert found["rows"][0][1:] == ["61616161", "moments", "1.5", "1e-06", "row"]
+    assert found["said"].startswith("In all ε = ")
+    file = path / "budget.json"
+    file.write_bytes(file.read_bytes().replace(b"1.5", b"0.5"))
+    assert "was changed" in budget(path)["wrong"]
+    assert overview(path)["budget"]["rows"] == []  # the rest of the page is there all the same

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fedgeom.errors import printable
+from fedgeom.report.palette import TERMINAL
 from fedgeom.report.words import WORDS
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ MOST_LINES = 14
 def console() -> Console:
     """Return the console for results."""
     from rich.console import Console
+    from rich.theme import Theme
 
     class Careful(Console):
         """A console on which no text can do more than be read: rich itself lets escape sequences through."""
@@ -31,7 +33,7 @@ def console() -> Console:
             return super().render_str(printable(text, lines=True), **options)
 
     # A pipe has no width; 80 columns would fold tables that a file has room for.
-    return Careful(highlight=False, width=None if sys.stdout.isatty() else 132)
+    return Careful(highlight=False, width=None if sys.stdout.isatty() else 132, theme=Theme(TERMINAL))
 
 
 def complain(text: str, style: str = "red") -> None:

@@ -27,7 +27,7 @@ REACH = 12.0
 STAIRS = 32
 """How many stairs there are in one deviation, at least; twice as many at most."""
 _TABLE = 1 << 16
-_PIECE = 1 << 13
+_PIECE = 1 << 14
 _MARGIN = 1e-9
 """What is farther from a chance than this share of it is decided in floating point, whose error is below 10⁻¹²."""
 _DIGITS = 60
@@ -74,7 +74,7 @@ class DiscreteGaussian:
         number = stair << self._bits
         number |= ((words >> np.uint64(16)) & np.uint64(2**self._bits - 1)).view(np.int64)
         words >>= np.uint64(48)
-        taken = words < self._sure.take(stair, mode="wrap")
+        taken = words < self._sure[stair]
         left = np.flatnonzero(~taken)
         taken[left] = self._decide(stair[left], number[left], words[left], stream)
         kept: Ints = number[taken]

@@ -29,6 +29,22 @@ def shortened(rows: npt.ArrayLike, bound: float) -> Floats:
 
     rows (n, d), finite; returns (n, d), f8.
     """
+    values, factors = _factors(rows, bound)
+    return np.asarray(values * factors)
+
+
+def in_whole_numbers(rows: npt.ArrayLike, bound: float, bits: int = BITS) -> Floats:
+    """Return rows as whole numbers, of which one of length ``bound`` has length 2^bits at most (`ONE`, `FINE_ONE`).
+
+    rows (n, d), finite; returns (n, d), f8, all of them whole.
+    """
+    values, factors = _factors(rows, bound)
+    whole = values * (factors * (2**bits / bound))
+    return np.asarray(np.trunc(whole, out=whole))
+
+
+def _factors(rows: npt.ArrayLike, bound: float) -> tuple[Floats, Floats]:
+    """Return rows, and what each has to be multiplied by to be no longer than the bound, (n, 1)."""
     values = np.asarray(rows, np.float64)
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(values, axis=1)
@@ -37,15 +53,7 @@ def shortened(rows: npt.ArrayLike, bound: float) -> Floats:
         lengths = np.linalg.norm(values, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(lengths > bound * _SAFE, bound * _SAFE / lengths, 1.0)
-    return np.asarray(values * factors[:, None])
-
-
-def in_whole_numbers(rows: npt.ArrayLike, bound: float, bits: int = BITS) -> Floats:
-    """Return rows as whole numbers, of which one of length ``bound`` has length 2^bits at most (`ONE`, `FINE_ONE`).
-
-    rows (n, d), finite; returns (n, d), f8, all of them whole.
-    """
-    return np.asarray(np.trunc(shortened(rows, bound) * (2**bits / bound)))
+    return values, factors[:, None]
 
 
 def summed(whole: Floats) -> Ints:

@@ -84,8 +84,9 @@ class SumNoise:
         if whole.shape != (self.numbers,) or whole.dtype != np.int64:
             raise InputError(f"whole numbers of shape {whole.shape} given; wanted ({self.numbers},)")
         shift = self.shift
-        grid = (whole + (1 << (shift - 1))) >> shift if shift > 0 else whole << -shift
-        return grid + discrete_gaussian(self.sigma).draw(stream, self.numbers)
+        noisy = discrete_gaussian(self.sigma).draw(stream, self.numbers)
+        noisy += (whole + (1 << (shift - 1))) >> shift if shift > 0 else whole << -shift
+        return noisy
 
     def read(self, total: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         """Return a sum of what sites added, in the units of the whole numbers, (numbers,), f8."""

@@ -47,10 +47,12 @@ def _sentence(reveals: str) -> str:
 
 
 def spent(run: RunFiles) -> dict[str, Any]:
-    """Return the differential privacy that the run promised: epsilon and delta, where both are settings or metrics."""
-    for said in (run.metrics, run.parameters, run.parameters.get("privacy") or {}):
-        if isinstance(said, dict) and said.get("epsilon") is not None and said.get("delta") is not None:
-            return {"epsilon": said["epsilon"], "delta": said["delta"]}
+    """Return the differential privacy that the run promised: epsilon, delta and whose; nothing where none was."""
+    whole = run.parameters.get("privacy")
+    if isinstance(whole, dict) and whole.get("epsilon") is not None:
+        return {"epsilon": whole["epsilon"], "delta": whole.get("delta", 0.0), "unit": whole.get("unit", "row")}
+    if run.parameters.get("epsilon") is not None and run.parameters.get("delta") is not None:
+        return {"epsilon": run.parameters["epsilon"], "delta": run.parameters["delta"], "unit": "description"}
     return {}
 
 
@@ -61,9 +63,12 @@ def _promise(run: RunFiles) -> str:
             "None was added: this run promises no differential privacy (ε is unbounded). What protects rows is that "
             "only sums and shapes leave."
         )
-    return "<h3>Noise</h3>" + markup.paragraph(
-        f"Spent in this run: ε = {found['epsilon']:g} at δ = {found['delta']:g}. Runs over the same rows add up."
-    )
+    size = f"ε = {found['epsilon']:g} at δ = {found['delta']:g}"
+    if found["unit"] == "description":
+        said = f"The description of each site's rows has noise: {size}. What is trained is not covered by that."
+    else:
+        said = f"Spent in this run: {size}, for any one {found['unit']}. Runs over the same rows add up."
+    return "<h3>Noise</h3>" + markup.paragraph(said)
 
 
 def _corners(run: RunFiles) -> str:

@@ -20,6 +20,8 @@ _MANY = (
 
 INK = "#22262b"
 FAINT = "#c9ced6"
+TERMINAL = {"bar.complete": _FEW[0], "bar.finished": _FEW[2], "bar.pulse": _FEW[5], "progress.elapsed": "dim"}
+"""How progress looks on a terminal: in the colours of pictures and pages."""
 
 
 def colours(n: int) -> list[str]:

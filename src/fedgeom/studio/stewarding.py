@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.errors import InputError
+from fedgeom.deploy.site_readiness import terms_report
+from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.report.tables import size
 from fedgeom.studio.studies import what_leaves
 
+MOST_CHECKED = 5
+"""For so many of the jobs that wait the site's table is looked at; each takes as long as reading it."""
 MOST_ENTRIES = 200
 """So many of the last messages are shown; the ledger has all."""
 
@@ -29,7 +31,11 @@ def overview(path: Path) -> dict[str, Any]:
     file, now = store.read(), store.clock()
     return {
         "config": config,
-        "waiting": [_job(one.hash, one.job, f"since {_day(one.when)}") for one in file.waiting],
+        "waiting": [
+            _job(one.hash, one.job, f"since {_day(one.when)}")
+            | {"faults": faults(site, one.job, at < MOST_CHECKED)}
+            for at, one in enumerate(file.waiting)
+        ],
         "approvals": [
             _job(one.hash, one.job, one.state(now))
             | {"used": f"{len(one.used)} of {one.runs}", "until": _day(one.expires) if not one.rule else ""}
@@ -50,6 +56,16 @@ def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
         "leaves": [] if job is None else what_leaves(job.method),
         "state": state,
     }
+
+
+def faults(site: SiteFolder, job: JobTerms | None, look: bool = True) -> list[str]:
+    """Return why the site would leave a job that its steward approved, as `fedgeom site approve` says it."""
+    if job is None or not look:
+        return []
+    try:
+        return [str(one) for one in terms_report(site, job).errors]
+    except FedgeomError as error:  # a table that cannot be read, a method that is not installed
+        return [str(error)]
 
 
 def _plain(value: Any) -> Any:
@@ -90,25 +106,28 @@ def ledger(path: Path) -> list[list[str]]:
     ]
 
 
-def budget(path: Path) -> list[list[str]]:
-    """Return what the site's runs have cost of its privacy: run, method, ε, δ; nothing where nothing is counted."""
-    file = path / "budget.json"
-    if not file.is_file():
-        return []
+def budget(path: Path) -> dict[str, Any]:
+    """Return what the site's runs have cost of its privacy, as `fedgeom site budget` counts it.
+
+    A file that was changed or lost is said in ``wrong``: the steward then decides on the command line.
+    """
+    site = SiteFolder(path)
+    policy = site.config().policy
+    store = BudgetStore(path, site.identity(), policy)
+    found: dict[str, Any] = {"rows": [], "said": "", "wrong": "", "unaccounted": 0}
     try:
-        charges = msgspec.json.decode(file.read_bytes())["charges"]
-        return [
-            [
-                _day(one["when"]),
-                str(one["run"])[:8],
-                str(one["method"]),
-                f"{one['epsilon']:g}",
-                f"{one['delta']:g}",
-            ]
-            for one in charges
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is damaged: {error}; see fedgeom site budget") from error
+        charges = store.read()
+        found["unaccounted"] = len(unaccounted_runs(path, charges))
+        if charges:
+            cap = f" of {policy.max_epsilon:g}" if policy.max_epsilon else ", and the policy has no limit"
+            found["said"] = f"In all ε = {store.spent():.3g}{cap}, at δ = {policy.budget_delta:g}."
+    except InputError as error:
+        return found | {"wrong": str(error)}
+    found["rows"] = [
+        [_day(one.when), one.run[:8], one.method or one.note, f"{one.epsilon:g}", f"{one.delta:g}", one.unit]
+        for one in charges
+    ]
+    return found
 
 
 def _day(when: float) -> str:

@@ -94,6 +94,18 @@ def test_a_hard_margin_leaves_no_corner_inside(space: str) -> None:
     assert scores.min() == pytest.approx(1, abs=1e-5)  # y·⟨log_p(x), w⟩ ≥ 1 for all, = 1 for some (Eq. 6)
 
 
+def test_a_class_of_one_point_as_published_makes_a_model_that_sites_take() -> None:
+    """Its probability is 0; as an infinite offset that was a model which every site refused."""
+    sites = [
+        SiteData(site.name, np.vstack([site.X, [[0.0, 0.0]] * 2]), np.append(site.y, [9, 9]))
+        for site in blobs(3, 3, rows=8)
+    ]
+    run = assert_run_is_plain(fedgeom.Hulls.published(), sites)
+    assert np.isfinite(run.model.platt).all()
+    assert (run.model.predict_proba(sites[0].X) == 0).any(axis=0).sum() == 1
+    assert len(np.unique(run.model.predict(sites[0].X))) == 3
+
+
 def test_settings_from_numpy_make_the_same_run() -> None:
     sites = blobs(3, 2, rows=10)
     given = fedgeom.Hulls(epsilon=np.float64(0.1), n_classes=np.int64(2), as_published=np.bool_(False))

@@ -20,6 +20,9 @@ Loss = Literal["squared_hinge", "hinge"]
 Margin = Literal["soft", "hard"]
 Seed = int | np.random.RandomState | None
 
+NEVER = 1e300
+"""Platt's offset B of a class that is never predicted: probability 0. Finite, or sites would refuse the model."""
+
 
 class LargeMargin(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A one-vs-rest classifier of large-margin hyperplanes; two classes share a single one.
@@ -58,7 +61,7 @@ class LargeMargin(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.reference_ = np.stack([origin if plane is None else plane[0] for plane in fitted])
         self.coef_ = np.stack([nothing if plane is None else plane[1] for plane in fitted])
         # A class without a hyperplane has probability zero everywhere.
-        self.platt_ = np.array([(0.0, np.inf) if plane is None else plane[2] for plane in fitted])
+        self.platt_ = np.array([(0.0, NEVER) if plane is None else plane[2] for plane in fitted])
         self.n_iter_ = max(1 if plane is None else plane[3] for plane in fitted)
         return self
 
