@@ -139,6 +139,14 @@ SPOILT: tuple[Method, ...] = (
     updating(),
     fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),
+    fedgeom.FedAvg(
+        rounds=1,
+        steps=1,
+        batch=None,
+        scale="none",
+        classes=("no", "yes"),
+        privacy=fedgeom.DP(epsilon=1, clip=1),
+    ),
     fedgeom.Ridge(
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},

@@ -65,7 +65,7 @@ def test_the_plain_script_prints_the_published_trials() -> None:
 
 def test_synthetic_sweeps_have_the_shape_of_figure_5() -> None:
     before = written()
-    result = json.loads(run("synthetic.py", "--quick", "--json")[-1])
+    result = json.loads(run("synthetic.py", "--quick", "--json", "--only", "reference", "margin", "epsilon")[-1])
     sweeps: dict[str, list[dict[str, Any]]] = result["sweeps"]
     assert {name: len(points) for name, points in sweeps.items()} == {"reference": 4, "margin": 5, "epsilon": 7}
     for points in sweeps.values():
@@ -77,6 +77,18 @@ def test_synthetic_sweeps_have_the_shape_of_figure_5() -> None:
     wide = sweeps["margin"][-1]
     assert (wide["CE"]["mean"], wide["FLE"]["mean"]) == (100, 100)
     assert written() == before
+
+
+def test_sweeps_by_place_have_points_in_proportion_to_it() -> None:
+    """N = μ · 100,000 (Appendix I.1), in the quick form of 2,500."""
+    from papers.hulls.synthetic import PLACES, TIED, settings_of  # here, since scripts are run elsewhere
+
+    for sweep in TIED:
+        full = settings_of(sweep, (20_000, 80_000))
+        assert sorted({(mu, n) for n, (mu, _, _) in full}) == [(mu, round(mu * 100_000)) for mu in PLACES]
+        assert {n for n, _ in settings_of(sweep, (2_000,))} == {500, 1000, 1500}
+    points = json.loads((RESULTS / "synthetic.json").read_text(encoding="utf-8"))["sweeps"]["margin by place"]
+    assert all(point["CP"]["mean"] > 99.9 and point["secure"] == "equal" for point in points)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,19 @@ def test_a_hard_margin_leaves_no_corner_inside(space: str) -> None:
     assert scores.min() == pytest.approx(1, abs=1e-5)  # y·⟨log_p(x), w⟩ ≥ 1 for all, = 1 for some (Eq. 6)
 
 
+def test_fle_is_a_flat_svm_on_what_the_coordinator_decodes() -> None:
+    sites = blobs(4, 3, spread=0.4)
+    run = fedgeom.run(fedgeom.Hulls(space="euclidean", C=0.1), sites)
+    corners, first = np.unique(run.artifacts["hull_bins"], return_index=True)
+    groups = run.artifacts["group_of_hull"][run.artifacts["hull_of_point"]]
+    pairs = np.unique(np.column_stack([groups, run.artifacts["hull_bins"]]), axis=0)  # a group has a corner once
+    points = run.artifacts["hull_points"][first][np.searchsorted(corners, pairs[:, 1])]
+    flat = fedgeom.EuclideanSVC(0.1).fit(points, pairs[:, 0])
+    X = np.vstack([site.X for site in sites])
+    np.testing.assert_array_equal(run.model.predict(X), flat.predict(X))
+    np.testing.assert_allclose(run.model.decision_function(X), flat.scores(X), atol=1e-9)
+
+
 def test_a_class_of_one_point_as_published_makes_a_model_that_sites_take() -> None:
     """Its probability is 0; as an infinite offset that was a model which every site refused."""
     sites = [

@@ -103,8 +103,7 @@ def test_one_sum_is_all_that_leaves_a_site() -> None:
     assert told == {"join.keys", "names.vocabulary", "sum.masked", "sum.shares"}
     assert sum(entry.kind == "sum.masked" for entry in run.ledger) == 3
     assert fedgeom.Moments.leaves()[0] == (
-        "masked; with all others, and with noise where the terms have privacy: "
-        "counts and means of each class (and covariances, with the gaussian rule), pooled, "
+        "masked; with all others: counts and means of each class (and covariances, with the gaussian rule), pooled, "
         "to the coordinator and the sites (of a class that one site alone has, that site's own, unless a policy leaves "
         "such classes out)"
     )

@@ -17,8 +17,7 @@ class SumMoments(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "moments.sum"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, and with noise where the terms have privacy: counts and means of each class (and "
-        "covariances, with the gaussian rule), pooled, "
+        "masked; with all others: counts and means of each class (and covariances, with the gaussian rule), pooled, "
         "to the coordinator and the sites (of a class that one site alone has, that site's own, unless a policy leaves "
         "such classes out)"
     )
