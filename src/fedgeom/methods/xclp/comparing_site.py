@@ -55,6 +55,8 @@ class ComparingMemory(msgspec.Struct, kw_only=True):
     pairs: dict[str, Pair] = {}
     hashing: bytes = b""
     """A hash of how rows are hashed: it is said once."""
+    wave: int = -1
+    """The wave that was begun last."""
 
 
 class Comparing(XclpPart[ComparingMemory]):
@@ -107,6 +109,7 @@ class Comparing(XclpPart[ComparingMemory]):
         now = tuple(ask.partners) if ask.now is None else ask.now
         if not set(now) <= set(ask.partners):
             raise ProtocolError("the partners of this wave are not among those that were announced")
+        self._check_wave(ask.wave, now)
         how, letters = variant(ask.hashing.comparison), {}
         if (
             self._largest(ask, now) > self.site.policy.max_message_bytes
@@ -119,11 +122,24 @@ class Comparing(XclpPart[ComparingMemory]):
         if not set(now) & set(memory.pairs):
             self.forget()  # the waves before are over
             memory.pairs |= {partner: self._first(partner, ask.partners[partner], mine, how) for partner in now}
+        memory.wave = ask.wave
         for partner in now:
             letter = self._recall(partner, 0, b"").letter
             if letter is not None:
                 letters[partner] = letter
         return FirstLetters(letters=letters, own=Array.of(self._own(mine, ask.wave)))
+
+    def _check_wave(self, wave: int, now: Sequence[str]) -> None:
+        """Refuse waves out of their order, and partners whose wave was another."""
+        memory = self.memory
+        if wave == memory.wave:
+            return
+        if wave < memory.wave or (
+            wave and memory.wave < 0
+        ):  # all sites have a first one; not each is in every other
+            raise ProtocolError(f"wave {wave} of comparisons was to begin after wave {memory.wave}")
+        if wave and (not now or set(now) & set(memory.pairs)):
+            raise ProtocolError(f"wave {wave} of comparisons has no partners, or some of an earlier wave")
 
     def _own(self, mine: PackedBits, wave: int) -> npt.NDArray[np.uint16]:
         """Return the distances between the site's own rows, which are told in the first wave."""
@@ -171,6 +187,8 @@ class Comparing(XclpPart[ComparingMemory]):
         self.check_round(ask.round)
         if not memory.hashing:
             raise ProtocolError("letters came before the site began")
+        if ask.wave != memory.wave:
+            raise ProtocolError(f"letters of wave {ask.wave} came in wave {memory.wave}")
         self._check_hashing(ask.hashing)
         self._check_letters(ask)
         mine: PackedBits | None = None
