@@ -110,6 +110,7 @@ def test_start_is_quick(tmp_path):
 
 
 @pytest.mark.skipif(find_file("olsson") is None, reason="FEDGEOM_DATA has no olsson.npz")
-def test_a_set_whose_parts_are_the_published_ones_can_be_shown_too(tmp_path):
+def test_a_set_whose_parts_are_the_published_ones_can_be_shown_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDGEOM_DATA", str(find_file("olsson").parent))  # the command runs in another folder
     said = finish(start(tmp_path, "demo", "--sites-data", "olsson"))
     assert "report.html" in said

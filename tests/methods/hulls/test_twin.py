@@ -101,7 +101,6 @@ def test_hulls_are_grouped_as_the_cut_of_the_graph_has_it(name: str) -> None:
         assert run.local[f"site {at}"]["names"] == wanted
 
 
-@pytest.mark.xfail(strict=True, reason="two groups are cut with tiny weights within a site; Eq. 14 has none such")
 def test_two_groups_are_the_least_balanced_cut_even_where_it_joins_hulls_of_one_site() -> None:
     """Appendix I.2 has the tiny weights for spectral clustering, and the published code leaves them off for two."""
     run, expected, _ = both(ASTRAY)

@@ -65,3 +65,18 @@ def test_an_algorithm_itself_is_taken_if_the_run_settles_what_it_settles():
 def test_what_is_no_engine_is_refused_in_words(given, says):
     with pytest.raises(InputError, match=says):
         quick(engine=given)
+
+
+def test_an_engine_cannot_promise_privacy_for_the_run():
+    assert Engine.read({"name": "fedavg", "privacy": None}, "engine") == Engine("fedavg")
+    private = fedgeom.FedAvg(
+        rounds=1,
+        steps=1,
+        batch=None,
+        scale="none",
+        classes=("a", "b"),
+        privacy=fedgeom.DP(epsilon=1, delta=1e-5, clip=1),
+    )
+    for given in ({"name": "fedavg", "privacy": {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}}, private):
+        with pytest.raises(InputError, match=r"privacy is a promise about a whole run|is a setting of the run"):
+            Engine.read(given, "engine")

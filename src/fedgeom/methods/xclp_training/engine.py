@@ -17,6 +17,8 @@ from fedgeom.methods.iterative.site import TrainingSite
 
 COMMON = tuple(field.name for field in fields(TrainingRule))
 """The settings that all algorithms share: they are those of the run."""
+ELSEWHERE = ("privacy",)
+"""Settings of some algorithms that are promises about a whole run, which an engine cannot give."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Engine(Choice):
                 "sends what it trained: fedavg, fedprox, scaffold, …"
             )
         given = {key: one for key, one in value.items() if key != "name"}
+        for name in ELSEWHERE:
+            if given.pop(name, None) is not None:
+                raise InputError(
+                    f"{setting}: {name} is a promise about a whole run, which XCLPTraining cannot give"
+                )
         shared = sorted(set(given) & set(COMMON))
         if shared:
             raise InputError(
