@@ -18,7 +18,7 @@ that is not reported, judged by the images that sites hold out, and in that Hype
 (a first screening, with pixels scaled otherwise, also tried 1: best for HyperFed at α = 0.5 only); a tuned run that
 goes astray is done again with the next lower rate; the five steps in the end have a rate of 0.03 (the paper's: 0.3).
 "long" is 100 rounds with the rates tuned for 30. Everything else is the same for all rows. What is computed are the
-plain twins, which equal runs of the secure protocol: a test compares one round, and --check some cells, to the last bit.
+plain twins, which equal runs of the secure protocol: a test compares one round, and --check some cells, bit for bit.
 Some cells are of the code before sums of models had 32 bits.
 """
 
