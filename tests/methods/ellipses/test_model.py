@@ -90,3 +90,18 @@ def test_files_come_back_and_false_ones_are_refused() -> None:
 
 def test_it_is_listed() -> None:
     assert fedgeom.Ellipses.model_type is EllipseModel
+
+
+def test_classes_that_lie_near_each_other_share_a_branch_of_the_tree() -> None:
+    near = replace(model(), means=np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0], [9.0, 8.0]]))
+    assert near.class_tree() == {
+        "class 0": "group 1",
+        "class 1": "group 1",
+        "group 1": "all classes",
+        "class 2": "all classes",
+    }
+    named = replace(near, names=("ill", "worse", "well"))
+    assert named.class_tree()["worse"] == "group 1"
+    assert fedgeom.HyperFed(class_tree=named.class_tree()).class_tree
+    with pytest.raises(InputError, match="wanted two or more, one for each and all different"):
+        replace(near, names=("T", "T", "B")).class_tree()
