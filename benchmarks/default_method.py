@@ -80,7 +80,7 @@ def scored(load: Callable[[], Rows], seeds: tuple[int, ...], *, chosen_on: bool)
         "fourier": fedgeom.Ridge(features="fourier", holdout=SHARE),
         "balanced ridge": fedgeom.Ridge(balanced=True, holdout=SHARE),
         "balanced both": fedgeom.Ridge(
-            features=["linear", "fourier"], balanced=True, alpha="folds", holdout=SHARE
+            features=["linear", "fourier"], rule="discriminant", balanced=True, alpha="folds", holdout=SHARE
         ),
     }
     for name in METHODS if chosen_on else (METHODS[0], *METHODS[-2:]):

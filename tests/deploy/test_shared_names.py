@@ -17,7 +17,7 @@ def sites(rows: int, columns: int) -> list[SiteData]:
     return [SiteData("a", X, y), SiteData("b", X, y)]
 
 
-BOTH = {"balanced": True, "alpha": "folds", "features": ["linear", "fourier"]}
+BOTH = {"rule": "discriminant", "balanced": True, "alpha": "folds", "features": ["linear", "fourier"]}
 
 
 @pytest.mark.parametrize("columns", [3, 500, 7192])
@@ -44,7 +44,7 @@ def test_settings_that_one_method_knows_mean_that_one(said: dict[str, object], w
 
 def test_more_columns_than_ridge_takes_become_fourier_features() -> None:
     found = for_shared_names(sites(10, 9000), {}, in_disc=False)
-    assert found.settings == {"balanced": True, "alpha": "folds", "features": "fourier"}
+    assert found.settings == {"rule": "discriminant", "balanced": True, "alpha": "folds", "features": "fourier"}
     assert "9,000 columns are too many for sums of their products" in found.reason
 
 

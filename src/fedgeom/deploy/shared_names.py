@@ -19,8 +19,9 @@ from fedgeom.methods.ridge.settings import RidgeSettings
 WIDEST = RidgeSettings.max_features - Fourier.count
 """The most columns that Ridge takes as they are, beside Fourier features."""
 
-USUAL: dict[str, Any] = {"balanced": True, "alpha": "folds"}
-"""Generalised cross-validation takes rows for equals, which balanced ones are not: it chose too small a λ."""
+USUAL: dict[str, Any] = {"rule": "discriminant", "balanced": True, "alpha": "folds"}
+"""Discriminants, since with many classes the largest score loses those between others; and folds, since generalised
+cross-validation takes rows for equals, which balanced ones are not: it chose too small a λ."""
 
 
 @dataclass(frozen=True)
