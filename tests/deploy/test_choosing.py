@@ -35,8 +35,8 @@ def test_shared_names_are_for_ridge() -> None:
     )
     assert why == (
         'method ridge with rule = "discriminant", balanced = true, alpha = "folds", features = ["linear", "fourier"]: '
-        "2 sites have 2 label names each, 2 different ones in all, 2 of them at several sites, so names are taken to be "
-        "shared (method and names in the file would say otherwise)"
+        "2 sites have 2 label names each, 2 different ones in all, 2 of them at several sites, so names are taken to "
+        "be shared (method and names in the file would say otherwise)"
     )
     assert settled(SHARED, parameters={"space": "euclidean"})[0].name == "moments"
     assert settled(SHARED, parameters={"features": "linear"})[0].features.name == "linear"
