@@ -180,6 +180,15 @@ def test_resuming(federation, finished, tmp_path):
     assert "is not a run folder" in call("run", file, "--resume", tmp_path, code=2)
 
 
+@pytest.fixture
+def interruptible():
+    """Hear interrupts also where tests run in the background, in which a shell has them ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_goes_on_with_its_seed_and_gives_the_same_model(
     sign, code, federation, tmp_path, monkeypatch
