@@ -34,7 +34,7 @@ def share(secret: bytes, threshold: int, holders: Sequence[int]) -> dict[int, by
         value = 0
         for (
             coefficient
-        ) in coefficients:  # x is small: reducing once at the end costs a third of reducing each time
+        ) in coefficients:  # x is small: to reduce once in the end costs a third of doing it each time
             value = (value + coefficient) * x
         shares[x] = ((value + constant) % PRIME).to_bytes(SHARE_BYTES, "big")
     return shares

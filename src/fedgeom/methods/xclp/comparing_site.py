@@ -111,12 +111,11 @@ class Comparing(XclpPart[ComparingMemory]):
             raise ProtocolError("the partners of this wave are not among those that were announced")
         self._check_wave(ask.wave, now)
         how, letters = variant(ask.hashing.comparison), {}
-        if (
-            self._largest(ask, now) > self.site.policy.max_message_bytes
-        ):  # how large would tell how many rows there are
+        most = self.site.policy.max_message_bytes
+        if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
                 f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
-                f'{self.site.policy.max_message_bytes:,}; graph="anchors" or fewer bits make messages smaller'
+                f'{most:,}; graph="anchors" or fewer bits make messages smaller'
             )
         mine = self.bits(ask.hashing)
         if not set(now) & set(memory.pairs):
