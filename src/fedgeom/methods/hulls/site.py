@@ -27,6 +27,7 @@ from fedgeom.methods.hulls.core import (
     check_corner_share,
     class_hulls,
     corner_shares,
+    count_of_level,
     reach_levels,
     rounded_hulls,
 )
@@ -135,7 +136,8 @@ class HullSite(SummingSite[HullMemory]):
         classes, count, radius = reach_levels(points, self._class_hulls(points), c=settings.curvature)
         reached = (0 if settings.shared else classes, count, radius)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
-        return self.contribute(ask, write_levels(list(zip(reached, LEVELS, strict=True)), key))
+        levels = write_levels(list(zip(reached, LEVELS, strict=True)), key)
+        return self.contribute(ask, np.append(levels, np.uint64(count_of_level(count))))
 
     @answers(EncodeHulls)
     def encode(self, ask: EncodeHulls) -> Contribution:
