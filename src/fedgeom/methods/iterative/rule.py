@@ -253,19 +253,12 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         """Return how many of so many sites train in a round."""
         return min(sites, max(self.min_sites, math.ceil(self.share * sites)))
 
-    def smallest_sum(self, sites: int) -> int:
-        """Return over how few of so many sites models are summed: over those that are drawn for a round."""
-        return self.count_drawn(sites)
-
     def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
         """Return the sites that train in a round: drawn among all that joined, by the seed and the round alone.
 
-        Both halves draw, so that a coordinator cannot choose. Those who are lost are missing then; nobody takes their
-        place.
+        Both halves draw, so that a coordinator cannot choose. Nobody takes the place of those who are lost.
         """
         everyone, wanted = tuple(sorted(members)), self.count_drawn(len(members))
-        if wanted == len(everyone):
-            return everyone
         rng = np.random.default_rng([seed % 2**63, round, 1])
         return tuple(sorted(rng.choice(everyone, wanted, replace=False).tolist()))
 

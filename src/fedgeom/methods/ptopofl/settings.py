@@ -152,7 +152,7 @@ class TopoSettings(TrainingRule):
 
     def smallest_sum(self, sites: int) -> int:
         """Return how few of so many sites may be a cluster of their own."""
-        drawn = super().smallest_sum(sites)
+        drawn = self.count_drawn(sites)
         return min(drawn, self.least_cluster) if self.groups > 1 else drawn
 
     @property
