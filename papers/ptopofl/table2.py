@@ -5,8 +5,8 @@ python papers/ptopofl/table2.py --only writers     # one scenario; what was comp
 python papers/ptopofl/table2.py --minutes 9        # stop after so long; the same command goes on with the rest
 python papers/ptopofl/table2.py --quick --json     # 1 seed, 4 writers, 2 rounds; writes nothing
 
-C: CIFAR-10 over 10 sites by Dirichlet 0.1 or 0.5, 3,000 images in all, 20 rounds of the paper's 100. D: MNIST by
-writer in FEMNIST's place (digits only), the 30 writers with the most images, some 100 each, 20 rounds of 200. In the
+C: CIFAR-10 over 10 sites by Dirichlet 0.1 or 0.5, 3,000 images in all, 10 rounds of the paper's 100. D: MNIST by
+writer in FEMNIST's place (digits only), the 30 writers with the most images, some 100 each, 10 rounds of 200. In the
 place of ResNet-18 and ConvNet-2: random filters that nobody trains, on 16 × 16 pixels (`papers.images.filtered`), and
 an MLP of 64 and 32 units behind them, for all rows. A LeNet, trained from nothing for 6 rounds, was at 18 % in C, and
 30 rounds of it for all rows would take ten hours; behind fixed filters a step takes half a millisecond, and TopoNN,
@@ -53,9 +53,9 @@ ROWS: dict[str, Callable[..., Any]] = {
     "local only": lambda **s: fedgeom.LocalOnly(**s),
 }
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "cifar 0.1": {"rounds": 20, "epochs": 5},
-    "cifar 0.5": {"rounds": 20, "epochs": 5},
-    "writers": {"rounds": 20, "epochs": 3},
+    "cifar 0.1": {"rounds": 10, "epochs": 5},
+    "cifar 0.5": {"rounds": 10, "epochs": 5},
+    "writers": {"rounds": 10, "epochs": 3},
 }
 PAPER = {
     "pTopoFL, activations": (74.0, 86.0, 84.0),
