@@ -103,7 +103,7 @@ def check_private(settings: Any) -> None:
             f'privacy with unit="{privacy.unit}" given; {kind} bounds what one {" or one ".join(units)} adds: wanted '
             + " or ".join(f'unit="{unit}"' for unit in units)
         )
-    if not settings.classes:
+    if not settings.classes and getattr(settings, "agrees_on_names", True):
         raise InputError(
             f"{kind} with privacy needs the label names in its terms, classes=[…]: a list that sites made of theirs "
             "would tell of a single row with a label of its own"
