@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Choice
 from fedgeom.federation.steps import Step
-from fedgeom.privacy.accounting import check_installed
+from fedgeom.privacy.accounting import check_installed, rho_for
 from fedgeom.privacy.mechanism import honest_sites
 
 LARGEST_DELTA = 0.01
@@ -72,6 +72,32 @@ def privacy_of(settings: Any) -> DP | None:
     """Return what a method's settings promise; None: no noise is added."""
     found: DP | None = getattr(settings, "privacy", None)
     return found
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run costs of a site's budget."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    rho: float
+    part: str = ""
+    """What alone of the run has noise; "": all that leaves."""
+
+    @classmethod
+    def by(cls, privacy: DP) -> Spent:
+        """Return what a run costs that promises so much."""
+        return cls(privacy.epsilon, privacy.delta, privacy.unit, rho_for(privacy.epsilon, privacy.delta))
+
+
+def spent_by(settings: Any) -> Spent | None:
+    """Return what a run with these settings costs; None: nothing in it has noise, and it cannot be counted."""
+    privacy = privacy_of(settings)
+    if privacy is not None:
+        return Spent.by(privacy)
+    part: Spent | None = getattr(settings, "spends", None)
+    return part
 
 
 def smallest_sum(settings: Any, wanted: int = 0) -> int:
