@@ -109,6 +109,28 @@ class Preparation:
             fits.append(Fit(taken=len(step.sums()), arrays=own))
         return cls(steps, tuple(fits), raw, fill)
 
+    def to_bytes(self) -> bytes:
+        """Return it as bytes, the same wherever the same was fitted."""
+        arrays, fact = self.stored()
+        kept = StoredPreparation(arrays={name: Array.of(one) for name, one in arrays.items()}, fact=fact[FACT])
+        return msgspec.msgpack.encode(kept, order="deterministic")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Preparation:
+        """Read it back."""
+        try:
+            kept = msgspec.msgpack.decode(data, type=StoredPreparation)
+        except msgspec.DecodeError as error:
+            raise InputError(f"the preparation cannot be read: {error}") from error
+        return cls.read({name: one.numpy() for name, one in kept.arrays.items()}, kept.fact)
+
+
+class StoredPreparation(msgspec.Struct, kw_only=True):
+    """A preparation as bytes have it."""
+
+    arrays: dict[str, Array]
+    fact: Any
+
 
 def _stacked(blocks: list[Block], shape: tuple[int, int]) -> Any:
     if not blocks:
