@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from fedgeom.errors import InputError
+from fedgeom.federation.privacy import Spent
 from fedgeom.federation.settings import POSITIVE, SHARE, Between
 from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.table_settings import MOST_ROUNDS
 from fedgeom.methods.ptopofl.model import ADDED
+from fedgeom.privacy.descriptors import gaussian_sigma
 
 TOPOLOGICAL = ("topology", "classes", "diagrams")
 
@@ -136,6 +138,14 @@ class TopoSettings(TrainingRule):
     def masked(self) -> bool:
         """Whether the coordinator sees sums only: of each cluster."""
         return super().masked and "updates" not in (self.cluster_by, self.trust)
+
+    @property
+    def spends(self) -> Spent | None:
+        """What a private descriptor costs a site: ρ of Gaussian noise. The training beside it is in no budget."""
+        if self.epsilon is None or not self.describes:
+            return None
+        sigma = gaussian_sigma(self.epsilon, self.delta, 1.0)
+        return Spent(self.epsilon, self.delta, "row", 1 / (2 * sigma**2), part="the descriptor")
 
     def shows_one_site(self) -> str:
         """Descriptors show the shape of one site's data; private ones too, as the coordinator chooses ε."""
