@@ -50,7 +50,8 @@ def _sums(found: dict[str, Any]) -> Found:
         )
         if long:
             yield Figure(f"masked sum, {case}: copies of the vector, all in one process", figures["copies"], 3)
-            yield Figure(f"masked sum, {case}: copies of the vector at a site", figures["copies_at_a_site"], 3)
+            if "copies_at_a_site" in figures:
+                yield Figure(f"masked sum, {case}: copies of the vector at a site", figures["copies_at_a_site"], 3)
 
 
 def _bounds(found: dict[str, Any]) -> Found:
@@ -165,8 +166,9 @@ def quick(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def committed(benchmark: Benchmark) -> dict[str, Any]:
-    """Return the full results that were committed."""
-    found: dict[str, Any] = json.loads((HERE / "results" / f"{benchmark.script}.json").read_text(encoding="utf-8"))
+    """Return the full results that were committed; nothing where none were yet."""
+    path = HERE / "results" / f"{benchmark.script}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found
 
 
@@ -187,7 +189,7 @@ def table(figures: list[Figure]) -> str:
 
 def summary() -> str:
     """Return the table of the committed results, as it stands in docs/benchmarks.md."""
-    return table([figure for one in BENCHMARKS for figure in one.read(committed(one))])
+    return table([figure for one in BENCHMARKS if (found := committed(one)) for figure in one.read(found)])
 
 
 def main() -> None:
