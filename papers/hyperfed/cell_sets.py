@@ -11,16 +11,19 @@ import fedgeom
 from fedgeom.geometry.graphs.class_tree import ClassTree
 from papers.common import Floats, Ints, load_data
 
-GENES, FEWEST, TESTED = 200, 10, 2500
-"""How many genes are kept, the fewest cells of a class, and the most cells of a site that are tested beyond those held
-out: no site trains on them."""
+GENES, FEWEST = 200, 10
+"""How many genes are kept, and the fewest cells of a class."""
+T_CELLS, KANG, LUNG = "hipc_tcell_5hospitals.npz", "kang_pbmc_8donors.npz", "lung_2atlases_6donors.npz"
 FILES = {
-    "t-cells": ("hipc_tcell_5hospitals.npz", "site", 600),
-    "kang": ("kang_pbmc_8donors.npz", "donor", 400),
-    "lung": ("lung_2atlases_6donors.npz", "donor", 10**6),
-    "lung, Cell Ontology": ("lung_2atlases_6donors.npz", "donor", 10**6),
+    "t-cells": (T_CELLS, "site", 600, 2500),
+    "kang": (KANG, "donor", 400, 2500),
+    "lung": (LUNG, "donor", 10**6, 0),
+    "lung, Cell Ontology": (LUNG, "donor", 10**6, 0),
+    "t-cells, fewer tested": (T_CELLS, "site", 600, 0),
+    "kang, fewer tested": (KANG, "donor", 400, 0),
 }
-"""For each set the file, the column of the sites, and how many cells of a site are taken at most."""
+"""For each set the file, the column of the sites, how many cells of a site are taken at most, and how many more are
+tested at most, on which no site trains."""
 
 
 class Cells(NamedTuple):
@@ -49,7 +52,7 @@ def features(file: Any) -> Floats:
 
 def draw(name: str, seed: int) -> Cells:
     """Take a set's cells apart into sites' and held-out ones."""
-    path, column, most = FILES[name]
+    path, column, most, more = FILES[name]
     with load_data(path) as file:
         X, y, site = features(file), file["y"].astype(np.int64), file[column]
         names, paths = file["class_names"].astype(str), file["class_tree"].astype(str)
@@ -61,7 +64,7 @@ def draw(name: str, seed: int) -> Cells:
     taken = [rows[:most] for rows in drawn]
     classes = tuple(sorted(names[common].tolist()))
     tree = by_paths(paths[common], classes) if ids is None else by_ontology(ids, names, classes)
-    held = [np.append(rows[: min(most, len(rows)) // 4], rows[most : most + TESTED]) for rows in drawn]
+    held = [np.append(rows[: min(most, len(rows)) // 4], rows[most : most + more]) for rows in drawn]
     sites = [
         fedgeom.SiteData(f"site {at}", X[rows[len(rows) // 4 :]], names[y[rows[len(rows) // 4 :]]])
         for at, rows in enumerate(taken)

@@ -5,7 +5,8 @@ python papers/hyperfed/cells.py --only lung         # one set; what was computed
 python papers/hyperfed/cells.py --quick --json      # 1 seed, 3 rounds, lung; writes nothing
 
 A quarter of every site's cells is held out, by the seed, which is also that of the run: rows are paired over seeds.
-Where a set has more cells than the sites are given, up to 2,500 more of every site are tested, too.
+Where a set has more cells than the sites are given, up to 2,500 more of every site are tested, too; "fewer tested" is
+the quarter alone.
 All rows have the same body (an MLP with 64 and 64 units; prototypes have an embedding of 20), the same 20 rounds of 3
 epochs, batch 32, rate 0.03, momentum 0.9 and weight decay 5e-4; none was tuned. What is done with the tree (targets of
 softness 0.5 rather than 1 or 2 or a loss on every level; decisions over classes or nodes) was chosen on

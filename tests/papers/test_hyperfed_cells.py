@@ -56,8 +56,7 @@ def test_the_tree_may_be_that_of_the_cell_ontology(made_up: None) -> None:
 
 
 def test_cells_that_no_site_has_are_tested_too(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sets.FILES, "lung", ("", "donor", 20))
-    monkeypatch.setattr(sets, "TESTED", 7)
+    monkeypatch.setitem(sets.FILES, "lung", ("", "donor", 20, 7))
     drawn = cells.draw("lung", 0)
     assert [len(site) for site in drawn.sites] == [15, 15, 15]
     assert len(drawn.X) == 3 * (5 + 7)
