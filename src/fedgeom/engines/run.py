@@ -26,6 +26,7 @@ from fedgeom.federation.conversation import Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
@@ -98,8 +99,9 @@ def run(
     carrier, number = _engine(made, method, data, options, kept)
     log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
     transcript = None if store is None else store.transcript
+    kinds = () if privacy_of(method) else found.kinds  # one row can change a column's kind
     session = Session(
-        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=found.kinds
+        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
     )
     carried = NetworkEngine(carrier, network) if network else carrier
     return _hold(session, carried, data, store, policy or Policy(), _odd(found.report))
