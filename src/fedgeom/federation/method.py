@@ -107,6 +107,13 @@ class Method(Settings):
         found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
         return found
 
+    def smallest_sum(self, sites: int) -> int:
+        """Return over how few of so many sites a secure sum of a run may go, if no site is lost: here over all.
+
+        With many sites, each shares masks with some of the others; where sums go over parts, with more of them.
+        """
+        return sites
+
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")

@@ -156,6 +156,16 @@ class TopoSettings(TrainingRule):
         return " and ".join(one for one in shown if one)
 
     @property
+    def least_cluster(self) -> int:
+        """The fewest sites of a cluster that is summed: a secure sum of fewer hides nobody."""
+        return max(3, self.min_sites)
+
+    def smallest_sum(self, sites: int) -> int:
+        """Return how few of so many sites may be a cluster of their own."""
+        drawn = self.count_drawn(sites)
+        return min(drawn, self.least_cluster) if self.groups > 1 else drawn
+
+    @property
     def groups(self) -> int:
         """The most clusters."""
         return 1 if self.cluster_by == "none" else self.clusters or self.most_clusters

@@ -146,7 +146,7 @@ class Joining(Part[JoiningMemory]):
         memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(numbers, seed)[me]
+        memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
         needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
