@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
+from fedgeom.data.kinds import Kind
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
@@ -99,12 +100,24 @@ def run(
     carrier, number = _engine(made, method, data, options, kept)
     log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
     transcript = None if store is None else store.transcript
-    kinds = () if privacy_of(method) else found.kinds  # one row can change a column's kind
     session = Session(
-        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
+        method,
+        number,
+        seed,
+        carrier.roster,
+        log,
+        transcript,
+        watch,
+        columns=found.columns,
+        kinds=_kinds(method, found),
     )
     carried = NetworkEngine(carrier, network) if network else carrier
     return _hold(session, carried, data, store, policy or Policy(), _odd(found.report))
+
+
+def _kinds(method: Method, found: CheckedSites) -> tuple[Kind, ...]:
+    """Return the kinds of the columns that a model may tell: with privacy none, as one row can change them."""
+    return () if privacy_of(method) else found.kinds
 
 
 def _odd(report: Report) -> list[RunWarning]:
