@@ -201,9 +201,20 @@ class Fitting:
     sites: int
     fits: list[Fit]
     fill: bool = False
+    settled: tuple[tuple[int, ...], tuple[int, Ground]] | None = None
+    """Where the fitting stood when it was last asked, and how many sums each step had taken by then."""
 
     def _settle(self) -> tuple[int, Ground]:
         """Return at which step the fitting stands, all sums that are not needed passed over, and its ground."""
+        if self.settled is None or self.settled[0] != self._taken():
+            found = self._reached()
+            self.settled = self._taken(), found
+        return self.settled[1]
+
+    def _taken(self) -> tuple[int, ...]:
+        return tuple(fit.taken for fit in self.fits)
+
+    def _reached(self) -> tuple[int, Ground]:
         ground = Ground(self.raw, self.seed, self.floors, self.sites)
         for at, step in enumerate(self.steps):
             if at == len(self.fits):

@@ -12,6 +12,7 @@ import numpy as np
 from fedgeom.arrays import Ints
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.letters import seal, unseal
+from fedgeom.crypto.masks import KeyStream
 from fedgeom.data.findings import FaultsError, Finding
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
@@ -158,9 +159,8 @@ class Preparing(Part[PreparingMemory]):
 
     def _places(self, slots: int) -> Ints:
         """Return the number under which each pair of column and word is counted: in an order that only sites know."""
-        key = self.joining.shared_secret(b"category slots")
-        order = sorted(range(slots), key=lambda slot: fingerprint(key, str(slot).encode()))
-        return np.array(order[: len(self._agreed().pairs())], np.int64)
+        order = np.argsort(KeyStream(self.joining.shared_secret(b"category slots")).words(slots), kind="stable")
+        return order[: len(self._agreed().pairs())].astype(np.int64)
 
     @answers(KeepColumns)
     def keep_columns(self, ask: KeepColumns) -> JointColumns:
