@@ -11,7 +11,7 @@ secure protocol. Ridge has 60 filters, with which it sends about as much as FedA
 filters are in results/niid.md). FedAvg trains the LeNet of Flower's niid_bench (6 and 16 channels, 44,426 parameters)
 with momentum 0.9 and batches of 64 in 20 rounds, of 10 epochs at 1,000 images, 3 at 3,000 and 1 beyond: few, for want
 of time. Its rate was chosen on seed 1 and 1,000 other images in 20 rounds of 3 epochs (`--choose`), scored on 5,000
-training images that were not learnt from.
+training images that were not learnt from: 28.6, 53.8 and 68.9 with 0.01, 0.03 and 0.1, so 0.1 is what it has.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from papers.oneshot import niid
 RESULTS = Results(Path(__file__).parent / "results")
 SIZES = ("1000", "3000", "10000", "30000", "60000")
 COLUMN, FILTERS, ROUNDS = "dirichlet-0.5", 60, 20
-RATE, RATES, BATCH = 0.03, (0.01, 0.03, 0.1), 64
+RATE, RATES, BATCH = 0.1, (0.01, 0.03, 0.1), 64
 
 
 def epochs(images: int) -> int:
