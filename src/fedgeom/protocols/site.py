@@ -108,7 +108,7 @@ class SummingSite(Site[Mem]):
     @classmethod
     def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the planned sums, before them those that prepare rows, and at the end that of the test."""
-        steps = planned_sums(settings.preparing)
+        steps = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
         prepared = (CountCategories, *(SUMS[kind] for kind in steps)) if settings.preparing else ()
         tested = (SumEvaluation,) if settings.holdout is not None else ()
         return (*prepared, *cls.planned_sums(settings), *tested)
@@ -246,7 +246,7 @@ class SummingSite(Site[Mem]):
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         vector = found.vector.ravel()
         if question.checked:
-            vector = self.sums.tagged(question.ticket, vector)
+            vector = self.sums.tagged(question.ticket, vector, in_place=found.fresh)
         return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
 
     @property

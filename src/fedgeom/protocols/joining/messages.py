@@ -13,13 +13,16 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.approval import Invitation, JobTerms, job_terms
 from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
+from fedgeom.protocols.joining.last_call import remembers_last
 from fedgeom.version import __version__
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Scalar = bool | int | float | Text | None
 Several = Annotated[tuple[Scalar, ...], msgspec.Meta(max_length=10_000)]
-Table = dict[Name, Scalar | Several]
+Lists = Annotated[dict[Name, Several], msgspec.Meta(max_length=10_000)]
+"""A setting for each of some columns: their words, or the range that they lie in."""
+Table = dict[Name, Scalar | Several | Lists]
 """A choice with settings of its own."""
 Term = Scalar | Table | Annotated[tuple[Scalar | Table, ...], msgspec.Meta(max_length=10_000)]
 """A setting: a number, a text, nothing, a choice, or several of these (class names, a shape, feature maps)."""
@@ -155,6 +158,7 @@ def follow_chain(number: bytes, links: int) -> bytes:
     return number
 
 
+@remembers_last
 def cohort_seed(
     run: bytes, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes] | None = None, draw: int = 0
 ) -> bytes:
