@@ -96,20 +96,12 @@ def run(
     if going_on:
         _check_unfinished(record, config)
     options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
-    kept = store if going_on or _began(store, data) else None
-    carrier, number = _engine(made, method, data, options, kept)
+    carrier, number = _engine(made, method, data, options, store if going_on or _began(store, data) else None)
     log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
     transcript = None if store is None else store.transcript
+    kinds = _kinds(method, found)
     session = Session(
-        method,
-        number,
-        seed,
-        carrier.roster,
-        log,
-        transcript,
-        watch,
-        columns=found.columns,
-        kinds=_kinds(method, found),
+        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
     )
     carried = NetworkEngine(carrier, network) if network else carrier
     return _hold(session, carried, data, store, policy or Policy(), _odd(found.report))
