@@ -43,6 +43,7 @@ def submit(
     """
     from rich.markup import escape
 
+    from fedgeom.cli.outcome import terminated
     from fedgeom.cli.screen import complain, console
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
@@ -68,9 +69,10 @@ def submit(
     screen.print(f"terms    {hash_terms(job.terms()).hex()}", soft_wrap=True)
     number = ""
     try:
-        number = service.start(made, job)
-        with Display(screen, service.Board(job.names)) as watch:
-            status = service.follow(made, job, number, watch)
+        with terminated():
+            number = service.start(made, job)
+            with Display(screen, service.Board(job.names)) as watch:
+                status = service.follow(made, job, number, watch)
     except KeyboardInterrupt:
         screen.print("\nstopping the run")
         if number:
