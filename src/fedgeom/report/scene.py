@@ -88,7 +88,7 @@ def _hulls(run: RunFiles) -> Scene:
     lines = (
         f"the hulls of {run.home}'s rows, before their corners are rounded; what left of them was masked"
         if run.home
-        else f"what left the sites: {len(shapes)} quantized hulls ({known})"
+        else f"what left the sites: {len(shapes)} quantised hulls ({known})"
     )
     note = (
         f"Solid lines are {lines}. The tinted areas are what all sites got: where the joint model decides for each "
