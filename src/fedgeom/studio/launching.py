@@ -89,7 +89,11 @@ def run_status(place: Place, run: str) -> Status:
         return status
     if not (folder / "config.json").is_file():
         return Status("failed", log_end(place, run) or "its process ended at once, without a word", "")
-    write_status(folder, "interrupted", "its process ended without a word; its log says more")
+    said = "its process ended without a word; its log says more"
+    try:
+        write_status(folder, "interrupted", said)
+    except OSError as error:  # such as a full disk: the page says it all the same
+        return Status("interrupted", f"{said}; its record could not be written: {error.strerror}", "")
     return read_status(folder)
 
 
