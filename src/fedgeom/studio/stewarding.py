@@ -42,7 +42,10 @@ def overview(path: Path) -> dict[str, Any]:
         ],
         "approvals": [
             _job(one.hash, one.job, one.state(now))
-            | {"used": f"{len(one.used)} of {one.runs}", "until": _day(one.expires) if not one.rule else ""}
+            | {
+                "used": str(len(one.used)) if one.rule else f"{len(one.used)} of {one.runs}",
+                "until": _day(one.expires) if not one.rule else "",
+            }
             for one in file.approvals
         ],
         "results": results(path),
