@@ -31,7 +31,7 @@ from papers.common import parser, print_json, table
 from papers.xclp.tasks import RESULTS
 
 CLASSES, PAILLIER = 3, 512
-SIZES = ((6, 10, 256), (6, 20, 256), (6, 20, 1024))
+SIZES = ((6, 6, 64), (6, 12, 64), (6, 12, 256))
 """Sites, rows of each, bits."""
 COMPARISONS = ("bfv", "ot")
 LETTERS = ("xclp.first", "xclp.letters")

@@ -43,7 +43,7 @@ SETS: dict[str, tuple[Callable[[int], Task], float]] = {
     "mnist by writer": (lambda seed: mnist_writers(seed, "pixels", 12), 0.1),
 }
 BITS = (4096, 1024, 256)
-NEIGHBOURS, ALPHAS = (3, 5, 10, 20), (0.5, 0.8, 0.95, 0.99)
+NEIGHBOURS, ALPHAS = (5, 10, 20), (0.5, 0.95, 0.99)
 VARIANTS = ("paper", "ours")
 
 
@@ -162,7 +162,7 @@ def picture(results: dict[str, Any], path: Path) -> None:
     axes[0].legend(fontsize=7.5, frameon=False)
     for axis, (name, found) in zip(axes[1:], results["neighbours"].items(), strict=False):
         for variant, style in zip(VARIANTS, ("--", "-"), strict=True):
-            for alpha, colour in zip(ALPHAS, ("#999999", "#E69F00", "#009E73", "#CC79A7"), strict=True):
+            for alpha, colour in zip(ALPHAS, ("#999999", "#009E73", "#CC79A7"), strict=True):
                 values = [found[f"{variant}, k = {k}, α = {alpha}"]["mean"] for k in NEIGHBOURS]
                 axis.plot(NEIGHBOURS, values, "." + style, color=colour, label=f"{variant}, α = {alpha}")
         axis.set(xlabel="neighbours, k", title=name)
