@@ -114,6 +114,9 @@ def picture(results: dict[str, Any], path: Path) -> None:
     drawing = Figure(figsize=(13, 7), layout="constrained")
     axes = drawing.subplots(2, 3)
     for axis, part in zip(axes[0], PARTS, strict=True):
+        if part not in results:
+            axis.axis("off")
+            continue
         found = results[part]
         for name, values in found["curves"].items():
             row, _, bad = name.partition(", ")
@@ -128,11 +131,13 @@ def picture(results: dict[str, Any], path: Path) -> None:
         ((axes[1][0], "AUC after 15 rounds (Figure 3 C)"), (axes[1][1], "first round with 95 % of it (3 D)"))
     ):
         for offset, part, alpha in ((-0.2, "A", 1.0), (0.2, "B", 0.5)):
+            if part not in results:
+                continue
             curves, rounds = results[part]["curves"], results[part]["rounds"]
             values = [reached(rounds, curves[n]) if at else curves[n][-1] for n in ROWS]
             axis.bar(place + offset, values, 0.38, alpha=alpha, color=[COLOURS[n] for n in ROWS])
         axis.set_xticks(place, [name.replace(", ", ",\n") for name in ROWS], fontsize=8)
-        axis.set_title(f"{title}: A, pale B")
+        axis.set_title(f"{title}: A, pale B" if "B" in results else f"{title}: Scenario A")
         if not at:
             axis.set_ylim(0.7, 0.95)
     axes[1][2].axis("off")
@@ -149,8 +154,7 @@ def main() -> None:
         print(page({part: found[part]}), flush=True)
         if not options.quick:
             whole = RESULTS.keep("curves", {part: found[part]}, PARTS, page)
-            if set(whole) == set(PARTS):
-                picture(whole, RESULTS.folder / "curves.png")
+            picture(whole, RESULTS.folder / "curves.png")
     print_json(options, found)
 
 

@@ -18,6 +18,7 @@ PAGES = [
     "xclp.tables",
     "ptopofl.attacks",
     "ptopofl.bounds",
+    "ptopofl.curves",
 ]
 SCRIPTS = sorted(path for path in ROOT.glob("*/*.py") if "def main()" in path.read_text(encoding="utf-8"))
 
