@@ -14,7 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = (
-    "*.md", "LICENSE", "docs/*.md", "docs/site.css", "docs/images/*", "docs/vendor/*/*", "papers/**/*.md",
+    "*.md", "LICENSE", "docs/*.md", "docs/site.css", "docs/images/**/*.*", "docs/vendor/*/*",
+    "papers/**/*.md",
     "papers/**/*.png", "examples/*.py", "src/fedgeom/studio/vendor/README.md", "benchmarks/results/*.json",
 )  # fmt: skip
 """What the site is made of."""

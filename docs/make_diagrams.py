@@ -128,6 +128,10 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "shrunk": lambda: rows_of(fedgeom.Shrunk(), lumps()),
     "training": lambda: rows_of(fedgeom.FedAvg(rounds=5), lumps()),
     "xclp": lambda: rows_of(fedgeom.XCLP(), lumps(unlabelled=True)),
+    "semi": lambda: rows_of(
+        fedgeom.XCLPTraining(rounds=4, warm=1, labels={"name": "xclp", "anchors": 6, "steps": 2}),
+        lumps(unlabelled=True),
+    ),
     "ptopofl": lambda: rows_of(fedgeom.PTopoFL(rounds=5), lumps()),
     "hyperfed": lambda: rows_of(fedgeom.HyperFed(rounds=5), lumps()),
 }

@@ -1,11 +1,22 @@
-"""Write docs/reference.md: every public name, its signature and its docstring."""
+"""Write docs/reference.md, every public name with its docstring, and the tables of settings on the methods' pages."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from pathlib import Path
+from typing import Any
+
+from fedgeom import FedAvg
+from fedgeom.extend import Algorithm
+from fedgeom.federation.describing import parameters
+from fedgeom.federation.method import METHODS
+from fedgeom.methods.catalogue import method_class
+
+OWN_PAGES = ("hyperfed", "ptopofl", "xclp-training")
+"""Algorithms with a page of their own."""
 
 MODULES = {
     "fedgeom": None,
@@ -69,7 +80,58 @@ def reference() -> str:
     return "\n".join(parts)
 
 
+ALGORITHMS = "algorithms"
+"""What docs/training.md calls the settings of single algorithms."""
+
+
+def settings(name: str) -> str:
+    """Return the table of a method's own settings, with those that all algorithms share left out."""
+    if name == ALGORITHMS:
+        rows = [
+            f"| `{cls.__name__}` {line}"
+            for cls in map(method_class, METHODS)
+            if issubclass(cls, Algorithm) and cls.name not in OWN_PAGES
+            for line in own_settings(cls)
+        ]
+        return "\n".join(["| algorithm | setting | default | meaning |", "|---|---|---|---|", *rows])
+    rows = own_settings(method_class(name))
+    head = ["| setting | default | meaning |", "|---|---|---|"]
+    more = (
+        "\n\nBesides, those [of all algorithms](training.md#settings-that-all-algorithms-share)."
+        if issubclass(method_class(name), Algorithm)
+        else ""
+    )
+    return "\n".join([*head, *rows]) + more
+
+
+def own_settings(cls: type[Any]) -> list[str]:
+    """Return a line for each setting that is not every algorithm's."""
+    shared = {one.name: one.default for one in parameters(FedAvg)} if issubclass(cls, Algorithm) else {}
+    shared = {} if cls is FedAvg else shared
+    found = []
+    for one in parameters(cls):
+        if shared.get(one.name) == one.default or (cls is FedAvg):
+            continue
+        said = " ".join(one.meaning.split()).replace("|", "\\|") or one.wanted.replace("|", "\\|")
+        found.append(f"| `{one.name}` | `{one.default}` | {said} |")
+    return found
+
+
+def filled(page: str) -> str:
+    """Return a page with its tables of settings as they are now."""
+    return re.sub(
+        r"(<!-- settings of (\S+): [^>]*-->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}{settings(found[2])}\n{found[3]}",
+        page,
+        flags=re.DOTALL,
+    )
+
+
 if __name__ == "__main__":
+    for page in Path(__file__).parent.glob("*.md"):
+        before = page.read_text(encoding="utf-8")
+        if filled(before) != before:
+            page.write_text(filled(before), encoding="utf-8")
     target = Path(__file__).with_name("reference.md")
     target.write_text(reference(), encoding="utf-8")
     print(f"wrote {target.name}", file=sys.stderr)

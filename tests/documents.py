@@ -145,6 +145,7 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/preparation.md": preparation,
     "docs/privacy.md": dict,
     "docs/ptopofl.md": ptopofl,
+    "docs/shrunk.md": ptopofl,
     "docs/ridge.md": ridge,
     "docs/robust.md": dict,
     "docs/scale.md": dict,

@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from fedgeom.cli import app
+from fedgeom.federation.method import METHODS
+from fedgeom.methods.catalogue import method_class
 from tests.cli.calling import call
 from tests.documents import (
     AT_HAND,
@@ -124,6 +126,64 @@ def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tm
         )
         assert not loaded, page
     assert "hyperbolic" in (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
+
+
+METHOD_PAGES = [
+    "hulls",
+    "ellipses",
+    "moments",
+    "ridge",
+    "xclp",
+    "semi",
+    "training",
+    "shrunk",
+    "ptopofl",
+    "hyperfed",
+]
+
+
+@pytest.mark.parametrize("name", METHOD_PAGES)
+def test_a_method_s_page_has_all_that_a_reader_looks_for(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert f"](images/idea-{name}.svg)" in text
+    assert f"](images/conversation-{name}.svg)" in text
+    heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    for wanted in ("Who learns what", "The paper's table, and ours", "Limits"):
+        assert any(head.startswith(wanted) for head in heads), f"{name}.md has no section {wanted!r}"
+    assert re.search(r"<!-- settings of \S+: made by docs/make_reference.py -->\n\| ", text)
+
+
+def test_every_method_has_a_page():
+    settings = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in METHOD_PAGES)
+    for name in METHODS:
+        assert re.search(rf"`{method_class(name).__name__}\b", settings), name
+
+
+AMERICAN = re.compile(
+    r"\b(\w*(?:colors?|colored|centers?|centered|neighbors?|behaviors?|favors?|labeled|labeling|modeled|traveled|canceled)"
+    r"|gr[a]y|learned|spoiled|\w+(?:al|ar|er|im|ant|ent|ogn|is)iz(?:e|es|ed|ing|ation)|analyz\w+)\b"
+)
+OTHERS = ("normalize_total", "optimiz", "Cancer Center")
+
+
+def prose(text):
+    """Return a page without code, addresses and what others call their things."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->|\"[^\"\n]*\"", "", text)
+    for name in OTHERS:
+        text = text.replace(name, "")
+    return text
+
+
+@pytest.mark.parametrize("name", [name for name in [*NAMES, "CHANGELOG.md"] if name != "docs/reference.md"])
+def test_one_spelling_the_british_one(name):
+    assert AMERICAN.findall(prose((ROOT / name).read_text(encoding="utf-8"))) == []
+
+
+def test_the_studio_s_and_the_reports_words_are_spelt_so_too():
+    for file in sorted((ROOT / "src" / "fedgeom" / "studio" / "templates").glob("*.html")):
+        shown = " ".join(re.findall(r">([^<{]*)", file.read_text(encoding="utf-8")))
+        assert AMERICAN.findall(shown) == [], file.name
 
 
 @pytest.mark.parametrize("name", ["hulls", "moments", "training"])

@@ -81,7 +81,13 @@ def test_the_summary_of_benchmarks_is_that_of_the_committed_results():
 def test_the_reference_has_every_public_name():
     import fedgeom
 
-    page = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["reference"]()
+    maker = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
+    for file in (ROOT / "docs").glob("*.md"):
+        text = file.read_text(encoding="utf-8")
+        assert maker["filled"](text) == text, (
+            f"python docs/make_reference.py makes the settings of {file.name} anew"
+        )
+    page = maker["reference"]()
     for name in dir(fedgeom):
         if not name.startswith("_"):
             assert f"### `{name}(" in page

@@ -5,7 +5,7 @@
     python papers/hulls/pictures.py --quick --json    # seconds; draws nothing, counts points and corners
 
 Figure 4: synthetic sets of N = 20,000 and 60,000 points with p and the true geodesic. Figure 6: true hulls (dotted) and
-quantized ones (solid) of two classes over four bin sizes; the paper shows UC-Stromal, which cannot be had, and here are
+quantised ones (solid) of two classes over four bin sizes; the paper shows UC-Stromal, which cannot be had, and here are
 two of Olsson's cell types. Figure 8: the embeddings; of the paper's three only Olsson's can be had, and beside it are
 Paul's cells and the two sets of images.
 """
@@ -70,7 +70,7 @@ def figure4(path: Path | None) -> dict[str, Any]:
 
 
 def figure6(path: Path | None) -> dict[str, Any]:
-    """True and quantized hulls of two classes over several bin sizes."""
+    """True and quantised hulls of two classes over several bin sizes."""
     X, y = published.olsson_points()
     radius = covering_radius([X])
     counts: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def figure6(path: Path | None) -> dict[str, Any]:
         counts[f"{epsilon:g}"] = row
     if path is not None:
         names = " and ".join(f"{label}" for label in PAIR)
-        _save(fig, path / "figure6.png", f"Hulls of Olsson's classes {names}: true (dotted), quantized (solid)")
+        _save(fig, path / "figure6.png", f"Hulls of Olsson's classes {names}: true (dotted), quantised (solid)")
     return counts
 
 

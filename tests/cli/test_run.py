@@ -24,7 +24,7 @@ def test_run(finished):
         "majority class",
         "böse",
         "Hospital 1",
-        "quantized hulls",
+        "quantised hulls",
         "picture.png",
     ):
         assert piece in output

@@ -49,7 +49,7 @@ class Checked(HTMLParser):
 def test_page(case, tmp_path):
     folder = shutil.copytree(case.run.folder, tmp_path / "run")
     bare = write_page(folder).read_text()
-    assert "quantized hulls" in bare
+    assert "quantised hulls" in bare
     (folder / FILE).write_bytes(msgspec.json.encode(figures(site="<b>North")))
     (folder / NAMES).write_bytes(msgspec.json.encode(read_naming(case.run.local, case.truth)))
     page = write_page(folder).read_text()

@@ -38,7 +38,7 @@ def test_the_names_of_many_sites_are_whole(sites):
 def test_ledger(case):
     ledger = case.run.ledger
     text = printed(tables.ledger_table(ledger))
-    assert "quantized hulls of all sites' classes, not whose" in text
+    assert "quantised hulls of all sites' classes, not whose" in text
     assert "What left West" in printed(tables.ledger_table(ledger, "West"))
     assert "West" in printed(tables.sites_table(ledger))
     assert sum(entry.bytes for entry in tables.of_site(ledger, "West")) == ledger.sent("West")

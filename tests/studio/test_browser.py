@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from fedgeom.federation.record import RunRecord, write_status
 from tests.report.folders import folder_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra (make browser)")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the browser extra (make browser)")
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
 )
@@ -38,11 +40,18 @@ def studio(tmp_path):
     """A studio over an empty folder: its address, and the folder."""
     folder = tmp_path / "work"
     folder.mkdir()
+    with studio_in(folder) as address:
+        yield address, folder
+
+
+@contextlib.contextmanager
+def studio_in(folder):
+    """Run a studio over a folder as a process of its own, and give its address."""
     words = [sys.executable, "-c", "from fedgeom.cli import app; app()", "studio", str(folder), "--no-browser"]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     )
-    yield re.search(r"http\S+", process.stdout.readline()).group(), folder
+    yield re.search(r"http\S+", process.stdout.readline()).group()
     process.send_signal(signal.SIGINT)
     process.wait(20)
 
@@ -133,11 +142,48 @@ def test_every_page_fits_and_can_be_read(studio, tab, table, width, scheme):
             ".length"
         )
         assert unnamed == 0, url
+        assert faults(page) == [], url
         ink, paper = (
             page.evaluate(f"getComputedStyle(document.body).{one}") for one in ("color", "backgroundColor")
         )
         assert (brightness(ink) > brightness(paper)) == (scheme == "dark"), url
         assert abs(brightness(ink) - brightness(paper)) > 150, url
+
+
+def faults(page):
+    """Return what a screen reader, or somebody with weak sight, would stumble over, as axe finds it."""
+    found = axe.Axe().run(page).response["violations"]
+    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+
+
+def test_a_steward_s_and_a_coordinator_s_pages_can_be_read_by_everybody(tmp_path, chromium, tab):
+    from tests.deploy.making import make_coordinator, make_sites
+
+    office = make_coordinator(tmp_path / "office")
+    site = make_sites(tmp_path, office)["anna"]
+    (office.path / "studies").mkdir()
+    (office.path / "studies" / "job.toml").write_text('method = "hulls"\n')
+    (site.path / "studies").mkdir()
+    (site.path / "studies" / "job.toml").write_text('method = "hulls"\n')
+    for folder, pages in (
+        (office.path, ("", "coordinator", "studies/job")),
+        (site.path, ("", "site", "studies/job")),
+    ):
+        with studio_in(folder) as address:
+            for width, scheme in ((1100, "light"), (360, "dark")):
+                page = tab(width, scheme)
+                for one in pages:
+                    page.goto(address + one)
+                    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, one
+                    assert faults(page) == [], one
+                if folder == site.path and width > 1000:
+                    page.click("text=Rehearse it")
+                    page.wait_for_url("**/site/preview")
+                    assert "What would leave anna" in page.inner_text("h1")
+                    assert faults(page) == []
+                if folder == office.path and width > 1000:
+                    page.click("text=Submit it to the sites")
+                    page.wait_for_selector("text=no coordinator runs in")
 
 
 def brightness(colour):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 import msgspec
@@ -49,6 +50,21 @@ def test_a_run_that_died_without_a_word_is_interrupted(place):
     assert launching.is_alive(place, "r-1") is False
     assert launching.run_status(place, "r-1").state == "interrupted"
     assert msgspec.json.decode((folder / "status.json").read_bytes())["state"] == "interrupted"
+
+
+def test_a_run_that_died_of_a_full_disk_is_still_shown(place, monkeypatch):
+    folder = folder_of(place.runs / "r-1", rounds=1)
+    write_status(folder, "running")
+    place.make(place.launches)
+    write_json(place.launches / "r-1.json", Launch(2**22 + 12345, "r-1", []))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(launching, "write_status", full)
+    status = launching.run_status(place, "r-1")
+    assert status.state == "interrupted"
+    assert "No space left" in status.detail
 
 
 def test_a_run_of_the_command_line_is_left_alone(place):

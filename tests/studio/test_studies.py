@@ -83,5 +83,5 @@ def test_what_is_missing_is_said(place, form, said):
 
 def test_what_would_leave_is_what_the_ledger_will_say():
     assert "hulls" in method_names()
-    assert "quantized hulls" in " ".join(what_leaves("hulls"))
+    assert "quantised hulls" in " ".join(what_leaves("hulls"))
     assert what_leaves("of-nobody") == []

@@ -43,6 +43,7 @@ def submit(
     """
     from rich.markup import escape
 
+    from fedgeom.cli.outcome import terminated
     from fedgeom.cli.screen import complain, console
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
@@ -55,11 +56,9 @@ def submit(
     made = CoordinatorFolder(folder.absolute())
     if federation is not None:
         job = service.new_job(made, federation)
-        ignored = service.ignored_keys(job.file)
+        ignored = ", ".join(service.ignored_keys(job.file))
         if ignored:
-            complain(
-                f"not used in a submitted job, where every site has its site.toml: {', '.join(ignored)}", "yellow"
-            )
+            complain(f"not used in a submitted job, where every site has its site.toml: {ignored}", "yellow")
     else:
         assert resume is not None
         job = service.job_to_resume(made, resume)
@@ -68,15 +67,16 @@ def submit(
     screen.print(f"terms    {hash_terms(job.terms()).hex()}", soft_wrap=True)
     number = ""
     try:
-        number = service.start(made, job)
-        with Display(screen, service.Board(job.names)) as watch:
-            status = service.follow(made, job, number, watch)
+        with terminated():
+            number = service.start(made, job)
+            with Display(screen, service.Board(job.names)) as watch:
+                status = service.follow(made, job, number, watch)
     except KeyboardInterrupt:
         screen.print("\nstopping the run")
         if number:
             service.stop(made, job, number)
-        screen.print(f"Interrupted. What happened so far is in {escape(str(job.run_folder))}", soft_wrap=True)
-        screen.print(f"to go on: {escape(again)}", soft_wrap=True)
+        happened = f"Interrupted. What happened so far is in {job.run_folder}\nto go on: {again}"
+        screen.print(escape(happened), soft_wrap=True)
         raise typer.Exit(130) from None
     screen.print()
     if status.state != "finished":

@@ -78,7 +78,7 @@ HOMES = {
 
 SUMMARIES = {
     "ellipses": "Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.",
-    "hulls": "Sites send the quantized convex hulls of their classes; the coordinator trains an SVM on them.",
+    "hulls": "Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.",
     "hyperfed": (
         "A network trained towards fixed prototypes in the Poincaré ball, and consistent aggregation (Liao "
         "et al. 2023)."

@@ -45,7 +45,11 @@ def _is_curve(value: Any) -> bool:
 def _none(run: RunFiles) -> str:
     if "rounds" not in run.parameters or "validation" not in run.parameters:
         return ""
-    said = "Nobody followed the rounds: with validation = 0.1 sites test every round's model on rows set aside."
+    said = (
+        "The rounds have no figures: of so few rows with a label, none were left to be set aside."
+        if run.parameters["validation"]
+        else "Nobody followed the rounds: with validation = 0.1 sites test every round's model on rows set aside."
+    )
     return markup.section("rounds", f"{run.parameters['rounds']} rounds", markup.paragraph(said))
 
 
@@ -62,9 +66,9 @@ def _chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
     every = np.array([value for values in series.values() for value in values if np.isfinite(value)], np.float64)
     low, high = float(every.min()), float(every.max())
     room = (high - low) or max(abs(high), 1.0) * 0.1
-    low, high = low - 0.05 * room, high + 0.05 * room
+    low, high = max(low - 0.05 * room, 0.0 if low >= 0 else -np.inf), high + 0.05 * room
     if title == KINDS["accuracy"]:
-        low, high = max(low, 0.0), min(high, 1.0)
+        high = min(high, 1.0)
     lines, keys = [], []
     for at, (name, values) in enumerate(series.items()):
         x = np.linspace(0.0, WIDE, len(values))

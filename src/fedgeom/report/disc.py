@@ -41,7 +41,7 @@ def draw_disc(
 ) -> Path:
     """Draw a run to a file (.png, .svg or .pdf).
 
-    Left, one small disc per site: its points, its hulls before quantization (dashed) and as they left the
+    Left, one small disc per site: its points, its hulls before quantisation (dashed) and as they left the
     site (solid), and one corner magnified. Right, the regions of the joint model with test points (training
     points if no ``test_sites`` are given). Colours and numbers are global classes.
     """
@@ -139,7 +139,7 @@ Lens = tuple["SiteShapes", Floats, float]
 
 
 def _find_corner(sites: Sequence[SiteShapes], s: float) -> Lens | None:
-    """Choose what to magnify: the corner that quantization moved farthest, as the eye measures."""
+    """Choose what to magnify: the corner that quantisation moved farthest, as the eye measures."""
     best: tuple[float, SiteShapes, Floats] | None = None
     for one in sites:
         for group, hulls in one.sent.items():
@@ -253,7 +253,7 @@ def _legend(figure: Any, naming: Naming, palette: list[str]) -> None:
     ]
     lines = [
         Line2D([], [], color=INK, linewidth=0.9, dashes=(3, 2.4), label="hull at the site"),
-        Line2D([], [], color="#6b7280", linewidth=1.8, label="what leaves, quantized"),
+        Line2D([], [], color="#6b7280", linewidth=1.8, label="what leaves, quantised"),
     ]
     handles = [*lines, *classes]
     wordy = max(map(len, naming.names)) > 24

@@ -89,5 +89,6 @@ def _corners(run: RunFiles) -> str:
         if grid
         else "A corner is a real row, rounded."
     )
-    head = ["class", "corners at all sites", "rows learnt from", "share of rows that are corners"]
+    where = f"at {run.home}" if run.home else "at all sites"
+    head = ["class", f"corners {where}", "rows learnt from", "share of rows that are corners"]
     return "<h3>Corners</h3>" + markup.paragraph(said) + markup.table(head, rows, numbers=(1, 2, 3))

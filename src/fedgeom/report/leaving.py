@@ -32,24 +32,27 @@ def kind_of(reveals: str, kind: str) -> str:
     return "receipts" if reveals.startswith("nothing") else "plain"
 
 
-def leaving(ledger: Ledger) -> str:
-    """Return the section on what left the sites."""
+def leaving(ledger: Ledger, home: str = "") -> str:
+    """Return the section on what left the sites; of ``home`` alone where it is its own page."""
+    title = f"What left {home or 'the sites'}"
     if not len(ledger):
-        return markup.section("ledger", "What left the sites", markup.paragraph("Nothing."))
+        return markup.section("ledger", title, markup.paragraph("Nothing."))
     sums: Counter[str] = Counter()
     for entry in ledger:
         sums[kind_of(entry.reveals, entry.kind)] += entry.bytes
     said = (
-        f"{len(ledger):,} messages and {size(ledger.sent())} left {len(ledger.sites)} sites. Every byte is in the "
-        "ledger, with what it reveals."
+        f"{len(ledger):,} messages and {size(ledger.sent())} left {home or f'{len(ledger.sites)} sites'}. "
+        "Every byte is in the ledger, with what it reveals."
     )
     return markup.section(
         "ledger",
-        "What left the sites",
+        title,
         markup.paragraph(said),
         markup.bar([(KINDS[name], float(sums[name])) for name in KINDS if sums[name]]),
         markup.details("Message by message", markup.table(LEDGER, ledger_rows(ledger), numbers=(0, 2, 3, 4))),
-        markup.details(
+        ""
+        if home
+        else markup.details(
             "Site by site",
             markup.table(["site", "messages", "sent", "received"], site_rows(ledger), numbers=(1, 2, 3)),
         ),

@@ -54,6 +54,11 @@ def scroll(inner: str, name: str) -> str:
     return f'<div class="wide" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
+def code(text: str) -> str:
+    """Return lines as they are, in a box that scrolls, also by keyboard."""
+    return f'<pre tabindex="0">{escape(text)}</pre>'
+
+
 def section(name: str, title: str, *body: str) -> str:
     """Return a part of a page under a heading; nothing where it has no content."""
     inner = "".join(body)

@@ -50,7 +50,11 @@ def _beside_rivals(evaluation: Evaluation) -> str:
     head, rows = score_rows(evaluation)
     said = scores.notes(evaluation)
     return (
-        markup.paragraph(f"Tested on {evaluation.rows:,} rows that {evaluation.sites} sites kept aside.")
+        markup.paragraph(
+            f"Tested on {evaluation.rows:,} rows that "
+            + (f"{evaluation.sites} sites" if evaluation.sites != 1 else "the site")
+            + " kept aside."
+        )
         + markup.paragraph(
             "A dot is the figure, the bar its 95 % interval, the scale goes from 0 to 1. The majority class is the "
             "floor: the commonest class, always. Each site alone is a logistic regression on the site's own rows; "
@@ -113,7 +117,7 @@ def _confusion(evaluation: Evaluation) -> str:
         "the class. On the diagonal, framed, is what is right."
     )
     table = f'<table class="confusion"><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return markup.paragraph(said) + markup.paragraph(key, "dim") + markup.scroll(table, "What is taken for what")
+    return markup.paragraph(said) + markup.paragraph(key, "dim") + markup.scroll(table, "The confusion matrix")
 
 
 def _short(name: str, most: int = 12) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedgeom.report import markup
+from fedgeom.report.exposure import spent
 from fedgeom.report.markup import escape
 from fedgeom.report.reading import RunFiles
 from fedgeom.report.tables import size
@@ -66,7 +67,11 @@ def facts(run: RunFiles) -> list[tuple[str, str]]:
         found.append((f"{own.value:.1%}", f"of test rows told rightly ({own.low:.1%} to {own.high:.1%})"))
         if "majority" in tested and tested["majority"].accuracy is not None:
             found.append((f"{tested['majority'].accuracy.value:.1%}", "by always naming the commonest class"))
-    if run.ledger.sites:
+    if spent(run):
+        found.append((f"ε = {spent(run)['epsilon']:g}", f"spent of the privacy of any one {spent(run)['unit']}"))
+    if run.home:
+        found.append((size(run.ledger.sent()), f"left {run.home}"))
+    elif run.ledger.sites:
         found.append((size(round(run.ledger.sent() / len(run.ledger.sites))), "left each site, on average"))
     if "seconds" in run.metrics:
         found.append((_time(run.metrics["seconds"]), "the conversation took"))
@@ -90,6 +95,8 @@ def warnings(run: RunFiles) -> str:
 
 def participants(run: RunFiles) -> str:
     """Return who took part, with what each brought, and what the method says of each."""
+    if run.home:
+        return markup.section("sites", "Who took part", markup.paragraph(_invited(run)))
     said: dict[str, Mapping[str, Any]] = {
         name: value
         for name, value in run.metrics.items()
@@ -112,6 +119,14 @@ def participants(run: RunFiles) -> str:
     gone = f" {len(lost)} of {len(run.sites)} did not come to the end." if lost else ""
     inner = shown if len(rows) <= MANY else markup.details(f"All {len(rows)} sites", shown)
     return markup.section("sites", "Who took part", markup.paragraph(here + gone), inner)
+
+
+def _invited(run: RunFiles) -> str:
+    others = [name for name in run.sites if name != run.home]
+    said = f"This is what {run.home} itself has of the run"
+    if not others:
+        return f"{said}; who else took part is not written down here."
+    return f"{said}. Invited were also {_listed(others)}; what they answered only the coordinator knows."
 
 
 def _value(value: Any) -> str:

@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 
 from fedgeom.report import markup
+from fedgeom.report.at_site import is_site_result, read_site_run
 from fedgeom.report.curves import curves
 from fedgeom.report.explorer import explorer
 from fedgeom.report.exposure import exposure
@@ -23,7 +24,7 @@ from fedgeom.storage import write_text
 PICTURE, PAGE = "picture.png", "report.html"
 """The files of a run folder that reports add or read."""
 
-__all__ = ["NAMES", "PAGE", "PICTURE", "page_of", "write_page"]
+__all__ = ["NAMES", "PAGE", "PICTURE", "page_of", "read_any", "write_page"]
 
 
 def write_page(folder: str | Path, out: str | Path | None = None, *, rows: bool = True) -> Path:
@@ -31,8 +32,15 @@ def write_page(folder: str | Path, out: str | Path | None = None, *, rows: bool 
 
     It goes to ``report.html`` in the folder unless ``out`` is given. ``rows``: draw rows too, where they are at hand.
     """
-    run = read_run(folder, rows=rows)
+    run = read_any(folder, rows=rows)
     return write_text(run.path / PAGE if out is None else Path(out), page_of(run), private=True)
+
+
+def read_any(folder: str | Path, *, rows: bool = True) -> RunFiles:
+    """Read a run's folder, or what a deployed site has of a run: results/RUN in the site's folder."""
+    if is_site_result(folder):
+        return read_site_run(folder, rows=rows)
+    return read_run(folder, rows=rows)
 
 
 def page_of(run: RunFiles) -> str:
@@ -45,7 +53,7 @@ def page_of(run: RunFiles) -> str:
         curves(run),
         participants(run),
         timeline(run),
-        leaving(run.ledger),
+        leaving(run.ledger, run.home),
         exposure(run),
         repeating(run),
     ]
@@ -66,10 +74,12 @@ def _contents(sections: list[str]) -> str:
 def _picture(run: RunFiles) -> str:
     scene = scene_of(run)
     if scene is not None:
-        own = (
-            "Rows are drawn because all sites were simulated here; fedgeom report --no-rows leaves them out of a page "
-            "that is handed on."
+        why = (
+            f"The rows are {run.home}'s own, and this page is for those who may see them"
+            if run.home
+            else "Rows are drawn because all sites were simulated here"
         )
+        own = f"{why}; fedgeom report --no-rows leaves them out of a page that is handed on."
         return markup.section(
             "picture", scene.title, explorer(scene), markup.paragraph(own if scene.dots else "", "dim")
         )

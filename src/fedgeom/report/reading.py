@@ -59,6 +59,8 @@ class RunFiles:
     """The joint model; None where the run left none, or this machine cannot read it."""
     rows: DrawnRows = field(default_factory=DrawnRows)
     """Rows to draw, where they are at hand: all sites' in a simulated run, none at a coordinator."""
+    home: str = ""
+    """The deployed site whose own page this is; empty at a coordinator and in a simulated run."""
 
     @property
     def method(self) -> str:
@@ -79,7 +81,7 @@ class RunFiles:
     @property
     def simulated(self) -> bool:
         """Whether all sites ran in one process."""
-        return all("rows" in site for site in self.sites.values())
+        return not self.home and all("rows" in site for site in self.sites.values())
 
     @property
     def lost(self) -> dict[str, str]:

@@ -9,7 +9,6 @@ from typing import Any
 from fedgeom.errors import FedgeomError
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
-from fedgeom.report.markup import escape
 from fedgeom.report.reading import RunFiles
 from fedgeom.storage import as_plain
 
@@ -20,6 +19,8 @@ OTHERS = ("holdout",)
 def repeating(run: RunFiles) -> str:
     """Return the section on how to repeat a run."""
     name = run.path.name
+    if run.home:
+        return _at_site(run)
     commands = [
         ("again, with the file below", "fedgeom run federation.toml"),
         ("what left each site", f"fedgeom ledger {name}"),
@@ -31,12 +32,30 @@ def repeating(run: RunFiles) -> str:
     return markup.section(
         "repeat",
         "How to repeat it",
-        f"<pre>{escape(lines)}</pre>",
-        markup.details("federation.toml", f"<pre>{escape(federation_toml(run))}</pre>"),
-        markup.details(
-            "All settings", f"<pre>{escape(json.dumps(run.parameters, indent=2, ensure_ascii=False))}</pre>"
-        ),
+        markup.code(lines),
+        markup.details("federation.toml", markup.code(federation_toml(run))),
+        markup.details("All settings", markup.code(json.dumps(run.parameters, indent=2, ensure_ascii=False))),
         markup.paragraph(f"seed {run.config['seed']}; {versions}. Keys and masks are new in every run.", "dim"),
+    )
+
+
+def _at_site(run: RunFiles) -> str:
+    """Return the section of a site's own page: what it can do with what it has."""
+    name = f"{run.path.parent.name}/{run.path.name}"
+    commands = [
+        ("the site's model on new rows", f"fedgeom predict {name} new.csv"),
+        ("all that left the site", "fedgeom site ledger"),
+        ("what it has spent of its privacy", "fedgeom site budget"),
+        ("this page", f"fedgeom report {name}"),
+    ]
+    lines = "\n".join(f"{command:<44} # {what}" for what, command in commands)
+    settings = json.dumps(run.parameters, indent=2, ensure_ascii=False, default=as_plain)
+    return markup.section(
+        "repeat",
+        "What to do with it",
+        markup.paragraph("In the site's folder:", "dim"),
+        markup.code(lines),
+        markup.details("The terms that were approved", markup.code(settings)) if run.parameters else "",
     )
 
 

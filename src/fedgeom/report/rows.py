@@ -58,7 +58,8 @@ def keep_rows(run: Run, folder: Path) -> Path | None:
     return write_json(folder / ROWS, found, private=True)
 
 
-def _few(points: Floats, groups: Any, sites: int) -> SiteDots:
+def few_dots(points: Floats, groups: Any, sites: int) -> SiteDots:
+    """Return some of a site's rows, drawn at random, as points of the picture."""
     at = np.sort(np.random.default_rng(0).permutation(len(points))[: min(MOST_OF_SITE, max(MOST // sites, 10))])
     return SiteDots(
         [(round(float(x), 4), round(float(y), 4)) for x, y in points[at]], np.asarray(groups)[at].tolist()
@@ -67,7 +68,7 @@ def _few(points: Floats, groups: Any, sites: int) -> SiteDots:
 
 def _of_hulls(run: Run) -> DrawnRows:
     shapes = site_shapes(run, run.train)
-    sites = {one.name: _few(one.points, one.groups, len(shapes)) for one in shapes}
+    sites = {one.name: few_dots(one.points, one.groups, len(shapes)) for one in shapes}
     return DrawnRows(sites, {one.name: one.block for one in shapes if one.block >= 0})
 
 
@@ -82,7 +83,7 @@ def _of_ellipses(run: Run) -> DrawnRows:
             continue
         vectors = np.asarray(model.for_site(run.local[site.name]).vectors(site.X))
         groups = np.array([names.get(word, -1) for word in site.y.astype(str).tolist()])
-        sites[site.name] = _few(vectors @ directions, groups, len(run.train))
+        sites[site.name] = few_dots(vectors @ directions, groups, len(run.train))
         own = np.array([vectors[site.y == label].mean(axis=0) for label in site.classes])
         gaps = np.linalg.norm(own[:, None] - a["ellipse_means"][None], axis=-1)
         cost.append([float(gaps[:, a["owner_of_ellipse"] == one].min(axis=1).sum()) for one in blocks.tolist()])

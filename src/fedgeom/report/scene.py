@@ -85,9 +85,14 @@ def _hulls(run: RunFiles) -> Scene:
     inside = np.hypot(*np.meshgrid(axis, axis)) < 0.9995 * s
     regions, labels = _regions(flat.predict_proba, axis, axis, inside, place)
     known = "whose they are only those can tell who have the rows" if run.rows.owners else "not whose"
+    lines = (
+        f"the hulls of {run.home}'s rows, before their corners are rounded; what left of them was masked"
+        if run.home
+        else f"what left the sites: {len(shapes)} quantised hulls ({known})"
+    )
     note = (
-        f"Solid lines are what left the sites: {len(shapes)} quantized hulls ({known}). The tinted areas are what all "
-        "sites got: where the joint model decides for each class."
+        f"Solid lines are {lines}. The tinted areas are what all sites got: where the joint model decides for each "
+        "class."
     )
     classes, dots = _called(names, shapes, labels), _dots(run, place)
     return Scene("The Poincaré disc", note, True, classes, list(senders.values()), shapes, regions, labels, dots)
@@ -128,7 +133,8 @@ def _gaussians(run: RunFiles) -> Scene:
         (int(group), *place((mean @ directions)[None])[0].tolist())
         for mean, group in zip(model.means, groups, strict=True)
     ]
-    said = f"Thin lines are what left the sites: {len(lines)} Gaussians, two deviations wide. " if lines else ""
+    whose = f"the Gaussians of {run.home}'s rows" if run.home else f"what left the sites: {len(lines)} Gaussians"
+    said = f"Thin lines are {whose}, two deviations wide. " if lines else ""
     note = (
         f"{said}Thick lines are the joint classes, in the plane of the two directions in which they differ most; "
         "tinted areas show which is likeliest there, as far as this plane tells."

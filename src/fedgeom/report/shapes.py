@@ -1,4 +1,4 @@
-"""The shapes of a run, as coordinates to draw: points, hulls before and after quantization, regions."""
+"""The shapes of a run, as coordinates to draw: points, hulls before and after quantisation, regions."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from fedgeom.report.reading import RunFiles
 from fedgeom.report.tables import size
 from fedgeom.report.words import SUMS, in_words, stage_of
 
-LONGEST_ROUND = 12
+LONGEST_ROUND = 48
 """A round of so many exchanges is still seen to be one."""
 
 
@@ -132,9 +132,8 @@ def timeline(run: RunFiles) -> str:
     body = "".join(
         f'<li class="stage"><h3>{escape(name)}</h3><ol>{"".join(lines)}</ol></li>' for name, lines in stages
     )
-    said = (
-        f"{len(steps)} questions went to the sites, in {len(phases)} groups. Bars are bytes that left all sites."
-    )
+    whom, left = (run.home, run.home) if run.home else ("the sites", "all sites")
+    said = f"{len(steps)} questions went to {whom}, in {len(phases)} groups. Bars are bytes that left {left}."
     return markup.section(
         "timeline",
         "The conversation",

@@ -14,7 +14,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.submit import new_job
 from fedgeom.errors import printable
 from fedgeom.federation.record import Status, read_status, write_status
-from fedgeom.storage import write_json
+from fedgeom.storage import is_locked, write_json
 from fedgeom.studio.places import Place
 
 COMMAND = (sys.executable, "-c", "from fedgeom.cli import app; app()")
@@ -80,14 +80,20 @@ def run_status(place: Place, run: str) -> Status:
     """Say how a run stands; one whose process died without a word is written down as interrupted."""
     folder = place.runs / run
     status, alive = read_status(folder), is_alive(place, run)
-    if status.state in ENDS or alive is None or alive:
+    if (
+        status.state in ENDS or alive is None or alive or is_locked(folder / "lock")
+    ):  # conducted by another process
         return status if status.time or alive is None else Status("starting", "", "")
     status = read_status(folder)  # it may have ended meanwhile
     if status.state in ENDS:
         return status
     if not (folder / "config.json").is_file():
         return Status("failed", log_end(place, run) or "its process ended at once, without a word", "")
-    write_status(folder, "interrupted", "its process ended without a word; its log says more")
+    said = "its process ended without a word; its log says more"
+    try:
+        write_status(folder, "interrupted", said)
+    except OSError as error:  # such as a full disk: the page says it all the same
+        return Status("interrupted", f"{said}; its record could not be written: {error.strerror}", "")
     return read_status(folder)
 
 

@@ -18,15 +18,25 @@ from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
+from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.markup import POLICY
 from fedgeom.report.page import page_of
-from fedgeom.report.reading import read_run
+from fedgeom.report.reading import RunFiles, read_run
 from fedgeom.storage import write_text
 from fedgeom.studio import launching, stewarding
 from fedgeom.studio.listing import PAGE, run_line, run_names, side_by_side
-from fedgeom.studio.places import Place
+from fedgeom.studio.places import Place, plain
 from fedgeom.studio.rendering import Pages
-from fedgeom.studio.studies import PREPARATIONS, keep_file, method_names, new_study, what_leaves
+from fedgeom.studio.studies import (
+    PREPARATIONS,
+    is_for_sites,
+    job_facts,
+    keep_file,
+    method_names,
+    new_job_study,
+    new_study,
+    what_leaves,
+)
 from fedgeom.studio.tables import MOST_COLUMNS, file_facts
 from fedgeom.studio.watching import Watcher, stream
 
@@ -45,10 +55,12 @@ class Handlers:
         get: dict[str, Callable[..., Any]] = {
             "/": self.home, "/files": self.files, "/studies/{name}": self.study, "/runs": self.runs,
             "/runs/{name}": self.run, "/runs/{name}/live": self.live, "/runs/{name}/report": self.report,
-            "/compare": self.compare, "/site": self.site, "/coordinator": self.coordinator,
+            "/compare": self.compare, "/site": self.site, "/site/results/{name}": self.result,
+            "/coordinator": self.coordinator,
         }  # fmt: skip
         post: dict[str, Callable[..., Any]] = {
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
+            "/coordinator/studies": self.make_job,
             "/studies/{name}/run": self.run_here, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/site/approve": self.approve, "/site/revoke": self.revoke, "/site/preview": self.rehearse,
         }  # fmt: skip
@@ -91,10 +103,20 @@ class Handlers:
         flat = {key: values[-1] for key, values in form.items()}
         return self.go(f"/studies/{new_study(self.place, form.get('file', []), flat)}")
 
+    async def make_job(self, request: Request) -> Response:
+        """Write the federation file of a job for the coordinator's sites."""
+        form = {key: values[-1] for key, values in (await read_form(request)).items()}
+        self._coordinator()
+        return self.go(f"/studies/{new_job_study(self.place, form)}")
+
     def study(self, request: Request) -> HTMLResponse:
         """Show a study: its file, what is wrong with it, which method is taken, and what would leave."""
         name = request.path_params["name"]
         file = self.place.study(name)
+        if self.place.is_coordinator and is_for_sites(file):
+            job = job_facts(CoordinatorFolder(self.place.path), file)
+            text = file.read_text(encoding="utf-8")
+            return self.pages("job.html", name=name, text=text, job=job, leaves=what_leaves(job["method"]))
         checked = check_federation(file)
         method = checked.method.name if checked.method is not None else checked.report.method
         return self.pages(
@@ -161,8 +183,14 @@ class Handlers:
 
     def report(self, request: Request) -> HTMLResponse:
         """Show a run's report, as it is now."""
-        page = page_of(read_run(self.place.run(request.path_params["name"])))
-        return HTMLResponse(page, headers={"content-security-policy": f"{POLICY}; frame-ancestors 'none'"})
+        return self._page(read_run(self.place.run(request.path_params["name"])))
+
+    def result(self, request: Request) -> HTMLResponse:
+        """Show what the site itself has of a run, with its own rows."""
+        return self._page(read_site_run(self._site().path / RESULTS / plain(request.path_params["name"])))
+
+    def _page(self, run: RunFiles) -> HTMLResponse:
+        return HTMLResponse(page_of(run), headers={"content-security-policy": f"{POLICY}; frame-ancestors 'none'"})
 
     def compare(self, request: Request) -> HTMLResponse:
         """Show runs side by side."""
@@ -202,13 +230,16 @@ class Handlers:
 
     def coordinator(self, request: Request) -> HTMLResponse:
         """Show who is admitted and connected."""
-        if not self.place.is_coordinator:
-            raise InputError(f"{self.place.path} is no coordinator's folder (fedgeom coordinator init makes one)")
-        folder = CoordinatorFolder(self.place.path)
+        folder = self._coordinator()
         return self.pages(
             "coordinator.html", sites=list_sites(folder), running=is_running(folder), address=folder.address(),
-            studies=self.place.study_names(),
+            studies=self.place.study_names(), methods=method_names(), preparations=PREPARATIONS,
         )  # fmt: skip
+
+    def _coordinator(self) -> CoordinatorFolder:
+        if not self.place.is_coordinator:
+            raise InputError(f"{self.place.path} is no coordinator's folder (fedgeom coordinator init makes one)")
+        return CoordinatorFolder(self.place.path)
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:

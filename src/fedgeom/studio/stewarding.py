@@ -14,12 +14,16 @@ from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.deploy.site_readiness import terms_report
 from fedgeom.errors import FedgeomError, InputError
+from fedgeom.evaluation.figures import read_evaluation
 from fedgeom.federation.approval import JobTerms
+from fedgeom.report.at_site import RESULTS, site_results
 from fedgeom.report.tables import size
 from fedgeom.studio.studies import what_leaves
 
 MOST_CHECKED = 5
 """For so many of the jobs that wait the site's table is looked at; each takes as long as reading it."""
+MOST_RESULTS = 50
+"""So many of the last results are listed."""
 MOST_ENTRIES = 200
 """So many of the last messages are shown; the ledger has all."""
 
@@ -38,9 +42,13 @@ def overview(path: Path) -> dict[str, Any]:
         ],
         "approvals": [
             _job(one.hash, one.job, one.state(now))
-            | {"used": f"{len(one.used)} of {one.runs}", "until": _day(one.expires) if not one.rule else ""}
+            | {
+                "used": str(len(one.used)) if one.rule else f"{len(one.used)} of {one.runs}",
+                "until": _day(one.expires) if not one.rule else "",
+            }
             for one in file.approvals
         ],
+        "results": results(path),
         "ledger": ledger(path),
         "budget": budget(path),
     }
@@ -95,6 +103,24 @@ def approve(path: Path, hash: str, days: str, runs: str) -> None:
 def revoke(path: Path, hash: str) -> None:
     """Take an approval back."""
     ApprovalStore(path).revoke(hash)
+
+
+def results(path: Path) -> list[dict[str, str]]:
+    """Return the runs of which the site has a result, the newest first."""
+    found = []
+    methods = {one.run[:16]: one.method for one in Journal(path).entries()}
+    for name in site_results(path)[:MOST_RESULTS]:
+        tested = read_evaluation(path / RESULTS / name)
+        own = tested["own"].accuracy if tested is not None and "own" in tested else None
+        found.append(
+            {
+                "name": name,
+                "method": methods.get(name, ""),
+                "accuracy": "" if own is None else str(own),
+                "when": _day((path / RESULTS / name).stat().st_mtime),
+            }
+        )
+    return found
 
 
 def ledger(path: Path) -> list[list[str]]:

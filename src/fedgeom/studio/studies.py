@@ -7,8 +7,13 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.coordinator_process import is_running
+from fedgeom.deploy.federation_file import build_method, read_federation, site_names, terms_of
 from fedgeom.errors import FedgeomError, InputError
+from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.catalogue import method_class
 from fedgeom.storage import write_text
@@ -65,6 +70,19 @@ def new_study(place: Place, files: Sequence[str], form: Mapping[str, str]) -> st
         ]
     else:
         lines += [f"\n[[sites]]\nfile = {_quoted('../files/' + one.name)}" for one in tables]
+    return _write(place, stem, lines)
+
+
+def new_job_study(place: Place, form: Mapping[str, str]) -> str:
+    """Write the federation file of a job for the coordinator's sites, and return its name; sites have their tables."""
+    if not form.get("method"):
+        raise InputError("no method was chosen; the tables are at the sites, so none is proposed here")
+    stem = plain(re.sub(r"[^A-Za-z0-9_-]+", "-", form.get("name") or form["method"]).strip("-") or "job")
+    return _write(place, stem, _optional(form))
+
+
+def _write(place: Place, stem: str, lines: Sequence[str]) -> str:
+    """Write a study under the first name that is free."""
     place.make(place.studies)
     for number in range(1, 10_000):
         target = place.studies / (f"{stem}.toml" if number == 1 else f"{stem}-{number}.toml")
@@ -75,6 +93,28 @@ def new_study(place: Place, files: Sequence[str], form: Mapping[str, str]) -> st
         write_text(target, "\n".join(lines) + "\n", private=True)
         return target.stem
     raise InputError(f"there are too many studies called {stem}")
+
+
+def is_for_sites(file: Path) -> bool:
+    """Say whether a federation file is a job for sites that have their tables themselves: it names none."""
+    try:
+        plan = read_federation(file)
+    except FedgeomError:  # the check of the file says what is wrong with it
+        return False
+    return not plan.file and not any(one.file for one in plan.sites)
+
+
+def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
+    """Return what a job would be: who is asked, on which terms, and what is wrong with it, if anything."""
+    found: dict[str, Any] = {"names": [], "method": "", "hash": "", "wrong": "", "running": is_running(folder)}
+    try:
+        plan = read_federation(file)
+        found["names"] = sorted(site_names(plan) or list(folder.roster()))
+        found["method"] = build_method(file, plan).name
+        found["hash"] = hash_terms(terms_of(file, plan, tuple(found["names"]))).hex()
+    except FedgeomError as error:
+        found["wrong"] = str(error)
+    return found
 
 
 def _optional(form: Mapping[str, str]) -> list[str]:

@@ -48,7 +48,7 @@ def test_agrees_with_the_scan_behind_the_filter(c):
 
 @pytest.mark.parametrize("c", CURVATURES)
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 4.0])
-def test_agrees_with_the_scan_on_quantized_points(epsilon, c):
+def test_agrees_with_the_scan_on_quantised_points(epsilon, c):
     for seed, n in product(range(3), (5, 60, 800)):
         rng = np.random.default_rng(seed)
         points = uniform_disc(n, 0.95 / math.sqrt(c), rng, c=c)

@@ -37,12 +37,12 @@ def test_local_hulls_are_definition_3() -> None:
     for label, bins in hulls.items():
         points = X[y == label]
         corners = points[convex_hull(points)]
-        quantized = np.unique(grid.bin(corners))
-        assert set(bins) <= set(quantized)
+        quantised = np.unique(grid.bin(corners))
+        assert set(bins) <= set(quantised)
         np.testing.assert_array_equal(bins, np.unique(bins))
         centers = grid.center(bins)
         assert len(convex_hull(centers)) == len(bins)  # nonredundant
-        together = grid.center(quantized)
+        together = grid.center(quantised)
         again = {grid.bin(together[i : i + 1])[0] for i in convex_hull(together)}
         assert again == set(bins)  # and contains everything
         assert distance(corners[:, None], centers[None]).min(axis=0).max() <= 0.1

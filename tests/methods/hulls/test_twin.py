@@ -82,7 +82,7 @@ def decoded(run: fedgeom.Run) -> list[tuple[int, tuple[int, ...], int]]:
 
 
 @EACH
-def test_the_coordinator_decodes_the_quantized_hulls_of_every_site_and_no_more(name: str) -> None:
+def test_the_coordinator_decodes_the_quantised_hulls_of_every_site_and_no_more(name: str) -> None:
     run, expected, grid = both(CASES[name])
     by_owner: dict[int, list[tuple[int, ...]]] = {}
     for owner, bins, _ in decoded(run):

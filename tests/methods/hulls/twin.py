@@ -50,7 +50,7 @@ def distances(x, Y, k):
     return 2 / sqrt(k) * np.arctanh(sqrt(k) * np.linalg.norm(mobius_add(-x, Y, k), axis=1))
 
 
-# What a site does: hull, quantize, hull (Sections 5.1 and 5.2, Definition 3).
+# What a site does: hull, quantise, hull (Sections 5.1 and 5.2, Definition 3).
 
 
 def hull(points, k):
@@ -118,15 +118,15 @@ class Grid:
         return np.array([self.centre(number) for number in numbers])
 
 
-def quantized_hull(points, grid):
+def quantised_hull(points, grid):
     """Definition 3: the bins of the ε-minimal hull, ascending."""
     bins = sorted({grid.bin(points[i]) for i in hull(points, grid.k)})
     return tuple(sorted(bins[i] for i in hull(grid.centres(bins), grid.k)))
 
 
 def site_hulls(X, y, grid):
-    """Return the quantized hull of each class of a site."""
-    return {label: quantized_hull(X[y == label], grid) for label in sorted(set(y.tolist()))}
+    """Return the quantised hull of each class of a site."""
+    return {label: quantised_hull(X[y == label], grid) for label in sorted(set(y.tolist()))}
 
 
 # What the coordinator does with the hulls, of which it knows which ones came from the same site (Section 5.6).
@@ -268,7 +268,7 @@ class Twin:
     """What the paper's federation has at the end."""
 
     at_sites: list[dict[str, tuple[int, ...]]]
-    """The bins of each class's quantized hull at each site."""
+    """The bins of each class's quantised hull at each site."""
     groups: list[dict[str, int]]
     """The group of each class of each site."""
     planes: list[Plane]

@@ -1,4 +1,4 @@
-"""Quantization grids on the Poincaré disc: rings cut into sectors (Section 5.2 and Appendix C).
+"""Quantisation grids on the Poincaré disc: rings cut into sectors (Section 5.2 and Appendix C).
 
 Both grids cover the disc of Euclidean radius R around the origin, and every two points of one bin are within
 hyperbolic distance ε (Definition 2). Why: from the point nearer to the origin walk along its own circle, then
@@ -63,7 +63,7 @@ class Grid(ABC):
         return ring * self.n_angular + sector + 1
 
     def center(self, bins: ArrayLike) -> Floats:
-        """Return the centers of the bins with these numbers, as points of the disc (Eq. 13, Eq. 19)."""
+        """Return the centres of the bins with these numbers, as points of the disc (Eq. 13, Eq. 19)."""
         numbers = np.asarray(bins)
         if numbers.size and numbers.dtype.kind not in "iu":
             raise InputError(f"bins have dtype {numbers.dtype}, but bin numbers are integers; convert them.")
@@ -79,7 +79,7 @@ class Grid(ABC):
         return np.stack([norm * np.cos(angle), norm * np.sin(angle)], axis=-1)
 
     def quantize(self, points: ArrayLike) -> Floats:
-        """Replace every point by the center of its bin."""
+        """Replace every point by the centre of its bin."""
         return self.center(self.bin(points))
 
     @abstractmethod
@@ -126,7 +126,7 @@ class PolarGrid(Grid):
 
 @dataclass(frozen=True)
 class EqualAreaGrid(Grid):
-    """A grid whose bins all have the same hyperbolic area (Appendix C, Eq. 17), with centers after Eq. 18."""
+    """A grid whose bins all have the same hyperbolic area (Appendix C, Eq. 17), with centres after Eq. 18."""
 
     n_angular: int  # N_Θ
     n_radial: int  # N_R

@@ -1,4 +1,4 @@
-"""What a site computes of its rows: quantized hulls, and how large they are; both halves and the twin use it."""
+"""What a site computes of its rows: quantised hulls, and how large they are; both halves and the twin use it."""
 
 from __future__ import annotations
 
@@ -141,11 +141,11 @@ def make_grid(epsilon: float, radius: float, *, c: float = 1.0, equal_area: bool
 
 
 def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:
-    """Give the quantized hull of each of a site's classes: the distinct bins of its corners, ascending.
+    """Give the quantised hull of each of a site's classes: the distinct bins of its corners, ascending.
 
     X (n, 2), y (n,).
 
-    Hull, quantize its extreme points, hull again (Definition 3). This is all that a site tells about its data.
+    Hull, quantise its extreme points, hull again (Definition 3). This is all that a site tells about its data.
     """
     points, labels = check_points(X, c=grid.c, dim=2, name="X"), np.asarray(y)
     if labels.shape != (len(points),):
@@ -154,7 +154,7 @@ def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "aut
 
 
 def rounded_hulls(hulls: Mapping[Any, ClassHull], grid: Grid) -> dict[Any, Bins]:
-    """Give the quantized hull of each class, from the corners of its rows."""
+    """Give the quantised hull of each class, from the corners of its rows."""
     found: dict[Any, Bins] = {}
     for label, hull in hulls.items():
         bins = np.unique(grid.bin(hull.corners))

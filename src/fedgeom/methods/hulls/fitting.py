@@ -42,7 +42,7 @@ def classifier_of(settings: HullSettings) -> Classifier:
 def group_hulls(
     hulls: Sequence[Bins], owners: ArrayLike | None, n_classes: int, *, grid: Grid, how: How, seed: int = 0
 ) -> Indices:
-    """Group quantized hulls by class (Section 5.6); groups are numbered by their smallest bins.
+    """Group quantised hulls by class (Section 5.6); groups are numbered by their smallest bins.
 
     owners (hulls,); returns (hulls,), whole numbers.
 

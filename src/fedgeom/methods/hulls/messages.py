@@ -51,11 +51,11 @@ class Reach(SumQuestion, frozen=True, kw_only=True):
 
 
 class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
-    """Ask for a site's masked word: its quantized hulls under its labels (Sections 5.4 and 5.5)."""
+    """Ask for a site's masked word: its quantised hulls under its labels (Sections 5.4 and 5.5)."""
 
     kind: ClassVar[str] = "hulls.encode"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the quantized hulls of all sites' classes, not whose and not their names"
+        "masked; with all others: the quantised hulls of all sites' classes, not whose and not their names"
     )
     plan: HullPlan
     embedding: Array | None
@@ -65,11 +65,11 @@ class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
 
 
 class EncodeCorners(SumQuestion, frozen=True, kw_only=True):
-    """Ask for a site's masked word with shared names: its quantized hulls under the labels of their classes."""
+    """Ask for a site's masked word with shared names: its quantised hulls under the labels of their classes."""
 
     kind: ClassVar[str] = "hulls.corners"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the quantized corners of each class by its name, of all sites together, and how many "
+        "masked; with all others: the quantised corners of each class by its name, of all sites together, and how many "
         "sites have each corner; neither whose they are nor which belong to one hull (of a class that one site alone "
         "has, that site's hull, unless a policy leaves such classes out)"
     )

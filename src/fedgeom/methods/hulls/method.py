@@ -56,10 +56,10 @@ MOST_CROWDED = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Hulls(HullSettings, Method):
-    """Sites send the quantized convex hulls of their classes; the coordinator trains an SVM on them.
+    """Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.
 
     Sites may call their classes as they like (``names="own"``), and may lack some. What the coordinator learns is the
-    set of quantized hulls, grouped by site but not attributed to one. Where one word means one thing everywhere
+    set of quantised hulls, grouped by site but not attributed to one. Where one word means one thing everywhere
     (``names="shared"``), it learns the words and the corners of each, and no longer which corners are of one site.
     """
 

@@ -34,7 +34,7 @@ class PlainModel:
     """What the coordinator has at the end, and the names of the groups."""
 
     grid: Grid
-    hulls: tuple[Bins, ...]  # the quantized hulls, as bin numbers
+    hulls: tuple[Bins, ...]  # the quantised hulls, as bin numbers
     owners: Indices  # which site each hull is from
     members: Indices  # the group of each hull
     names: tuple[Any, ...]  # the label of each group

@@ -1,4 +1,4 @@
-"""The hulls method where the data is: hull, quantize, label, encode, mask."""
+"""The hulls method where the data is: hull, quantise, label, encode, mask."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class HullSite(SummingSite[HullMemory]):
 
     @answers(EncodeHulls)
     def encode(self, ask: EncodeHulls) -> Contribution:
-        """Send the quantized hulls, under this site's labels, encoded and masked."""
+        """Send the quantised hulls, under this site's labels, encoded and masked."""
         hulls = self._hulls(ask)
         self._choose_slots(list(hulls), ask.plan.classes)
         first = ask.plan.classes * self.joining.block
@@ -153,7 +153,7 @@ class HullSite(SummingSite[HullMemory]):
 
     @answers(EncodeCorners)
     def encode_corners(self, ask: EncodeCorners) -> Contribution:
-        """Send the quantized hulls, under the labels of their classes, encoded and masked."""
+        """Send the quantised hulls, under the labels of their classes, encoded and masked."""
         agreed = self.names.agreed
         if ask.plan.classes != len(agreed):
             raise ProtocolError(
@@ -165,7 +165,7 @@ class HullSite(SummingSite[HullMemory]):
         return self._word(ask, hulls, self.memory.slots)
 
     def _hulls(self, ask: EncodeHulls | EncodeCorners) -> dict[str, Bins]:
-        """Return the quantized hulls of the site's classes, if the plan is one that follows from the terms."""
+        """Return the quantised hulls of the site's classes, if the plan is one that follows from the terms."""
         plan, settings = ask.plan, self.settings
         self.joining.keep_to_terms(
             epsilon=plan.epsilon,
