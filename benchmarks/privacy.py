@@ -31,7 +31,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import ClassNames
 from fedgeom.federation.site import Site, answers
-from fedgeom.privacy.bounded_sums import FINE, FINE_ONE, in_whole_numbers
+from fedgeom.privacy.bounded_sums import FINE_ONE, vector_in_whole_numbers
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SummingSite
@@ -67,7 +67,7 @@ class BoundedSite(SummingSite[Any]):
         """Add the vector."""
         if self.settings.privacy is None:
             return self.contribute(ask, self.vector)
-        whole = in_whole_numbers(self.vector[None, :], self.settings.privacy.clip, FINE)[0].astype(np.int64)
+        whole = vector_in_whole_numbers(self.vector, self.settings.privacy.clip)
         return self.contribute_noisy(ask, whole, sensitivity=2.0 * FINE_ONE)
 
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import math
 import os
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from fedgeom.crypto.discrete_gaussian import LARGEST, REACH, DiscreteGaussian, discrete_gaussian
+from fedgeom.crypto.discrete_gaussian import (
+    LARGEST,
+    PRECISION,
+    REACH,
+    SMOOTH,
+    DiscreteGaussian,
+    _OneByOne,
+    _Table,
+    chances,
+    discrete_gaussian,
+    parts_of,
+    unevenness,
+)
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
 
@@ -25,7 +38,7 @@ def law(sigma: float, reach: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize("sigma", [8.0, 11.37, 40.0, 77.7])
+@pytest.mark.parametrize("sigma", [8.0, 11.37, 40.0, 77.7, 420.0])
 def test_every_number_comes_as_often_as_the_definition_says(sigma: float) -> None:
     drawn = DiscreteGaussian(sigma).draw(stream(), 400_000)
     reach = int(4.5 * sigma)
@@ -46,29 +59,77 @@ def test_on_a_fine_grid_it_is_the_gaussian(sigma: float) -> None:
     assert chi2.sf(((low - len(drawn) / 16) ** 2 / (len(drawn) / 16)).sum(), 15) > 1e-4
 
 
-def test_stairs_lie_above_the_density_so_that_no_chance_is_above_one() -> None:
-    for sigma in (8.0, 100.3, 2.0**21 * 1.7):
-        made = DiscreteGaussian(sigma)
-        width = 2**made._bits
-        starts = np.arange(-made._half, made._half) * width
-        nearest = np.minimum(np.abs(starts), np.abs(starts + width - 1))
-        assert (np.exp(-((nearest / sigma) ** 2) / 2) * made._ratios[:-1] <= 1).all()
-        assert len(made._stairs) == 2**16
+def test_chances_are_the_definitions_to_the_last_digit() -> None:
+    sigma = 8.25
+    found, reach = chances(sigma), math.ceil(REACH * sigma)
+    assert sum(found) == 2**PRECISION
+    assert found == found[::-1]
+    with localcontext() as context:
+        context.prec = 80
+        heights = [(-(Decimal(x) ** 2) / (2 * Decimal(sigma) ** 2)).exp() for x in range(-reach, reach + 1)]
+        whole = sum(heights)
+        off = [
+            abs(Decimal(one) / 2**PRECISION - height / whole) for one, height in zip(found, heights, strict=True)
+        ]
+    assert sum(off) / 2 < Decimal("1e-35")  # total variation
+    assert math.erfc(REACH / math.sqrt(2)) < 2.0**-PRECISION
 
 
-def test_what_floating_point_cannot_decide_is_decided_exactly() -> None:
-    made = DiscreteGaussian(50.0)
-    at = made._half + 3
-    number = 3 << made._bits
-    share = math.exp(-((number / 50.0) ** 2) / 2) * made._ratios[at]
-    exact = int(share * 2**64)
-    far = 2**64 // 10**6
-    assert made._exactly(at, number, exact - far, stream()) is True
-    assert made._exactly(at, number, exact + far, stream()) is False
-    near = [made._exactly(at, number, exact + step, stream()) for step in range(-4096, 4096)]
-    turn = near.index(False)
-    assert 0 < turn < len(near)
-    assert near == [True] * turn + [False] * (len(near) - turn)
+def convolved(sigma: float) -> dict[int, float]:
+    """The distribution of the sum of parts, from their definitions."""
+    total = np.ones(1)
+    for part, times in parts_of(sigma):
+        own = law(part, math.ceil(REACH * part))
+        spread = np.zeros((len(own) - 1) * times + 1)
+        spread[::times] = own
+        total = np.convolve(total, spread)
+    reach = len(total) // 2
+    return dict(zip(range(-reach, reach + 1), total.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("sigma", [401.0, 777.7, 1500.0])
+def test_a_sum_of_parts_is_the_discrete_gaussian_itself(sigma: float) -> None:
+    (small, _), (_, step) = parts_of(sigma)
+    assert small == pytest.approx(SMOOTH * step)
+    assert sum((part * times) ** 2 for part, times in parts_of(sigma)) == pytest.approx(sigma**2)
+    found, reach = convolved(sigma), int(5 * sigma)
+    wanted = law(sigma, int(REACH * sigma))
+    middle = len(wanted) // 2
+    ratio = [found[x] / wanted[middle + x] for x in range(-reach, reach + 1)]
+    assert max(abs(one - 1) for one in ratio) < 1e-12  # floating point sees no more
+
+
+def test_uneven_chances_are_far_below_anything_that_counts() -> None:
+    assert unevenness(100.0) == 0
+    for sigma in (401.0, 500.0, 1e3, 4e3, 2.0**20, 1.9 * 2.0**21, LARGEST):
+        assert 0 < unevenness(sigma) < 1e-21
+        assert all(part >= 8 for part, _ in parts_of(sigma))
+
+
+def test_what_sixteen_bits_do_not_choose_is_drawn_from_what_is_left() -> None:
+    weights = [1, 2**20, 3, 7 * 2**14]  # of 1 and 3 no place of 2^16 is full
+    for tables in (1, 2):
+        made = _Table([10, 20, 30, 40], weights, tables)
+        assert 10 not in made.places[: int(made.last) + 1]
+        assert made.next is not None
+    left = _OneByOne([10, 20, 30], [1, 2, 5]).draw(stream(3), 40_000)
+    assert [(left == value).mean() for value in (10, 20, 30)] == pytest.approx([1 / 8, 2 / 8, 5 / 8], abs=0.02)
+    made = _Table([10, 20, 30, 40], [1, 2, 3, 10**6], 1)
+    drawn = made.draw(stream(4), 2_000_000)
+    rest = np.bincount(drawn, minlength=41)[[10, 20, 30]]
+    assert rest.sum() == pytest.approx(12, abs=11)  # some six of a million are none of the frequent one
+    exact = _Table([0, 1, 2], [1, 1, 2**16 - 2])
+    assert exact.next is None
+    assert int(exact.last) == 2**16 - 1
+
+
+def test_a_long_vector_is_drawn_piece_by_piece() -> None:
+    made, numbers = discrete_gaussian(2.0**20 * 1.1), np.full(100_001, 5, np.int64)
+    made.add_to(numbers, stream(7))
+    assert abs(numbers.mean() - 5) < 5 * 2.0**20 * 1.1 / math.sqrt(len(numbers))
+    for some in np.array_split(numbers, 5):
+        assert some.std() == pytest.approx(2.0**20 * 1.1, rel=0.03)
+    assert (made.draw(stream(7), 100_001) == numbers - 5).all()
 
 
 def test_a_key_gives_the_same_again_and_another_key_something_else() -> None:

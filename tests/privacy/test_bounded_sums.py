@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from fedgeom.privacy.bounded_sums import BITS, ONE, in_whole_numbers, products, shortened, summed
+from fedgeom.privacy.bounded_sums import (
+    BITS,
+    FINE,
+    FINE_ONE,
+    ONE,
+    in_whole_numbers,
+    products,
+    shortened,
+    summed,
+    vector_in_whole_numbers,
+)
 
 
 def test_rows_keep_their_direction_and_are_no_longer_than_the_bound() -> None:
@@ -29,3 +40,12 @@ def test_one_row_moves_sums_and_products_by_itself_exactly() -> None:
     assert (all_ - fewer == np.outer(whole[0], whole[0]).astype(np.int64)).all()
     assert (summed(whole) - summed(whole[1:]) == whole[0].astype(np.int64)).all()
     assert np.linalg.norm((all_ - fewer)[np.triu_indices(20)]) <= 4**BITS
+
+
+@pytest.mark.parametrize("length", [1e-3, 0.999, 1.0, 40.0, 1e200])
+def test_a_long_vector_is_shortened_as_a_row_is(length: float) -> None:
+    vector = np.random.default_rng(3).normal(size=20_001)
+    vector *= length / np.linalg.norm(vector)
+    found = vector_in_whole_numbers(vector, 1.0)
+    assert np.abs(found - in_whole_numbers(vector[None, :], 1.0, FINE)[0]).max() <= 1
+    assert sum(int(one) ** 2 for one in found.tolist()) <= FINE_ONE**2  # exactly, in whole numbers

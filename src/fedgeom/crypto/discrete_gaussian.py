@@ -1,113 +1,186 @@
-"""Whole numbers with a discrete Gaussian distribution, exactly, many at a time, from a cipher's key stream.
+"""Whole numbers with a discrete Gaussian distribution, many at a time, from a cipher's key stream.
 
-P(x) ∝ exp(-x²/2σ²) for all whole numbers x (Canonne, Kamath and Steinke 2020, Definition 1). It is drawn by rejection
-from stairs that lie above it: 16 random bits choose a stair from a table, 32 at most a place on it, and with 16 more x
-is taken or not. Most are taken at a first glance. Where the glance does not decide, the chance is computed with more
-bits; where floating point cannot decide either, in exact decimals. So no rounding shows in the distribution, by which
-noisy values of real numbers could betray more than is said (Mironov 2012).
+P(x) ∝ exp(-x²/2σ²) for all whole numbers x (Canonne, Kamath and Steinke 2020, Definition 1).
 
-Numbers beyond 12σ are never drawn. Their chance is below 4·10⁻³³, and so much of δ per number is what that costs.
+**Small σ: by tables.** Chances are written as whole numbers of 2⁻¹²⁸, from decimals of 60 digits. 16 random bits choose
+from a table in which each x stands as often as its chance holds 2⁻¹⁶ in full; the few bits that choose nothing are
+followed by others in a second table, of what is left of the chances, and so on. That is exact for the chances as they
+are written, which are off by 10⁻³⁴ in all (total variation): so much of δ it costs per number, times 1 + e^ε.
+
+**Large σ: by sums.** If Y and Z are discrete Gaussians of σ₁ and σ₂, Y + aZ has at x the chance of the one of
+σ² = σ₁² + a²σ₂², but for a factor between 1 - η and 1 + η: completing the square leaves a sum of a Gaussian of
+deviation s = aσ₁σ₂/σ over multiples of a, which by Poisson's summation formula is the same for all x but for
+η = 2·Σ exp(-2π²m²s²/a²) (the smoothing lemma of lattices; Micciancio and Walter 2017). With σ₁ = 1.65a and σ₂ ≥ 8, η is
+below 10⁻²¹ (`unevenness`): so little one number moves a loss of privacy, the logarithm of a ratio of chances.
+
+So no rounding shows in the distribution, by which noisy values of real numbers could betray more than is said (Mironov
+2012).
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
-from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from fedgeom.arrays import Bools, Ints, Words
+from fedgeom.arrays import Ints
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
 
 SMALLEST, LARGEST = 8.0, 2.0**36
 """The deviations that can be drawn: below, sums of several are no discrete Gaussians, and above the bits are few."""
-REACH = 12.0
-STAIRS = 32
-"""How many stairs there are in one deviation, at least; twice as many at most."""
-_TABLE = 1 << 16
-_PIECE = 1 << 14
-_MARGIN = 1e-9
-"""What is farther from a chance than this share of it is decided in floating point, whose error is below 10⁻¹²."""
+LARGEST_TABLE = 400.0
+"""Larger deviations are drawn as sums: a table of 2¹⁶ places would leave too many chances to the second one."""
+WIDEST_STEP = 160
+"""a, at most: 1.65a is the deviation of a table."""
+SMOOTH = 1.65
+"""σ₁/a"""
+REACH = 14.0
+"""Chances farther out than so many deviations are below 2⁻¹²⁸."""
+PRECISION = 128
+TABLES = 3
+"""How many tables follow each other; what still chooses nothing, one number of some millions, is drawn one by one."""
+_PLACES = 1 << 16
+_PIECE = 1 << 15
+"""Numbers that are drawn at a time: their 16 bits are 64 KiB."""
 _DIGITS = 60
 
 
+def chances(sigma: float) -> list[int]:
+    """Return P(x)·2¹²⁸ for x = -reach … reach, rounded down, what is left at 0, so that the sum is 2¹²⁸."""
+    reach = math.ceil(REACH * sigma)
+    with localcontext() as context:
+        context.prec = _DIGITS
+        ratio = (Decimal(-1) / (2 * Decimal(sigma) ** 2)).exp()
+        # exp(-(x+1)²/2σ²) = exp(-x²/2σ²)·r^(2x+1), r = exp(-1/2σ²): products instead of thousands of exponentials.
+        heights, step = [Decimal(1)], ratio
+        for _ in range(reach):
+            heights.append(heights[-1] * step)
+            step *= ratio * ratio
+        scale = Decimal(2) ** PRECISION / (2 * sum(heights) - 1)
+        right = [int(height * scale) for height in heights[1:]]
+    return [*reversed(right), 2**PRECISION - 2 * sum(right), *right]
+
+
+class _OneByOne:
+    """Draws from whole weights exactly, a number at a time."""
+
+    def __init__(self, values: Sequence[int], weights: Sequence[int]):
+        self._values, self._upto = values, list(accumulate(weights))
+        self._words = -(-self._upto[-1].bit_length() // 64)
+
+    def draw(self, stream: KeyStream, count: int) -> Ints:
+        """Return ``count`` values, (count,), i8."""
+        total, found = self._upto[-1], list[int]()
+        spare = 64 * self._words - total.bit_length()
+        while len(found) < count:
+            drawn = int.from_bytes(stream.words(self._words).tobytes(), "little") >> spare
+            if drawn < total:
+                found.append(self._values[bisect_right(self._upto, drawn)])
+        return np.array(found, np.int64)
+
+
+class _Table:
+    """Draws from whole weights exactly: by 16 bits from a table, or else from the next one."""
+
+    def __init__(self, values: Sequence[int], weights: Sequence[int], tables: int = TABLES):
+        total = sum(weights)
+        times = [(weight << 16) // total for weight in weights]
+        small = max(abs(value) for value in values) < 2**28
+        self.places = np.zeros(_PLACES, np.int32 if small else np.int64)
+        """What 16 bits choose; 0 where they choose nothing."""
+        full = sum(times)
+        self.places[:full] = np.repeat(np.array(values, self.places.dtype), times)
+        self.last = np.uint16(full - 1)
+        """The last of the 16 bits, as a number, that choose something."""
+        self.next: _Table | _OneByOne | None = None
+        if full < _PLACES:
+            rest = [(weight << 16) - total * n for weight, n in zip(weights, times, strict=True)]
+            left = [(value, weight) for value, weight in zip(values, rest, strict=True) if weight]
+            after = [value for value, _ in left], [weight for _, weight in left]
+            self.next = _Table(*after, tables - 1) if tables > 1 else _OneByOne(*after)
+
+    def draw(self, stream: KeyStream, count: int) -> Ints:
+        """Return ``count`` values, (count,), i8."""
+        bits = stream.words(-(-count // 4)).view(np.uint16)[:count]
+        found = self.places.take(bits).astype(np.int64)
+        late = np.flatnonzero(bits > self.last)
+        if self.next is not None and len(late):
+            found[late] = self.next.draw(stream, len(late))
+        return found
+
+
+@lru_cache(maxsize=32)
+def _table(sigma: float, times: int) -> _Table:
+    """Return the table of a discrete Gaussian whose numbers are multiplied; the last few are kept."""
+    weights = chances(sigma)
+    reach = len(weights) // 2
+    return _Table([times * x for x in range(-reach, reach + 1)], weights)
+
+
+def parts_of(sigma: float) -> list[tuple[float, int]]:
+    """Return of which discrete Gaussians one is the sum: the σ of each, and what its numbers are multiplied by."""
+    found, times = [], 1
+    while sigma > LARGEST_TABLE:
+        step = min(WIDEST_STEP, int(sigma / 8.2))  # so that what is left has a deviation of 8 at least
+        found.append((SMOOTH * step, times))
+        sigma, times = math.sqrt(sigma**2 - (SMOOTH * step) ** 2) / step, times * step
+    return [*found, (sigma, times)]
+
+
+def unevenness(sigma: float) -> float:
+    """Return η: by what share, at most, the chance of a number differs from the definition; 0 for a single table."""
+    parts, whole, most = parts_of(sigma), sigma, 0.0
+    for (inner, times), (_, after) in pairwise(parts):
+        step, outer = after // times, math.sqrt(whole**2 - inner**2)  # outer: aσ₂
+        narrow = inner * outer / whole / step
+        most += 2.01 * math.exp(-2 * (math.pi * narrow) ** 2)
+        whole = outer / step
+    return 2 * most
+
+
 class DiscreteGaussian:
-    """The discrete Gaussian of one σ; tables are made once."""
+    """The discrete Gaussian of one σ."""
 
     def __init__(self, sigma: float):
         if not SMALLEST <= sigma <= LARGEST:
             raise InputError(f"sigma={sigma!r} given; wanted a deviation from {SMALLEST:g} to {LARGEST:g}")
         self.sigma = float(sigma)
-        self._bits = max(int(np.floor(np.log2(sigma / STAIRS))), 0)
-        width, half = 2**self._bits, int(np.ceil(REACH * sigma / 2**self._bits))
-        starts = np.arange(-half, half, dtype=np.float64) * width
-        near, far = np.sort(np.abs([starts, starts + width - 1]), axis=0)
-        heights = np.exp(-((near / sigma) ** 2) / 2)
-        # Rounded up to whole entries of the table, so that the stairs lie above the density everywhere.
-        self._scale = int((_TABLE - 2 * half) / float(heights.sum()) * 0.999999)
-        weights = np.ceil(heights * (1 + 1e-12) * self._scale).astype(np.int64)
-        rest = _TABLE - int(weights.sum())  # entries of no stair: they are drawn again
-        self._stairs = np.repeat(np.arange(-half, half + 1), [*weights.tolist(), rest]).astype(np.int64)
-        self._half = half
-        self._weights = np.append(weights, 1)
-        self._ratios = np.append(self._scale / weights, 0.0)
-        sure = np.append(np.exp(-((far / sigma) ** 2) / 2), 0.0) * self._ratios * (1 - _MARGIN)
-        # Looked up by the stair's number, of which negative ones count from the end.
-        self._sure = np.roll(np.minimum(sure * 2.0**16, 2.0**16 - 1).astype(np.uint64), -half)
+        self._tables = [_table(part, times) for part, times in parts_of(self.sigma)]
 
     def draw(self, stream: KeyStream, count: int) -> Ints:
         """Return ``count`` independent numbers, (count,), i8."""
-        out, filled = np.empty(count, np.int64), 0
-        while filled < count:
-            wanted = min(count - filled, _PIECE)
-            found = self._some(stream, wanted + wanted // 16 + 16)[:wanted]
-            out[filled : filled + len(found)] = found
-            filled += len(found)
+        out = np.zeros(count, np.int64)
+        self.add_to(out, stream)
         return out
 
-    def _some(self, stream: KeyStream, tries: int) -> Ints:
-        """Return those of so many candidates that are taken, in order."""
-        words = stream.words(tries)
-        stair = self._stairs.take((words & np.uint64(_TABLE - 1)).view(np.int64))
-        number = stair << self._bits
-        number |= ((words >> np.uint64(16)) & np.uint64(2**self._bits - 1)).view(np.int64)
-        words >>= np.uint64(48)
-        taken = words < self._sure[stair]
-        left = np.flatnonzero(~taken)
-        taken[left] = self._decide(stair[left], number[left], words[left], stream)
-        kept: Ints = number[taken]
-        return kept
+    def add_to(self, numbers: Ints, stream: KeyStream) -> None:
+        """Add independent numbers to some, (count,), i8, in their place.
 
-    def _decide(self, stair: Ints, number: Ints, first: Words, stream: KeyStream) -> Bools:
-        """Say which candidates are taken that a first glance did not take."""
-        there, at = stair != self._half, stair + self._half
-        chance = (first << np.uint64(48)) | (stream.words(len(first)) >> np.uint64(16))
-        share = np.exp(-((number / self.sigma) ** 2) / 2) * self._ratios[at]
-        drawn = chance / 2.0**64
-        taken = there & (drawn < share * (1 - _MARGIN))
-        unclear = there & ~taken & (drawn < share * (1 + _MARGIN) + 2.0**-50)
-        for one in np.flatnonzero(unclear).tolist():
-            taken[one] = self._exactly(int(at[one]), int(number[one]), int(chance[one]), stream)
-        return np.asarray(taken)
-
-    def _exactly(self, at: int, number: int, chance: int, stream: KeyStream) -> bool:
-        """Compare a chance, of which more and more bits are drawn, with the exact share."""
-        bits = 64
-        with localcontext() as context:
-            context.prec = _DIGITS
-            power = Fraction(number) ** 2 / (2 * Fraction(self.sigma) ** 2)
-            share = (-Decimal(power.numerator) / Decimal(power.denominator)).exp()
-            share *= Decimal(self._scale) / Decimal(int(self._weights[at]))
-            slack = share * Decimal(10) ** (8 - _DIGITS)
-            while True:
-                unit = Decimal(2) ** -bits
-                if (chance + 1) * unit <= share - slack:
-                    return True
-                if chance * unit >= share + slack:
-                    return False
-                chance, bits = (chance << 64) | int(stream.words(1)[0]), bits + 64
+        Piece after piece, in room that stays in the processor's cache; where 16 bits chose nothing, at the end.
+        """
+        room, tables = bytearray(2 * _PIECE), self._tables
+        bits, late = np.frombuffer(room, np.uint16), [list[Ints]() for _ in tables]
+        drawn = [np.empty(_PIECE, table.places.dtype) for table in tables]
+        for first in range(0, len(numbers), _PIECE):
+            piece = numbers[first : first + _PIECE]
+            own = bits[: len(piece)]
+            for table, some, missed in zip(tables, drawn, late, strict=True):
+                stream.fill(memoryview(room)[: 2 * len(piece)])
+                table.places.take(own, out=some[: len(piece)], mode="clip")  # nothing is clipped: the quick way
+                missed.append(first + np.flatnonzero(own > table.last))
+            for some in drawn[:-1]:  # the last one has the largest numbers, and room for them
+                drawn[-1] += some
+            piece += drawn[-1][: len(piece)]
+        for table, missed in zip(tables, late, strict=True):
+            places = np.concatenate(missed) if missed else np.empty(0, np.int64)
+            if table.next is not None and len(places):
+                numbers[places] += table.next.draw(stream, len(places))
 
 
 @lru_cache(maxsize=32)

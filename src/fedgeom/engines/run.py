@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.crypto.keys import Identity
+from fedgeom.data.kinds import Kind
 from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
@@ -26,6 +27,7 @@ from fedgeom.federation.conversation import Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run
 from fedgeom.federation.resume import ResumeStore, check_same
@@ -94,15 +96,20 @@ def run(
     if going_on:
         _check_unfinished(record, config)
     options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
-    kept = store if going_on or _began(store, data) else None
-    carrier, number = _engine(made, method, data, options, kept)
+    carrier, number = _engine(made, method, data, options, store if going_on or _began(store, data) else None)
     log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
     transcript = None if store is None else store.transcript
+    kinds = _kinds(method, found)
     session = Session(
-        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=found.kinds
+        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
     )
     carried = NetworkEngine(carrier, network) if network else carrier
     return _hold(session, carried, data, store, policy or Policy(), _odd(found.report))
+
+
+def _kinds(method: Method, found: CheckedSites) -> tuple[Kind, ...]:
+    """Return the kinds of the columns that a model may tell: with privacy none, as one row can change them."""
+    return () if privacy_of(method) else found.kinds
 
 
 def _odd(report: Report) -> list[RunWarning]:

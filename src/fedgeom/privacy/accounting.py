@@ -25,6 +25,9 @@ ORDERS = (
 """The orders α of Rényi divergence that are tried: tight for ε from 0.01 to 50."""
 
 
+_LEFT = 1e-6
+
+
 def check_installed() -> None:
     """Raise `InputError` where the accountant is not installed; whoever promises privacy must be able to count it."""
     if find_spec(NEEDED) is None:
@@ -56,6 +59,10 @@ def epsilon_of(rhos: Iterable[float], delta: float) -> float:
 def rho_for(epsilon: float, delta: float) -> float:
     """Return the largest ρ with which releases are together (ε, δ)-private, to six digits and never more.
 
+    The last of these digits is left: δ and ε then have room, a share of 10⁻⁶ and 10⁻⁷ of them at least, for what the
+    noise's sampler is off (`fedgeom.crypto.discrete_gaussian`): 10⁻³⁴ and 10⁻²¹ for a number.
+
+
     >>> rho = rho_for(1.0, 1e-5)
     >>> epsilon_of([rho], 1e-5) <= 1.0
     True
@@ -70,7 +77,7 @@ def rho_for(epsilon: float, delta: float) -> float:
         raise InputError(
             f"epsilon={epsilon:g} with delta={delta:g} given; no noise is large enough: wanted more of one"
         )
-    return low
+    return low * (1 - _LEFT)
 
 
 def membership_bound(epsilon: float, delta: float) -> float:

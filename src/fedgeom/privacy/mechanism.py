@@ -21,6 +21,7 @@ from fedgeom.crypto.discrete_gaussian import discrete_gaussian
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
 
+_PIECE = 1 << 13
 DIGITS = 20
 """Binary digits of a site's σ on the grid on which sums are taken: a finer one would cost bits, a coarser one noise."""
 
@@ -83,9 +84,15 @@ class SumNoise:
         """Return one site's whole numbers on the grid, with its noise, (numbers,), i8."""
         if whole.shape != (self.numbers,) or whole.dtype != np.int64:
             raise InputError(f"whole numbers of shape {whole.shape} given; wanted ({self.numbers},)")
-        shift = self.shift
-        noisy = discrete_gaussian(self.sigma).draw(stream, self.numbers)
-        noisy += (whole + (1 << (shift - 1))) >> shift if shift > 0 else whole << -shift
+        shift, noisy = self.shift, np.empty_like(whole)
+        for first in range(0, len(whole), _PIECE):
+            some, into = whole[first : first + _PIECE], noisy[first : first + _PIECE]
+            if shift > 0:
+                np.add(some, 1 << (shift - 1), out=into)
+                into >>= shift
+            else:
+                np.left_shift(some, -shift, out=into)
+        discrete_gaussian(self.sigma).add_to(noisy, stream)
         return noisy
 
     def read(self, total: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

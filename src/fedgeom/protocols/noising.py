@@ -91,7 +91,7 @@ class Noising(Part[NoisingMemory]):
         values = np.asarray(whole, np.int64).ravel()
         noise = self.noise(sensitivity=sensitivity, numbers=len(values), releases=releases, apart=apart)
         room = LARGEST_SUM // (len(ask.ticket.participants) * 2 ** max(-noise.shift, 0))
-        if len(values) and int(np.abs(values).max()) >= room:
+        if len(values) and max(int(values.max()), -int(values.min())) >= room:
             raise InputError(
                 "the sums of this site are too large for the ring with this noise: rescale the columns"
             )

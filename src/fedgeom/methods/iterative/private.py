@@ -23,7 +23,7 @@ from fedgeom.methods.iterative.grouping import asked_again
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
-from fedgeom.privacy.bounded_sums import FINE, FINE_ONE, in_whole_numbers
+from fedgeom.privacy.bounded_sums import FINE_ONE, vector_in_whole_numbers
 from fedgeom.protocols.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def change_summand(sent: State, given: State, clip: float, *, changes: bool) -> 
     """Return what a site adds of its change of the model, (numbers,), i8."""
     change = sent["model"].flat() - (0.0 if changes else given["model"].flat())
     # What is no number would pass through shortening and undo the bound.
-    return np.asarray(in_whole_numbers(np.nan_to_num(change)[None, :], clip, FINE)[0], np.int64)
+    return vector_in_whole_numbers(np.nan_to_num(change), clip)
 
 
 def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints, dict[str, Any]]:

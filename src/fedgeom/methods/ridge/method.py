@@ -118,7 +118,7 @@ class Ridge(RidgeSettings, Method):
 
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> RidgeModel:
         """Sum once, with noise, and solve."""
-        bounds = private.bounds(len(classes), cohort.columns)
+        bounds = private.bounds(len(classes), private.width_of(self, cohort.columns))
         result = cohort.sum_checked(SumBounded(classes=classes), length=bounds["numbers"])
         noise = cohort.noise(**bounds)
         spread = round(noise.spread / private.WEIGHTS[0], 2)

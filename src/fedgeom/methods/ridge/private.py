@@ -3,7 +3,8 @@
 A row, shortened to the length ``clip`` and divided by it, is u; it adds w₀ to its class's count, w₁u to its class's sum
 and w₂uuᵀ, once for all classes, with w₀² + w₁² + w₂² = 1: one row more or less moves all numbers together by at most 1.
 These sums are all that a ridge on columns needs (its Gram matrix and its ties to the classes), and all that linear
-discriminants need. Columns are taken as they are: their means and deviations would have to have noise as well.
+discriminants need. Columns are taken as they are: their means and deviations would have to have noise as well. Fourier
+features of a row, from columns as they are, are such a row themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import answers
-from fedgeom.methods.ridge.features import Ground, Linear
+from fedgeom.methods.ridge.features import Fourier, Ground, Linear
 from fedgeom.methods.ridge.messages import SumBounded
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -31,6 +32,8 @@ from fedgeom.protocols.site import Contribution, SummingPart
 UNIT = 2 * BITS + 8
 WEIGHTS = (round(0.3 * 2**UNIT), round(0.6 * 2 ** (UNIT - BITS)), round(0.74 * 2 ** (UNIT - 2 * BITS)))
 """What counts, rows and products, as whole numbers, are multiplied by: w₀, w₁ and w₂."""
+BOUNDED = (Linear.name, Fourier.name)
+"""The features that a row has by itself, without sums over rows."""
 TEMPERATURE = 0.3
 """Scores of a ridge lie about ±1; how probabilities follow from them would be fitted to rows, and is fixed here."""
 
@@ -40,7 +43,7 @@ def check_private(settings: RidgeSettings) -> None:
     if privacy_of(settings) is None:
         return
     wrong = {
-        "features": (tuple(one.name for one in settings.maps), (Linear.name,)),
+        "features": (tuple(one.name for one in settings.maps if one.name not in BOUNDED), ()),
         "personal": (settings.personal, False),
         "updatable": (settings.updatable, False),
         "balanced": (settings.balanced, False),
@@ -48,8 +51,28 @@ def check_private(settings: RidgeSettings) -> None:
     found = {name: pair for name, pair in wrong.items() if pair[0] != pair[1]}
     if found:
         given = ", ".join(f"{name}={pair[0]!r}" for name, pair in found.items())
-        wanted = ", ".join(f"{name}={pair[1]!r}" for name, pair in found.items())
+        known = " or ".join(f'"{name}"' for name in BOUNDED)
+        wanted = ", ".join(
+            f"{name}={known if name == 'features' else repr(pair[1])}" for name, pair in found.items()
+        )
         raise InputError(f"Ridge with privacy and {given} given; wanted {wanted}")
+
+
+def ground_of(columns: int, seed: int) -> Ground:
+    """Return what features are made from: columns as they are, and the run's seed."""
+    ones = np.ones(columns)
+    return Ground(columns, seed, (), np.zeros(columns), ones, ones)
+
+
+def width_of(settings: RidgeSettings, columns: int) -> int:
+    """Return how many features there are."""
+    return sum(one.width(columns, ()) or 0 for one in settings.maps)
+
+
+def features_of(settings: RidgeSettings, X: Floats, seed: int) -> Floats:
+    """Return the features of rows, (n, features), f8; each row's are its own."""
+    ground = ground_of(X.shape[1], seed)
+    return np.hstack([np.asarray(one.transform(X, ground), np.float64) for one in settings.maps])
 
 
 def bounds(classes: int, columns: int) -> dict[str, Any]:
@@ -74,9 +97,9 @@ def private_model(
 
     The covariance has no eigenvalue below what noise alone would have (2s√d, Wigner 1955), and is held back by as much.
     """
-    privacy, classes = privacy_of(settings), len(names)
+    privacy, classes, ground = privacy_of(settings), len(names), ground_of(columns, seed)
     assert privacy is not None
-    clip = privacy.clip
+    clip, columns = privacy.clip, width_of(settings, columns)
     counts = np.maximum(total[:classes] / WEIGHTS[0], 1.0)
     ties = total[classes : classes * (1 + columns)].reshape(classes, columns) * (clip / 2**BITS / WEIGHTS[1])
     scale, upper = clip**2 / 4**BITS / WEIGHTS[2], np.triu_indices(columns)
@@ -102,8 +125,6 @@ def private_model(
         weights = 2 * inverse @ (prior[:, None] * (means - middle)).T
         constants, temperature = 2 * prior - 1, TEMPERATURE
     solved = np.vstack([constants - middle @ weights, weights])
-    ones = np.ones(columns)
-    ground = Ground(columns, seed, (), np.zeros(columns), ones, ones)
     return RidgeModel.made(tuple(names), settings.maps, ground, solved, max(pull * rows, 1e-12), temperature)
 
 
@@ -128,10 +149,12 @@ class BoundedGram(SummingPart[BoundedMemory]):
         """Add up counts, sums and products of shortened rows."""
         site: Any = self.site
         site.names.check_agreed(ask.classes)
-        privacy, found = privacy_of(self.settings), bounds(len(ask.classes), site.data.shape[1])
+        width = width_of(self.settings, site.data.shape[1])
+        privacy, found = privacy_of(self.settings), bounds(len(ask.classes), width)
         assert privacy is not None
         site.check_size(found["numbers"])
-        whole = bounded_sums(site.table.X, site.codes, len(ask.classes), privacy.clip)
+        features = features_of(self.settings, site.table.X, site.seed)
+        whole = bounded_sums(features, site.codes, len(ask.classes), privacy.clip)
         return self.site.contribute_noisy(ask, whole, sensitivity=found["sensitivity"])
 
     def model_from(self, result: SumResult) -> RidgeModel:
@@ -139,5 +162,5 @@ class BoundedGram(SummingPart[BoundedMemory]):
         site: Any = self.site
         site.sums.check_result(result, SumBounded)
         names, columns = site.names.agreed, site.data.shape[1]
-        noise = site.noising.noise(**bounds(len(names), columns))
+        noise = site.noising.noise(**bounds(len(names), width_of(self.settings, columns)))
         return read_model(self.settings, result, noise, names, columns, site.seed)
