@@ -42,7 +42,7 @@ def test_terms_travel_and_come_back() -> None:
         ({"cluster_by": "classes", "trust": "none", "clusters": 2}, True, False, True, True, 2),
         ({"cluster_by": "none", "trust": "merges"}, True, False, False, True, 1),
         ({"cluster_by": "updates", "trust": "none"}, False, False, False, False, 4),
-        ({"cluster_by": "diagrams", "trust": "classes"}, True, True, True, True, 4),
+        ({"cluster_by": "diagrams", "trust": "classes"}, True, False, True, True, 4),
         ({"secure": False}, True, True, False, False, 4),
     ],
 )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedgeom import PTopoFL
+from fedgeom.geometry.topology.barycentres import site_barycentre
+from fedgeom.geometry.topology.diagram_distances import wasserstein
+from fedgeom.geometry.topology.persistence import Diagrams
 from fedgeom.methods.ptopofl.shapes import NONE, NOTHING, describe_rows, judge_shapes, merge_small
 
 pytest.importorskip("gudhi", reason="needs the topology extra")
@@ -25,7 +30,7 @@ def test_small_clusters_join_the_nearest_before_a_secure_sum() -> None:
     [
         ({}, {"descriptor"}),
         ({"cluster_by": "classes", "trust": "classes"}, {"by_class"}),
-        ({"cluster_by": "diagrams", "trust": "merges"}, {"descriptor", "h0", "h1", "merges"}),
+        ({"cluster_by": "diagrams", "trust": "merges"}, {"h0", "h1", "merges"}),
         ({"cluster_by": "none", "trust": "classes"}, {"by_class"}),
     ],
 )
@@ -50,3 +55,24 @@ def test_what_is_not_asked_for_is_not_judged() -> None:
     assert (judged.clusters, judged.closeness) == (None, None)
     assert judged.z is not None
     assert judged.z.shape == (4,)
+
+
+def test_with_diagrams_closeness_follows_the_diagrams() -> None:
+    """Rings and blobs: sites of one cluster count by W_2 to its barycentre (Eq. 12), not by descriptors."""
+    rng = np.random.default_rng(3)
+    y, method = np.repeat(["a", "b"], 20), PTopoFL(points=40, cluster_by="diagrams", trust="none", clusters=2)
+    turn = rng.uniform(0, 6.3, (3, 40, 1))
+    clouds = [*rng.normal(size=(3, 40, 2)), *(5 * np.concatenate([np.cos(turn), np.sin(turn)], axis=2))]
+    given = [describe_rows(method, X, y, ("a", "b"), lambda: np.random.default_rng(1)) for X in clouds]
+    judged = judge_shapes(method, given, np.zeros(6, np.int64))
+    assert judged.clusters.tolist() == [0, 0, 0, 1, 1, 1]
+    diagrams = [Diagrams(one.h0.numpy(), one.h1.numpy(), 40) for one in given]
+    for start in (0, 3):
+        cluster = diagrams[start : start + 3]
+        centre = site_barycentre(cluster)
+        gaps = [np.hypot(wasserstein(one.h0, centre.h0), wasserstein(one.h1, centre.h1)) for one in cluster]
+        logs = -np.log(judged.closeness[start : start + 3])
+        np.testing.assert_allclose(logs / logs.sum(), np.array(gaps) / np.sum(gaps))
+    assert np.ptp(judged.closeness) > 0.01
+    warmer = judge_shapes(replace(method, temperature=2.0), given, np.zeros(6, np.int64))
+    assert np.corrcoef(np.log(warmer.closeness), np.log(judged.closeness))[0, 1] > 1 - 1e-9

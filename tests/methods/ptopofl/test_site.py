@@ -62,7 +62,7 @@ def test_the_descriptor_is_that_of_the_scaled_rows() -> None:
     ("settings", "sent"),
     [
         ({"cluster_by": "classes", "trust": "none"}, {"by_class"}),
-        ({"cluster_by": "diagrams", "trust": "none"}, {"descriptor", "h0", "h1"}),
+        ({"cluster_by": "diagrams", "trust": "none"}, {"h0", "h1"}),
         ({"cluster_by": "none", "trust": "merges"}, {"merges"}),
     ],
 )

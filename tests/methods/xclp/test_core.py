@@ -74,10 +74,13 @@ def test_confidences_are_scaled_only_with_joint_numbers() -> None:
     found = at_site(
         np.array([[3.0, 1.0]]), np.array([-1]), setting_for("paper", None, None), np.array([1.0, 1.0]), "none"
     )
-    assert rescale_confidence(found, None) is found
-    scaled = rescale_confidence(found, (4096, np.array([1.0, 3.0])))
-    np.testing.assert_array_equal(scaled.confidence, code_confidence(found.scores, 4096, [1, 3]))
+    nobody, joint = np.array([-1]), (4096, np.array([1.0, 3.0]))
+    assert rescale_confidence(found, None, nobody) is found
+    scaled = rescale_confidence(found, joint, nobody)
+    np.testing.assert_array_equal(scaled.confidence, code_confidence(found.scores, 4096, [1, 3], nobody))
     np.testing.assert_array_equal(scaled.codes, found.codes)
+    kept = rescale_confidence(found, joint, np.array([1]))
+    assert (kept.codes.tolist(), kept.confidence.tolist()) == ([1], [1.0])
 
 
 def test_a_runs_seed_makes_a_seed_of_32_bytes() -> None:

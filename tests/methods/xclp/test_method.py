@@ -66,26 +66,34 @@ def test_confidences_of_the_reference_code_equal_plain(graph: str, variant: str)
     run = fedgeom.run(method, sites, seed=2)
     assert_same(run, method, sites, 2)
     before = fedgeom.run(replace(method, confidence="entropy"), sites, seed=2)
-    for site in sites:
-        assert run.labels[site.name].tolist() == before.labels[site.name].tolist()
+    own = np.concatenate([site.y for site in sites])
+    for site in sites:  # rows with a label keep it
+        kept = np.where(site.y.astype(int) >= 0, site.y.astype(str), before.labels[site.name])
+        assert run.labels[site.name].tolist() == kept.tolist()
     labels = np.concatenate([run.labels[s.name] for s in sites])
     sure, entropy = (np.concatenate([r.confidences[s.name] for s in sites]) for r in (run, before))
     names, given, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     assert len(names) == CLASSES
     assert len(set(sizes)) > 1
     largest = np.ceil(entropy.max() * 4096) / 4096
-    assert np.allclose(sure, entropy / largest * (len(labels) / (CLASSES * sizes))[given], atol=1e-6)
+    wanted = np.where(own.astype(int) >= 0, 1.0, entropy / largest * (len(labels) / (CLASSES * sizes))[given])
+    assert np.allclose(sure, wanted, atol=1e-6)
 
 
 def test_confidences_of_the_reference_code_by_hand() -> None:
-    """Two directions, 18 rows along one and 9 along the other: all are certain, and weigh 27/(2·18) and 27/(2·9)."""
+    """Two directions, 18 rows along one and 9 along the other: all are certain, and weigh 27/(2·18) and 27/(2·9).
+
+    The two rows that have a label of their own weigh 1.
+    """
     X, y = np.eye(3)[[0] * 6 + [1] * 3], np.array([0, *[-1] * 5, 1, -1, -1])
     sites = [SiteData("a", X, y), *(SiteData(name, X, np.full(9, -1)) for name in "bc")]
     method = fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, code=1, confidence="code")
     run = fedgeom.run(method, sites)
     for name in "abc":
         assert run.labels[name].tolist() == ["0"] * 6 + ["1"] * 3
-        assert np.allclose(run.confidences[name], [0.75] * 6 + [1.5] * 3, atol=1e-12)
+        wanted = np.array([0.75] * 6 + [1.5] * 3)
+        wanted[[0, 6] if name == "a" else []] = 1.0
+        assert np.allclose(run.confidences[name], wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("graph", ["pairs", "anchors"])
@@ -125,7 +133,8 @@ def test_a_site_lost_while_confidences_are_scaled_leaves_the_others_theirs(graph
     largest = np.ceil(max(map(np.max, entropy.values())) * 4096) / 4096
     for name in others:
         sizes = np.array([np.sum(labels == label) for label in run.labels[name]])
-        wanted = entropy[name] / largest * len(labels) / (CLASSES * sizes)
+        own = next(site.y for site in sites if site.name == name).astype(int) >= 0
+        wanted = np.where(own, 1.0, entropy[name] / largest * len(labels) / (CLASSES * sizes))
         assert np.allclose(run.confidences[name], wanted, atol=1e-12)
 
 

@@ -11,6 +11,7 @@ from fedgeom.methods.xclp.scores import (
     code_confidence,
     confidence_level,
     is_labelled,
+    keep_known,
     label_text,
     labels_and_confidence,
     normalise_classes,
@@ -41,11 +42,20 @@ def test_the_reference_codes_confidences_by_hand() -> None:
     one, two = [[3.0, 1.0]], [[1.0, 3.0], [2.0, 6.0], [0.0, 0.0]]
     level = max(confidence_level(labels_and_confidence(Z)[1]) for Z in (one, two))
     assert level == 774
-    np.testing.assert_allclose(code_confidence(one, level, [1, 2]), [0.188722 * 4096 / 774 * 1.5], rtol=1e-5)
+    np.testing.assert_allclose(code_confidence(one, level, [1, 2], [-1]), [0.188722 * 4096 / 774 * 1.5], rtol=1e-5)
     expected = 0.188722 * 4096 / 774 * 0.75
-    np.testing.assert_allclose(code_confidence(two, level, [1, 2]), [expected, expected, 0], rtol=1e-5)
-    assert code_confidence([[1.0, 1.0]], 0, [1, 0]).tolist() == [0.0]  # nobody is sure of anything
+    np.testing.assert_allclose(
+        code_confidence(two, level, [1, 2], [-1, -1, -1]), [expected, expected, 0], rtol=1e-5
+    )
+    assert code_confidence([[1.0, 1.0]], 0, [1, 0], [-1]).tolist() == [0.0]  # nobody is sure of anything
     assert confidence_level([1.0]) == 4096
+
+
+def test_rows_with_a_label_of_their_own_keep_it_at_weight_one() -> None:
+    """Shares of 1/4 and 3/4 have confidence 0.18872; two rows of two have the label: n/(C·n_c) is 1/2."""
+    scores, known = [[3.0, 1.0], [1.0, 3.0]], [1, -1]
+    assert keep_known([0, 1], known).tolist() == [1, 1]
+    np.testing.assert_allclose(code_confidence(scores, 4096, [0, 2], known), [1.0, 0.188722 / 2], rtol=1e-5)
 
 
 def test_one_class_is_certain_and_negative_rounding_is_nothing() -> None:

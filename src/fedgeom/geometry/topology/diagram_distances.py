@@ -22,7 +22,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology.persistence import Diagrams
 
-__all__ = ["Ground", "site_distance_matrix", "wasserstein", "wasserstein_matrix"]
+__all__ = ["Ground", "site_distance_matrix", "site_distances", "wasserstein", "wasserstein_matrix"]
 
 Ground = Literal["l2", "linf"]
 """The norm in which two points of the half plane are compared: Eq. 3 leaves it open, stability uses L∞."""
@@ -57,6 +57,11 @@ def wasserstein_matrix(diagrams: Sequence[ArrayLike], *, p: float = 2.0, ground:
         for j in range(i + 1, K):
             D[i, j] = D[j, i] = wasserstein(diagrams[i], diagrams[j], p=p, ground=ground)
     return D
+
+
+def site_distances(one: Diagrams, other: Diagrams) -> float:
+    """Return W_2 between two sites, H0 and H1 matched apart."""
+    return float(np.hypot(wasserstein(one.h0, other.h0), wasserstein(one.h1, other.h1)))
 
 
 def site_distance_matrix(sites: Sequence[Diagrams], *, p: float = 2.0, ground: Ground = "l2") -> Floats:

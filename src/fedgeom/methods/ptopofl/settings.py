@@ -36,7 +36,10 @@ class TopoSettings(TrainingRule):
     most_clusters: Annotated[int, Between(1, 100)] = 4
     """The most clusters to choose."""
     closeness: bool = True
-    """Whether sites near their cluster's centre count more (the exponential of Eq. 6)."""
+    """Whether sites near their cluster's centre count more: by descriptors as in Eq. 6, with ``cluster_by="diagrams"``
+    by W_2 to the cluster's barycentre as in Eq. 12."""
+    temperature: Annotated[float, POSITIVE] | None = None
+    """λ of Eq. 12, for diagrams. None: one over the sites' mean distance to their barycentre."""
     beta: Annotated[float, SHARE] = 0.3
     """β_blend: how far clusters lean on the consensus (Eq. 7)."""
     trust: Literal["none", "topology", "classes", "merges", "updates"] = "topology"
@@ -112,7 +115,7 @@ class TopoSettings(TrainingRule):
     @property
     def by_rows(self) -> bool:
         """Whether descriptors of all rows are asked for."""
-        return self.cluster_by in ("topology", "diagrams") or self.trust == "topology" or self.track_every > 0
+        return self.cluster_by == "topology" or self.trust == "topology" or self.track_every > 0
 
     def describes_in(self, round: int) -> bool:
         """Whether sites describe the shape of their rows before this round."""

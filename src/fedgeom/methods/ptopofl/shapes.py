@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.federation.messages import Array
 from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology.barycentres import diagram_closeness
 from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
 from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
 from fedgeom.geometry.topology.label_geometry import mixed_merge_share
@@ -78,9 +79,10 @@ def judge_shapes(method: TopoSettings, given: Sequence[Description], clusters: I
     if method.cluster_by == "diagrams":
         shapes = [Diagrams(one.h0.numpy(), one.h1.numpy(), method.points) for one in given]
         new = cluster_by_distance(method, site_distance_matrix(shapes))
+        close = diagram_closeness(shapes, new, method.temperature) if method.closeness else None
     elif method.cluster_by in ("topology", "classes"):
         new = cluster_by_distance(method, topology.descriptor_distances(seen))
-    if method.closeness and seen.shape[1]:
+    if method.cluster_by != "diagrams" and method.closeness and seen.shape[1]:
         close = topology.topology_closeness(seen, clusters if new is None else new)
     if method.trust == "merges":
         z = topology.z_scores(np.array([one.merges for one in given]))

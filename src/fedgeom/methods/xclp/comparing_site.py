@@ -21,6 +21,7 @@ from fedgeom.methods.xclp.part import XclpPart
 from fedgeom.methods.xclp.scores import is_labelled
 from fedgeom.protocols.hamming import PackedBits, Variant, plain_distances, variant
 from fedgeom.protocols.pairs import asks_first, open_from, seal_for
+from fedgeom.protocols.secure_sum.groups import drawn_groups, own_group
 
 PURPOSE = b"hamming"
 
@@ -104,6 +105,9 @@ class Comparing(XclpPart[ComparingMemory]):
             raise ProtocolError("the sites have no common secret yet")
         if me in ask.partners or not set(ask.partners) <= set(self.joining.memory.order):
             raise ProtocolError("the announced partners are not other members of the cohort")
+        groups = drawn_groups(self.site)
+        if groups and not set(ask.partners) <= set(groups[own_group(self.site)]):
+            raise ProtocolError("the announced partners are not of the group that this site is drawn into")
         self.joining.check_many_enough({*ask.partners, me})
         self._check_hashing(ask.hashing)
         now = tuple(ask.partners) if ask.now is None else ask.now

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.methods.xclp.anchor_messages import ModelRead, ReadModel
 from fedgeom.methods.xclp.anchored import AnchorConversation
 from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
@@ -31,6 +34,7 @@ from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
 from fedgeom.methods.xclp.spreading_site import ATTEMPTS
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.secure_sum.groups import GroupDraw
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -54,13 +58,41 @@ class Propagation:
         """Begin; ``columns`` and ``features`` are those of what a network makes of the rows (`SumRows`)."""
         self.settings, self.cohort, self.number = settings, cohort, round
         self.columns, self.features = columns, features
+        self.group = 0
+        """Which of the groups of sites is under way; 0 where there are none."""
 
     def spread(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
         """Spread the labels; return the model for later rows, without anchors over pairs, and figures of the graph.
 
         Raise `NothingToSpreadError` where no site has a label.
         """
-        return self._anchors(classes) if self.settings.graph == "anchors" else self._pairs(classes)
+        if self.settings.graph == "anchors":
+            return self._anchors(classes)
+        draw = self.settings.group_draw
+        return self._pairs(classes) if draw is None else self._in_groups(classes, draw)
+
+    def _in_groups(self, classes: tuple[str, ...], draw: GroupDraw) -> tuple[XclpModel, dict[str, Any]]:
+        """Spread labels within each group of sites (Appendix B.1); one that fails costs the others nothing."""
+        cohort = self.cohort
+        keys = cohort.joined.keys
+        draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
+        living, ended, failed = set(cohort.left), list[str](), list[Exception]()
+        figures: dict[str, Any] = {"groups": draw.count}
+        for self.group, names in enumerate(draw.groups(cohort.names, cohort.sites.seed, cohort.joined.seed)):
+            cohort.left = tuple(name for name in names if name in living)
+            try:
+                found = self._pairs(classes)[1]
+            except (TooFewSitesError, NothingToSpreadError) as error:
+                failed.append(error)
+                cohort.sites.notices.append(_without_labels(self.group, names, error))
+                continue
+            ended += cohort.left
+            for name in ("sites", "rows", "labelled", "edges"):
+                figures[name] = figures.get(name, 0) + found[name]
+        if not ended:
+            raise failed[0]
+        cohort.left = tuple(sorted(ended))
+        return XclpModel(classes, variant=self.settings.variant), figures | {"classes": len(classes)}
 
     def _pairs(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
         cohort, wanted = self.cohort, self._rows()
@@ -69,7 +101,8 @@ class Propagation:
         places = layout(compared, {name: len(wanted[name]) for name in compared})
         graph = neighbour_graph(self.settings, distances, places)
         del distances  # n² numbers; what follows needs the graph only
-        counts = cohort.sum_counts(CountClasses(classes=classes, round=self.number), length=len(classes))
+        count = CountClasses(classes=classes, group=self.group, round=self.number)
+        counts = cohort.sum_counts(count, length=len(classes))
         labelled = int(counts.sum())
         if labelled == 0:
             raise NothingToSpreadError("no site has a labelled row: there is nothing to spread")
@@ -109,7 +142,7 @@ class Propagation:
             return
         stamp = reading.stamp(model.to_bytes() if model.anchors is not None else b"")
         total = cohort.sum_elements(
-            CountLabels(classes=model.classes, stamp=stamp, round=self.number),
+            CountLabels(classes=model.classes, stamp=stamp, group=self.group, round=self.number),
             modulus=maximum.MODULUS,
             length=GRID + len(model.classes),
         )
@@ -171,3 +204,10 @@ class Propagation:
         kept = cohort.sites.ask(back, expect=Kept)
         kept.need(1, "that they have their rows")
         return tuple(kept)
+
+
+def _without_labels(group: int, names: Sequence[str], why: Exception) -> RunWarning:
+    return RunWarning(
+        f"group {group + 1} ({', '.join(names)}) has no labels: {why}",
+        remedy="take fewer groups, so that each has sites with labels and can lose one, or another seed",
+    )

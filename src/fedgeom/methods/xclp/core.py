@@ -31,6 +31,7 @@ from fedgeom.methods.xclp.scores import (
     ABSTAIN,
     code_confidence,
     is_labelled,
+    keep_known,
     label_text,
     labels_and_confidence,
     normalise_classes,
@@ -151,12 +152,16 @@ def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None)
     return Labelled(codes, confidence, scores, prior)
 
 
-def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None) -> Labelled:
-    """Scale confidences as the reference code does, by the largest of all sites and the labels' counts; None: not.
+def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None, known: Ints) -> Labelled:
+    """Label and weigh rows as the reference code does, by the largest confidence of all sites and the labels' counts.
 
-    joint: a number and (classes,), f8.
+    joint: a number and (classes,), f8; None: rows stay as they are. known (rows,): the label of those that have one,
+    which they keep, else -1.
     """
-    return found if joint is None else replace(found, confidence=code_confidence(found.scores, *joint))
+    if joint is None:
+        return found
+    confidence = code_confidence(found.scores, *joint, known)
+    return replace(found, codes=keep_known(found.codes, known), confidence=confidence)
 
 
 def shared_seed(seed: bytes | int) -> bytes:

@@ -15,7 +15,14 @@ from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import at_site, label_numbers, setting_for
 from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
 from fedgeom.methods.xclp.part import XclpPart
-from fedgeom.methods.xclp.scores import GRID, code_confidence, confidence_level, labels_and_confidence, one_hot
+from fedgeom.methods.xclp.scores import (
+    GRID,
+    code_confidence,
+    confidence_level,
+    keep_known,
+    labels_and_confidence,
+    one_hot,
+)
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.site import Contribution
 
@@ -51,9 +58,10 @@ class LabelReader(XclpPart[LabelsMemory]):
         if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
             raise ProtocolError("the class counts do not fit the classes")
         setting = setting_for(reading.variant, None, None)
-        found = at_site(Z, label_numbers(self.site.table.y, classes), setting, counts, reading.prior)
+        known = label_numbers(self.site.table.y, classes)
+        found = at_site(Z, known, setting, counts, reading.prior)
         memory, later = self.memory, self.xclp.confidence == "code"
-        codes = Array.of(found.codes)
+        codes = Array.of(keep_known(found.codes, known) if later else found.codes)
         again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays
         if not (later and again):
             memory.confidences = None if later else Array.of(found.confidence)
@@ -69,6 +77,7 @@ class LabelReader(XclpPart[LabelsMemory]):
         memory = self.memory
         if memory.scores is None or memory.stamp != ask.stamp or ask.classes != memory.classes:
             raise ProtocolError("labels were to be counted that this site did not read, or read otherwise")
+        self.check_group(ask.group)
         level, sizes = self._own_labels(memory.scores)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
         memory.counted = True
@@ -87,13 +96,16 @@ class LabelReader(XclpPart[LabelsMemory]):
             raise ProtocolError(f"the joint numbers of labels are not {len(own)} finite numbers")
         if not (sizes >= own).all() or ask.level < level:
             raise InputError("the joint numbers of labels are smaller than this site's own")
-        memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes))
+        known = label_numbers(self.site.table.y, memory.classes)
+        memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes, known))
         return Kept()
 
     def _own_labels(self, scores: Array) -> tuple[int, Floats]:
-        """Return the level of this site's largest confidence, and how many of its rows got each label."""
+        """Return the level of this site's largest confidence, and how many of its rows have each label."""
+        classes = self.memory.classes
         labels, confidence = labels_and_confidence(scores.numpy())
-        return confidence_level(confidence), one_hot(labels, len(self.memory.classes)).sum(axis=0)
+        kept = keep_known(labels, label_numbers(self.site.table.y, classes))
+        return confidence_level(confidence), one_hot(kept, len(classes)).sum(axis=0)
 
     def result(self) -> dict[str, Any]:
         """Return the site's labels and confidences, in the agreed names; "" where no label reached a row."""

@@ -104,10 +104,27 @@ def _fits(wave: Mapping[str, Sequence[str]], load: Mapping[str, Turns], more: Ma
 
 
 def sizes_over_pairs(settings: XclpSettings, sites: Sequence[SiteData]) -> dict[str, int]:
-    """Return the bytes of the largest message that each site writes or reads when all rows are compared, about."""
+    """Return the bytes of the largest message that each site writes or reads when all rows are compared, about.
+
+    Within groups, whose draw is not known beforehand, at most those of a site among the largest of the others.
+    """
+    if settings.groups is None:
+        return _sizes_together(settings, sites, sites)
+    largest, most = sorted(sites, key=len, reverse=True), -(-len(sites) // settings.groups)
+    needed: dict[str, int] = {}
+    for site in sites:
+        others = [one for one in largest if one is not site][: most - 1]
+        needed |= _sizes_together(settings, [site, *others], [site])
+    return needed
+
+
+def _sizes_together(
+    settings: XclpSettings, sites: Sequence[SiteData], wanted_of: Sequence[SiteData]
+) -> dict[str, int]:
+    """Return the bytes of some sites' largest messages when the rows of all of ``sites`` are compared, about."""
     rows = {site.name: len(site) for site in sites}
     needed, waves = {}, plan_waves(settings.hamming, settings.bits, rows)
-    for site in sites:
+    for site in wanted_of:
         wanted = len(site) if settings.hide_labelled else int(np.sum(is_labelled(site.y)))
         needed[site.name] = 4 * sum(rows.values()) * wanted + _FRAME
         for number, wave in enumerate(waves):
@@ -145,6 +162,6 @@ def check_message_sizes(settings: XclpSettings, sites: Sequence[SiteData], most:
     )
     remedy = (
         f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.bits:,}, or '
-        f"fewer rows; or allow max_message_bytes = {enough:,}"
+        f"fewer rows, or groups of sites (groups); or allow max_message_bytes = {enough:,}"
     )
     raise FaultsError([fault(what, remedy, topic="size")])

@@ -18,6 +18,8 @@ Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
 Wave = Annotated[int, msgspec.Meta(ge=0, lt=100_000)]
 """Where all letters at once would be too large, pairs are compared in waves (`plan_waves`)."""
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+GroupNumber = Annotated[int, msgspec.Meta(ge=0, lt=10_000)]
+"""Which of the groups of sites (`XclpSettings.groups`) a sum is over; 0 where there are none."""
 
 
 class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -125,7 +127,9 @@ class CountClasses(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "xclp.count"
     answer_reveals: ClassVar[str] = "masked; with all others: how many labelled rows each class has in all"
+    in_groups: ClassVar[bool] = True
     classes: Names
+    group: GroupNumber = 0
     round: RoundNumber = 0
     """In which round labels spread; `XCLP` has one."""
 
@@ -140,6 +144,7 @@ class Spread(SumQuestion, frozen=True, kw_only=True):
     )
     fraction_bits: ClassVar[int] = 32
     row_sum: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = True
     per_site_fields: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
     classes: Names
     layout: dict[Name, tuple[int, int]]
@@ -180,7 +185,9 @@ class CountLabels(SumQuestion, frozen=True, kw_only=True):
         "masked; with all others: how many rows of all sites got each label, and the largest confidence of any row, "
         f"rounded up to 1/{GRID}"
     )
+    in_groups: ClassVar[bool] = True
     classes: Names
+    group: GroupNumber = 0
     stamp: Key
     """What all sites were told (`Reading.stamp`): told otherwise, all but one could be made to give no label."""
     round: RoundNumber = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.xclp.conversation import Propagation
-from fedgeom.methods.xclp.core import mark_unlabelled
+from fedgeom.methods.xclp.core import mark_unlabelled, own_label_counts
 from fedgeom.methods.xclp.message_sizes import check_message_sizes, message_sizes
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.scores import label_text
@@ -26,6 +26,7 @@ from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.site import XclpSite
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.secure_sum.groups import GroupDraw
 
 MANY_ROWS = 400
 """More rows at all sites together are not compared pair by pair, unless it is said."""
@@ -60,6 +61,8 @@ class XCLP(XclpSettings, Method):
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
+        if self.group_draw is not None:
+            self.group_draw.check_sizes(len(sites), policy.min_cohort)
         check_message_sizes(self, sites, policy.max_message_bytes)
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
@@ -86,6 +89,8 @@ class XCLP(XclpSettings, Method):
         from fedgeom.methods.xclp.plain import plain_of  # scipy.sparse: half a second
 
         ordered = sorted(sites, key=lambda site: site.name)
+        if self.groups is not None:
+            return self._plain_groups(ordered, seed)
         found = plain_of(self, [(site.X, site.y) for site in ordered], self.classes, seed)
         names = tuple(label_text(name) for name in found.names)
         local: dict[str, dict[str, Any]] = {
@@ -101,3 +106,18 @@ class XCLP(XclpSettings, Method):
             return Plain(XclpModel(names, variant=self.variant), local)
         model = XclpModel(names, found.anchors, found.anchor_scores, found.counts, self.variant, self.code)
         return Plain(model, local)
+
+    def _plain_groups(self, sites: Sequence[SiteData], seed: int) -> Plain:
+        """Spread labels within each group, drawn by the seed; the names of all sites are those of each."""
+        alone = replace(self, groups=None, classes=self.classes or tuple(_names_of(sites)))
+        draw = GroupDraw(self.groups or 1, "seed")
+        local: dict[str, Any] = {}
+        for names in draw.groups([site.name for site in sites], seed, b""):
+            some = [site for site in sites if site.name in names]
+            if _names_of(some):  # a group without a label gets none
+                local |= alone.plain(some, seed).local
+        return Plain(XclpModel(tuple(alone.classes or ()), variant=self.variant), local)
+
+
+def _names_of(sites: Sequence[SiteData]) -> list[str]:
+    return sorted({name for site in sites for name in own_label_counts(site.y)})

@@ -9,6 +9,7 @@ import msgspec
 from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError
 from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.protocols.secure_sum.groups import draw_of, own_group
 from fedgeom.protocols.site import SummingPart
 
 PartMem = TypeVar("PartMem", bound=msgspec.Struct)
@@ -45,6 +46,12 @@ class XclpPart(SummingPart[PartMem]):
         """Refuse a question of another round than the one in which labels spread."""
         if round != self.round:
             raise ProtocolError(f"labels were to spread in round {round + 1}, which is not under way here")
+
+    def check_group(self, group: int) -> None:
+        """Refuse a sum that is said to be over another group of sites than the one this site is drawn into."""
+        wanted = own_group(self.site) if draw_of(self.site.settings) is not None else 0
+        if group != wanted:
+            raise ProtocolError(f"group {group + 1} was to be summed; this site is in group {wanted + 1}")
 
     def keep_to(self, **said: object) -> None:
         """Refuse a question that departs from how labels spread by the terms; what these leave open may be said."""

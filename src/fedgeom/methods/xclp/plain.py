@@ -28,7 +28,7 @@ from fedgeom.methods.xclp.core import (
     shared_seed,
 )
 from fedgeom.methods.xclp.prior import Prior
-from fedgeom.methods.xclp.scores import confidence_level, is_labelled, label_text, one_hot
+from fedgeom.methods.xclp.scores import confidence_level, is_labelled, keep_known, label_text, one_hot
 from fedgeom.methods.xclp.settings import XclpSettings
 
 _TILE = 2048
@@ -79,9 +79,8 @@ class PlainXCLP:
             cosine = cosine_from_hamming(_distances(new, self.bits, self.L, self.rate, both=False), self.L)
             weights = attach(cosine, self.degrees, self.setting.k, power=self.setting.power)
             Z = extend(weights, self.setting.alpha, self.Z)
-        return rescale_confidence(
-            finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior), self.joint
-        )
+        found = finish(np.asarray(Z), self.setting, self.counts, self.sites[site].prior)
+        return rescale_confidence(found, self.joint, np.full(len(found.codes), -1))
 
 
 def plain_of(
@@ -162,14 +161,15 @@ def plain(
     ends = np.cumsum([len(y) for y in codes])
     parts = zip(np.split(Z, ends[:-1]), codes, strict=True)
     found = [at_site(part, y, setting, counts, prior) for part, y in parts]  # lines 15 and 16, at each site
-    joint = _joint_numbers(found, len(names)) if confidence == "code" else None
-    done = tuple(rescale_confidence(site, joint) for site in found)
+    joint = _joint_numbers(found, codes, len(names)) if confidence == "code" else None
+    done = tuple(rescale_confidence(site, joint, y) for site, y in zip(found, codes, strict=True))
     return PlainXCLP(names, done, setting, shared, L, counts, Z, bits, degree, places, scores, m, flip_rate, joint)
 
 
-def _joint_numbers(found: Sequence[Labelled], classes: int) -> tuple[int, Floats]:
-    """Return the level of the surest row of all sites, and how many rows got each label."""
-    sizes = np.sum([one_hot(site.codes, classes).sum(axis=0) for site in found], axis=0)
+def _joint_numbers(found: Sequence[Labelled], known: Sequence[Ints], classes: int) -> tuple[int, Floats]:
+    """Return the level of the surest row of all sites, and how many rows have each label, own ones kept."""
+    kept = [keep_known(site.codes, y) for site, y in zip(found, known, strict=True)]
+    sizes = np.sum([one_hot(one, classes).sum(axis=0) for one in kept], axis=0)
     return max(confidence_level(site.confidence) for site in found), sizes
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "code_confidence",
     "confidence_level",
     "is_labelled",
+    "keep_known",
     "label_text",
     "labels_and_confidence",
     "normalise_classes",
@@ -140,10 +141,19 @@ def confidence_level(confidence: ArrayLike) -> int:
     return int(np.ceil(np.max(np.asarray(confidence, np.float64), initial=0.0) * GRID))
 
 
-def code_confidence(scores: ArrayLike, level: int, sizes: ArrayLike) -> Floats:
-    """Return confidences as the reference code scales them.
+def keep_known(codes: ArrayLike, known: ArrayLike) -> Ints:
+    """Return labels, (rows,), of which rows that have one of their own, not -1 in ``known``, keep that."""
+    own = np.asarray(known, np.int64)
+    return np.where(own >= 0, own, np.asarray(codes, np.int64))
 
-    ``level`` is the highest `confidence_level` of any site, ``sizes`` how many rows of all sites got each label. The
+
+def code_confidence(scores: ArrayLike, level: int, sizes: ArrayLike, known: ArrayLike) -> Floats:
+    """Return confidences as the reference code scales them; rows with a label of their own have 1.
+
+    These are the rows whose entry of ``known``, (rows,), is not -1.
+
+    ``level`` is the highest `confidence_level` of any site, ``sizes`` how many rows of all sites have each label. The
     weights n/(C·n_c) of rare labels are above 1, and so may be the result.
     """
-    return labels_and_confidence(scores, largest=level / GRID if level else None, class_sizes=sizes)[1]
+    found = labels_and_confidence(scores, largest=level / GRID if level else None, class_sizes=sizes)[1]
+    return np.where(np.asarray(known) >= 0, 1.0, found)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, ClassNames, Settings
 from fedgeom.methods.xclp.core import Setting, setting_for
+from fedgeom.protocols.secure_sum.groups import GroupDraw
 
 
 class NothingToSpreadError(InputError):
@@ -46,7 +47,8 @@ class XclpSettings(Settings):
     confidence: Literal["entropy", "code"] = "entropy"
     """"entropy": 1 - entropy/log C. "code": that divided by the largest over all sites (rounded up to 1/4096) and
     weighted by n/(C·n_c) for the n_c rows that got the same label anywhere, as the reference code does for training
-    with pseudo-labels. It needs one more secure sum, which reveals the largest confidence and all n_c."""
+    with pseudo-labels; rows that have a label keep it, with confidence 1. It needs one more secure sum, which reveals
+    the largest confidence and all n_c."""
     hamming: Comparison = "bfv"
     """How distances are computed in secret: "bfv", "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
@@ -54,6 +56,11 @@ class XclpSettings(Settings):
     seed gives the same labels; a hidden one is new every time."""
     flip: Annotated[float, Between(0, 0.5, open_high=True)] = 0.0
     """The share of hash bits that sites turn over at random, to blur what the coordinator learns."""
+    groups: Annotated[int, Between(1, 10_000)] | None = None
+    """Labels spread within each of so many groups of sites, drawn at random (Appendix B.1): with g groups there are g
+    times fewer pairs to compare. Over pairs only. None: among all sites."""
+    drawn_by: Literal["seed", "sites"] = "seed"
+    """What groups are drawn by: the run's seed, or (for more than 48 sites) numbers that all sites commit to."""
     classes: ClassNames = None
     """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
     hide_labelled: bool = False
@@ -65,6 +72,16 @@ class XclpSettings(Settings):
         super().__post_init__()
         if self.bits % 8:
             raise InputError(f"bits={self.bits} given; wanted a multiple of 8 up to 65,528, such as 4096")
+        if self.groups is not None and self.graph == "anchors":
+            raise InputError(
+                f'groups={self.groups} with graph="anchors" given: through anchors there are no pairs to save; leave '
+                'groups away, or take graph="pairs"'
+            )
+
+    @property
+    def group_draw(self) -> GroupDraw | None:
+        """How sites are drawn into groups; None: labels spread among all."""
+        return None if self.groups is None else GroupDraw(self.groups, self.drawn_by)
 
     def shows_one_site(self) -> str:
         """Over pairs the coordinator sees distances between rows; through anchors, sums only."""

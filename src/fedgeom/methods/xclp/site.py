@@ -35,7 +35,7 @@ def spreading_sums(settings: XclpSettings) -> tuple[type[SumQuestion], ...]:
     last = (CountLabels,) if settings.confidence == "code" else ()
     if settings.graph == "anchors":
         return (*anchor_sums(settings.rounds), *last)
-    return (CountClasses, *[Spread] * ATTEMPTS, *last)
+    return (CountClasses, *[Spread] * ATTEMPTS, *last) * (settings.groups or 1)
 
 
 class XclpMemory(SecureMemory, kw_only=True):

@@ -44,6 +44,7 @@ class Spreading(XclpPart[SpreadingMemory]):
     def count_classes(self, ask: CountClasses) -> Contribution:
         """Add this site's number of labelled rows per class to the secure sum."""
         self.check_round(ask.round)
+        self.check_group(ask.group)
         self._names.check_agreed(ask.classes)
         codes = label_numbers(self.site.table.y, ask.classes)
         counts = np.bincount(codes[codes >= 0], minlength=len(ask.classes))

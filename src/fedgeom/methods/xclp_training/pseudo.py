@@ -12,7 +12,13 @@ from fedgeom.federation.settings import Between, Choice
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.xclp.core import at_site, setting_for
-from fedgeom.methods.xclp.scores import code_confidence, confidence_level, labels_and_confidence, one_hot
+from fedgeom.methods.xclp.scores import (
+    code_confidence,
+    confidence_level,
+    keep_known,
+    labels_and_confidence,
+    one_hot,
+)
 from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 
 MOST = 10.0
@@ -79,7 +85,7 @@ class FromNetwork(PseudoLabels):
 
     def at_site(self, task: Task, model: Tree, known: Ints) -> Pseudo:
         """Predict."""
-        return scaled(task.probabilities(model, task.X))
+        return scaled(task.probabilities(model, task.X), known)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class FromOwnGraph(PseudoLabels):
         )
         W = knn_graph(tiles, setting.k, n=len(V), power=setting.power, self_loops=setting.self_loops)
         Z = propagate(normalise(W), setting.alpha, Y)
-        return scaled(at_site(Z, known, setting, Y.sum(axis=0), "none").scores)
+        return scaled(at_site(Z, known, setting, Y.sum(axis=0), "none").scores, known)
 
 
 @dataclass(frozen=True)
@@ -162,14 +168,16 @@ class FromXCLP(PseudoLabels):
         return XclpSettings(**given, classes=classes, min_sites=min_sites)
 
 
-def scaled(scores: Floats) -> Pseudo:
+def scaled(scores: Floats, known: Ints) -> Pseudo:
     """Return labels, and confidences scaled as the reference code does, by what the site has alone.
 
-    scores (rows, classes); the largest confidence and the sizes of classes are the site's own.
+    scores (rows, classes), known (rows,): the labels that rows have, and keep, else -1; the largest confidence and the
+    sizes of classes are the site's own.
     """
-    codes, confidence = labels_and_confidence(scores)
+    found, confidence = labels_and_confidence(scores)
+    codes = keep_known(found, known)
     sizes = one_hot(codes, scores.shape[1]).sum(axis=0)
-    return Pseudo(codes, capped(code_confidence(scores, confidence_level(confidence), sizes)))
+    return Pseudo(codes, capped(code_confidence(scores, confidence_level(confidence), sizes, known)))
 
 
 def capped(weights: Floats) -> Floats:

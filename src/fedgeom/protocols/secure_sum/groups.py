@@ -104,7 +104,7 @@ def own_group(site: Any) -> int:
 def group_of(site: Any, kind: str, participants: Collection[str]) -> tuple[str, ...]:
     """Return the group over which a sum of a kind goes, or refuse participants that are of several; () for no group."""
     question = site.understands().get(kind)
-    if question is None or not getattr(question, "in_groups", False):
+    if question is None or not question.in_groups or draw_of(site.settings) is None:
         return ()
     wanted = set(participants)
     for group in drawn_groups(site):

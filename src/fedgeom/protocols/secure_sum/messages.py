@@ -67,7 +67,8 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     packed: ClassVar[bool] = False
     """Whether several numbers share a word (`fedgeom.protocols.packed`), which has bounds of its own."""
     in_groups: ClassVar[bool] = False
-    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.groups`)."""
+    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.groups`);
+    where the terms draw none, over all sites."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
     ticket: Ticket = Ticket()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from fedgeom.federation.settings import Between
 from fedgeom.methods.iterative.networks.base import Network
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MLP(Network):
-    """``depth`` hidden layers of ``hidden`` units and one of ``features``, each with a ReLU."""
+    """``depth`` hidden layers of ``hidden`` units and one of ``features``, each with its activation."""
 
     name: ClassVar[str] = "mlp"
 
@@ -27,6 +27,8 @@ class MLP(Network):
     """How many hidden layers come before the features."""
     dropout: Annotated[float, Between(0, 1, open_high=True)] = 0.0
     """The share of hidden units that are left out of each step."""
+    activation: Literal["relu", "none"] = "relu"
+    """What follows each layer; "none": all layers together are one linear map of few dimensions."""
 
     @property
     def own_width(self) -> int:
@@ -38,9 +40,9 @@ class MLP(Network):
         from torch import nn  # optional
 
         parts: list[nn.Module] = [nn.Flatten()] if len(shape) > 1 else []
-        inputs = math.prod(shape)
+        inputs, bent = math.prod(shape), [nn.ReLU()] if self.activation == "relu" else []
         for _ in range(self.depth):
-            parts += [nn.Linear(inputs, self.hidden), nn.ReLU()]
+            parts += [nn.Linear(inputs, self.hidden), *bent]
             parts += [nn.Dropout(self.dropout)] if self.dropout else []
             inputs = self.hidden
-        return [*parts, nn.Linear(inputs, self.features), nn.ReLU()]
+        return [*parts, nn.Linear(inputs, self.features), *bent]
