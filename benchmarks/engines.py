@@ -49,65 +49,67 @@ from fedgeom.federation.conversation import Event  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
 METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))
-SETTINGS = 'method = "moments"\nwait = 600\ndeadline = 900\nleast = {n}\n[parameters]\nspace = "euclidean"\n'
+SETTINGS = 'method = "moments"\nwait = 600\ndeadline = 900\nmin_sites = {n}\n[parameters]\nspace = "euclidean"\n'
 SETTINGS += 'rule = "centroid"\nclasses = ["no", "yes"]\n'
-LARGE = ("moments.give", "moments.receive")
+LARGE = ("moments.sum", "model.result")
 COLUMNS = {2: 2000, 10: 1000, 50: 500}
 """How wide the rows are that make large messages, by the number of sites."""
 LONGEST = 1200.0
 LINK = "guards/flower-superlink"
 AT_ONCE = 4
 """How many nodes start at the same time."""
-AWAKE_SECONDS = 10.0
-"""How long nodes go on asking often after a question, here: shorter than usual, so that idleness comes sooner."""
+IDLE_SECONDS = 5.0
+"""How long after the last question nothing happens any more."""
+GOALS = {2: 0.4, 8: 0.8, "requests": 8, "link": 0.05}
+"""The most seconds a question may take, the most requests an answer, the most of the SuperLink's processor."""
 SITE_MEGABYTES = 300
 """What a site's processes need at most."""
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How often everybody looks, in seconds, and whether answers are forked or started."""
+class Variant:
+    """What is switched off, to see what it brings."""
 
-    node: float
-    executor: float
-    coordinator: float
-    retry: float
-    """How soon a part of a message that is not there yet is asked for again."""
-    fork: bool
+    hold: bool = True
+    attach: bool = True
+    memory: bool = True
 
 
-def shipped(sites: int) -> Pace:
-    """Return what fedgeom does with so many sites."""
-    return Pace(flower.poll_seconds(sites), 0.2, flower.poll_seconds(sites), 0.2, True)
-
-
-PACES = {
-    "as Flower does it: nodes look every 3 s, executors 1 s, coordinator 3 s, what is not there yet again after 1 s; "
-    "a new program per question": Pace(3.0, 1.0, 3.0, 1.0, False),
-    "looking more often: 0.5 s, 0.2 s, 0.5 s": Pace(0.5, 0.2, 0.5, 1.0, False),
-    "and forking the process that answers": Pace(0.5, 0.2, 0.5, 1.0, True),
-    "and 0.2 s for what is not there yet (what fedgeom does)": shipped(2),
-    "looking very often: 0.05 s, 0.02 s, 0.05 s, 0.05 s, and forking": Pace(0.05, 0.02, 0.05, 0.05, True),
+VARIANTS = {
+    "what fedgeom does": Variant(),
+    "polls are not held: sites look every 3 s, as Flower does it, the coordinator every 0.5 s": Variant(
+        hold=False
+    ),
+    "every part of a message in a request of its own, as Flower does it": Variant(attach=False),
+    "the SuperLink's state in its database instead of in memory": Variant(memory=False),
 }
 
 CUSTOM = """\
-import os
 import sys
 
-if any(word in " ".join(sys.orig_argv) for word in ("/guards/", "flower-superexec")):
-    import fedgeom.deploy.conducting as conducting
-    import fedgeom.deploy.programs as programs
-    import fedgeom.engines.flower.forking as forking
-    import fedgeom.engines.flower.pacing as pacing
-    import fedgeom.engines.flower.patches as patches
+if "/guards/" in " ".join(sys.orig_argv) or "-c" in sys.orig_argv:
+    import fedgeom.engines.flower.attachments as attachments
+    import fedgeom.engines.flower.commands as commands
 
-    os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "{executor}"
-    os.environ["FEDGEOM_POLL_SECONDS"] = "{node}"
-    patches.RETRY_SECONDS, pacing.AWAKE_SECONDS = {retry}, {awake}
-    conducting.poll_seconds = lambda sites: {coordinator}
-    programs.AHEAD = tuple(name for name in programs.AHEAD if "hulls" not in name)
-    if not {fork}:
-        forking.fork_answerers = lambda answer, **options: False
+    commands.DATABASE = commands.DATABASE if {memory} else "state.db"
+    attachments.LARGEST = attachments.LARGEST if {attach} else 0
+    if "/guards/" in " ".join(sys.orig_argv):
+        import fedgeom.engines.flower.engine as engine
+        import fedgeom.engines.flower.message_layer as message_layer
+
+        message_layer.LONGEST_HOLD = message_layer.LONGEST_HOLD if {hold} else 0.0
+    if "flower-superlink" in " ".join(sys.orig_argv):
+        from fedgeom.engines.flower.access_filter import AccessFilter
+
+        passed = AccessFilter.__call__
+
+        async def count(self, scope, receive, send):
+            if scope["type"] == "http":
+                with open("{count}", "a", encoding="utf-8") as file:
+                    file.write(scope["path"] + "\\n")
+            await passed(self, scope, receive, send)
+
+        AccessFilter.__call__ = count
 """
 """What every process of a measured federation does first."""
 
@@ -158,13 +160,13 @@ def embedded(n: int, columns: int) -> tuple[dict[str, float], bytes]:
 
 
 @contextmanager
-def federation(n: int, pace: Pace) -> Iterator[Federation]:
-    """Run a federation at a pace; nodes are started without the program that looks after them, to save memory."""
+def federation(n: int, variant: Variant) -> Iterator[Federation]:
+    """Run a federation; nodes are started without the program that looks after them, to save memory."""
     with tempfile.TemporaryDirectory() as folder:
         custom = Path(folder) / "custom"
         custom.mkdir()
         (custom / "sitecustomize.py").write_text(
-            CUSTOM.format(**vars(pace), awake=AWAKE_SECONDS), encoding="utf-8"
+            CUSTOM.format(**vars(variant), count=Path(folder) / "requests"), encoding="utf-8"
         )
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(custom), *([before] if before else [])])
@@ -174,7 +176,7 @@ def federation(n: int, pace: Pace) -> Iterator[Federation]:
                 for site in there.sites.values():
                     text = site.config_file.read_text(encoding="utf-8")
                     site.config_file.write_text(text.replace("min_cohort = 3", "min_cohort = 2"))
-                there.start_coordinator(seconds=600)
+                there.start_coordinator()
                 try:
                     connect(there, nodes)
                     yield there
@@ -220,7 +222,7 @@ def start_node(there: Federation, name: str) -> subprocess.Popen[bytes]:
         key=site.node_key,
     )
     with (site.path / "site.log").open("ab") as log:
-        environment = flower.environment(home, launchers=write_launchers(home), sites=len(there.sites))
+        environment = flower.environment(home, launchers=write_launchers(home))
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
@@ -301,29 +303,32 @@ def per_megabyte(small: dict[str, float], large: dict[str, float], columns: int)
 
 
 def measure(
-    n: int, pace: Pace | None = None, *, large: bool, save: Callable[[dict[str, Any]], None] = lambda row: None
+    n: int,
+    variant: Variant | None = None,
+    *,
+    large: bool,
+    save: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> dict[str, Any]:
     """Compare the engines with this many sites; ``save`` gets what is known before the large messages."""
     need_memory(n)
-    pace = pace or shipped(n)
     began, times = time.monotonic(), 2 if n < 50 else 1
     plain, expected = embedded(n, 2)
     columns = COLUMNS.get(n, 500)
     row: dict[str, Any] = {"sites": n, "runs": times, "embedded_question_s": per_question(plain)}
-    with federation(n, pace) as there:
+    with federation(n, variant or Variant()) as there:
         row["load_before"] = os.getloadavg()[0]
         flower_run(there, n, 2)  # the first one imports what the others find imported
-        before = processor_seconds(there, LINK)
+        before, asked = processor_seconds(there, LINK), requests(there)
         carried, model = flower_runs(there, n, 2, times)
-        answers = times * n * (len(carried) + 1)  # and once each site says its name
+        answers = times * n * len(carried)
         row["link_answer_s"] = (processor_seconds(there, LINK) - before) / answers
+        row["requests"] = (requests(there) - asked) / answers
         row |= {"flower_question_s": per_question(carried), "same_model": model == expected}
         row["question_ratio"] = row["flower_question_s"] / row["embedded_question_s"]
-        row["waiting_s"] = waiting(pace)
         row["megabytes"] = round(megabytes_used(there))
         if large:
             save(row)
-            time.sleep(AWAKE_SECONDS + 5)
+            time.sleep(IDLE_SECONDS)
             used, start = processor_seconds(there), time.perf_counter()
             time.sleep(10)
             row["idle_processors"] = (processor_seconds(there) - used) / (time.perf_counter() - start)
@@ -338,9 +343,11 @@ def measure(
     return row
 
 
-def waiting(pace: Pace) -> float:
-    """Return how long a question with its answer lies somewhere until somebody looks, on average."""
-    return pace.node / 2 + pace.executor / 2 + min(0.5, pace.node) / 2 + pace.coordinator / 2
+def requests(there: Federation) -> int:
+    """Return how many requests the SuperLink got so far; starting a run and asking how it stands is left out."""
+    file = there.root / "requests"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return sum("/v1/control/" not in line for line in lines)
 
 
 def figure(value: float) -> str:
