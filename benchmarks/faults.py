@@ -49,6 +49,8 @@ HURRIED = {"wait": 15, "deadline": 30}
 PATIENT = {"wait": 60, "deadline": 150}
 """The site or its line comes back: somebody should wait."""
 LONGEST = 420.0
+HELD = "held"
+"""By what a row is known that was measured since polls are held."""
 SLOWLY = """\
 import sys
 
@@ -316,7 +318,7 @@ def run(wanted: list[Cell], results: dict[str, Any], *, say: Callable[[str], Non
             began = time.monotonic()
             try:
                 ending = cell.act(there, cell)
-                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began)}
+                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began), HELD: True}
                 row |= verdict(there, cell, ending) if ending.how.endswith("finished") else {"ok": False}
             except RuntimeError as error:
                 say(f"{cell.name} could not be measured: {error}")
@@ -355,8 +357,15 @@ def table(results: dict[str, Any]) -> str:
             f"| {cell.fault} | {cell.when} | {row['how']} | {inside} | {equal} | {row.get('seconds', '')} |"
         )
     measured = [results[cell.name] for cell in cells() if cell.name in results]
-    good = sum(row["ok"] for row in measured)
-    return "\n".join([*lines, "", f"{good} of {len(measured)} rows ended as they should.", "", *NOTES, ""])
+    good, new = (
+        sum(row["ok"] for row in measured),
+        [cell.name for cell in cells() if HELD in results.get(cell.name, {})],
+    )
+    said = [
+        f"{good} of {len(measured)} rows ended as they should. Measured since the coordinator holds polls and keeps"
+    ]
+    said += [f"Flower's state in memory: {', '.join(new) or 'none yet'}; the other rows are from before."]
+    return "\n".join([*lines, "", *said, "", *NOTES, ""])
 
 
 NOTES = """\
@@ -370,8 +379,8 @@ How to read it:
   refused.
 - When only the process that answers dies, the site says so at once, stays connected, and is asked again. When
   the connection ends for good, the site builds a new one by itself.
-- What the coordinator's SuperLink knows is in its memory, and ends with it. A new one is told again who is admitted; the
-  sites connect anew by themselves, and the run goes on from its transcript and from what the sites remember.
+- What the coordinator's SuperLink knows is in its memory, and ends with it. A new one is told again who is admitted;
+  the sites connect anew by themselves, and the run goes on from its transcript and from what the sites remember.
 - A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
   transcript, only the rest is asked.
 - A run that stops because too few sites are left reveals nothing. When the lost sites are back,

@@ -211,9 +211,10 @@ def _headers(scope: Scope) -> dict[str, str]:
 def _number(headers: dict[str, str], name: str, most: float) -> float:
     """Return a header's number between 0 and the most; 0 if there is none, or something else."""
     try:
-        return max(0.0, min(most, float(headers.get(name, "0"))))
+        number = float(headers.get(name, "0"))
     except ValueError:
         return 0.0
+    return min(most, number) if number > 0 else 0.0
 
 
 async def _read(receive: Receive) -> bytes:
