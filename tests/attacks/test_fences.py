@@ -67,7 +67,7 @@ def any_weights(patch: Patch) -> None:
 
 def no_graph(patch: Patch) -> None:
     """Look at nobody's neighbours."""
-    patch.setattr(hiding, "smallest_part", lambda names, seed, living: len(living))
+    patch.setattr(hiding, "smallest_part", lambda names, seed, living, part: len(living))
     patch.setattr(TrainingSite, "expected_participants", lambda self, question: None)
 
 

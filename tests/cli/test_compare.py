@@ -17,13 +17,14 @@ def file(tmp_path_factory):
     for site in sites:
         write_csv(folder / f"{site.name}.csv", site, "kind")
     blocks = "".join(f'[[sites]]\nfile = "{site.name}.csv"\n' for site in sites)
-    (folder / "w.toml").write_text(f'label = "kind"\nseed = 2\n[compare.fedavg]\nrounds = 2\n{blocks}')
+    images = '[compare.ridge]\nfeatures = "conv"\nshape = [2, 2, 1]\n'
+    (folder / "w.toml").write_text(f'label = "kind"\nseed = 2\n[compare.fedavg]\nrounds = 2\n{images}{blocks}')
     return folder / "w.toml"
 
 
 def test_one_table_and_a_recommendation(file):
     out = file.parent / "c"
-    text = call("compare", file, "--methods", "moments,fedavg,shrunk", "--seeds", 2, "--out", out)
+    text = call("compare", file, "--methods", "moments,fedavg,ridge", "--seeds", 2, "--out", out)
     flat = " ".join(text.split())
     for piece in (
         "3 methods over 3 sites with 178 rows",
@@ -33,10 +34,10 @@ def test_one_table_and_a_recommendation(file):
         "Take ",
     ):
         assert piece in flat
-    assert "shrunk: " in flat  # three classes are too many for it, and it says so
+    assert "ridge: " in flat  # rows are no images of 2 × 2 cells, and it says so
     found = json.loads((file.parent / "c-1" / "comparison.json").read_text())
     assert sorted({(one["method"], one["seed"]) for one in found["entries"]}) == [
-        (name, seed) for name in ("fedavg", "moments", "shrunk") for seed in (2, 3)
+        (name, seed) for name in ("fedavg", "moments", "ridge") for seed in (2, 3)
     ]
     again = call("compare", file, "--methods", "moments,fedavg", "--seeds", 2, "--resume", file.parent / "c-1")
     assert "Take " in again

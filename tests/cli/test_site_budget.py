@@ -7,6 +7,7 @@ import json
 from fedgeom import DP
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.federation.privacy import Spent
 from tests.cli.deploying import call
 
 
@@ -22,7 +23,7 @@ def budget(*words, code=0):
 def test_what_was_spent_is_shown_run_by_run_and_in_all(here, made):
     assert "No run was charged yet" in budget()
     for at in range(2):
-        kept(here).charge(bytes([at]) * 32, "moments", DP(epsilon=1, clip=1))
+        kept(here).charge(bytes([at]) * 32, "moments", Spent.by(DP(epsilon=1, clip=1)))
     shown = " ".join(budget().split())
     assert "moments" in shown
     assert "00000000" in shown
@@ -34,7 +35,7 @@ def test_what_was_spent_is_shown_run_by_run_and_in_all(here, made):
 
 
 def test_a_lost_budget_is_said_and_can_be_begun_anew(here, made):
-    kept(here).charge(bytes(32), "moments", DP(epsilon=1, clip=1))
+    kept(here).charge(bytes(32), "moments", Spent.by(DP(epsilon=1, clip=1)))
     kept(here).path.unlink()
     assert "is lost, though runs were charged" in budget(code=2)
     assert "begins anew" in budget("--restart", "--yes")

@@ -91,3 +91,20 @@ def test_a_site_whose_neighbours_are_gone_is_a_part_by_itself() -> None:
     peers = neighbours(some, b"a")
     far = [name for name in some if name != some[0] and name not in peers[some[0]]]
     assert smallest_part(some, b"a", tuple(sorted([some[0], *far]))) == 1
+
+
+@pytest.mark.parametrize(("n", "part"), [(49, 3), (100, 5), (300, 30), (1000, 100)])
+def test_where_parts_are_summed_those_of_a_part_share_masks(n: int, part: int) -> None:
+    some, rng = tuple(names(n)), np.random.default_rng(n)
+    peers, k = neighbours(some, b"a", part), degree(n, part)
+    assert k == min(n - 1, k) >= degree(n)
+    assert all(len(around) == k for around in peers.values())
+    for _ in range(200):
+        drawn = tuple(sorted(rng.choice(some, part, replace=False).tolist()))
+        assert min(len(set(peers[name]) & set(drawn)) for name in drawn) >= 2  # as three sites in a sum ask for
+        assert smallest_part(some, b"a", drawn, part) == part
+
+
+def test_a_sum_over_all_needs_no_more_neighbours() -> None:
+    assert degree(100, 100) == degree(100)
+    assert degree(100, 25) == degree(100, 3) == 99

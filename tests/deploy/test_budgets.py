@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgeom import DP, Moments
+from fedgeom import DP, Moments, PTopoFL
 from fedgeom.deploy.answering import NOT_READY, answer
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
@@ -17,6 +17,7 @@ from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.federation.session import Session
 from fedgeom.privacy.accounting import epsilon_of, rho_for
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
@@ -55,8 +56,8 @@ def test_runs_compose_as_the_accountant_says_and_each_is_charged_once(anna: Site
     assert kept.read() == ()
     assert kept.spent() == 0
     for run in (RUNS[0], RUNS[1], RUNS[0]):
-        kept.charge(run, "moments", ONE)
-    kept.charge(RUNS[2], "fedavg", DP(epsilon=0.5, delta=1e-6, clip=1, unit="site"))
+        kept.charge(run, "moments", Spent.by(ONE))
+    kept.charge(RUNS[2], "fedavg", Spent.by(DP(epsilon=0.5, delta=1e-6, clip=1, unit="site")))
     kept.charge(RUNS[3], "hulls", None)  # nothing to count
     assert [one.run for one in kept.read()] == [run.hex() for run in RUNS[:3]]
     rhos = [rho_for(1.0, 1e-5), rho_for(1.0, 1e-5), rho_for(0.5, 1e-6)]
@@ -66,15 +67,15 @@ def test_runs_compose_as_the_accountant_says_and_each_is_charged_once(anna: Site
 
 def test_the_cap_holds_for_all_runs_together(anna: SiteFolder) -> None:
     kept = store(anna, max_epsilon=1.5)
-    kept.charge(RUNS[0], "moments", ONE)
-    kept.charge(RUNS[1], "moments", ONE)  # two of 1 come to 1.44
+    kept.charge(RUNS[0], "moments", Spent.by(ONE))
+    kept.charge(RUNS[1], "moments", Spent.by(ONE))  # two of 1 come to 1.44
     with pytest.raises(
         ProtocolError, match=r"come to epsilon = 1\.4\d, and this job would bring it to 1\.8\d; its"
     ):
-        kept.charge(RUNS[2], "moments", ONE)
-    kept.charge(RUNS[1], "moments", ONE)  # the same run again is no second one
+        kept.charge(RUNS[2], "moments", Spent.by(ONE))
+    kept.charge(RUNS[1], "moments", Spent.by(ONE))  # the same run again is no second one
     assert len(kept.read()) == 2
-    store(anna).charge(RUNS[2], "moments", ONE)  # without a limit
+    store(anna).charge(RUNS[2], "moments", Spent.by(ONE))  # without a limit
 
 
 def test_a_job_beyond_the_cap_is_refused_before_the_first_answer_and_costs_no_approval(anna: SiteFolder) -> None:
@@ -110,6 +111,28 @@ def test_a_run_over_folders_is_charged_at_every_site_and_one_without_budget_is_m
     with pytest.raises(TooFewSitesError, match=r"carl.*privacy budget is spent"):
         Session(job(), RUNS[1], 0, roster).hold(FolderEngine(sites))
     assert len(store(sites["carl"]).read()) == 1
+
+
+def test_a_private_descriptor_is_charged_and_the_training_beside_it_named(
+    sites: dict[str, SiteFolder], coordinator: object
+) -> None:
+    roster = coordinator.roster()  # type: ignore[attr-defined]
+    method = PTopoFL(rounds=1, epsilon=2.0, secure=False)
+    spent = spent_by(method)
+    assert spent is not None
+    assert epsilon_of([spent.rho], 1e-5) == pytest.approx(
+        2.0, rel=0.15
+    )  # Balle and Wang's noise is less by some 7 %
+    assert rho_for(2.0, 1e-5) < spent.rho
+    for at, site in enumerate(sites.values()):
+        set_policy(site, type(USUAL)(max_corner_share=1.0, secure_only=False, max_epsilon=2.5 if at else 10.0))
+    Session(method, RUNS[0], 0, roster).hold(FolderEngine(sites))
+    charges = store(sites["anna"]).read()
+    assert [(one.method, one.epsilon, one.note) for one in charges] == [("ptopofl", 2.0, "the descriptor")]
+    assert unaccounted_runs(sites["anna"].path, charges) == [RUNS[0].hex()]
+    with pytest.raises(TooFewSitesError, match="privacy budget is spent"):
+        Session(method, RUNS[1], 0, roster).hold(FolderEngine(sites))
+    assert spent_by(PTopoFL()) is None
 
 
 def test_runs_without_privacy_are_named_and_can_be_forbidden(
@@ -160,7 +183,7 @@ def test_a_budget_that_was_touched_or_lost_stops_the_site_which_says_so(
 ) -> None:
     kept = store(anna)
     for run in RUNS[:2]:
-        kept.charge(run, "moments", ONE)
+        kept.charge(run, "moments", Spent.by(ONE))
     touch(kept)  # type: ignore[operator]
     with pytest.raises(InputError, match=words):
         kept.read()
@@ -171,9 +194,9 @@ def test_a_budget_that_was_touched_or_lost_stops_the_site_which_says_so(
 
 def test_both_files_cut_back_together_are_noticed_by_the_ledger(anna: SiteFolder) -> None:
     kept = store(anna)
-    kept.charge(RUNS[0], "moments", ONE)
+    kept.charge(RUNS[0], "moments", Spent.by(ONE))
     before = kept.path.read_bytes(), kept.head.read_bytes()
-    kept.charge(RUNS[1], "moments", ONE)
+    kept.charge(RUNS[1], "moments", Spent.by(ONE))
     kept.path.write_bytes(before[0])
     kept.head.write_bytes(before[1])
     with pytest.raises(InputError, match="lacks entries"):
@@ -182,15 +205,15 @@ def test_both_files_cut_back_together_are_noticed_by_the_ledger(anna: SiteFolder
 
 def test_a_crash_between_the_two_files_is_no_loss(anna: SiteFolder) -> None:
     kept = store(anna)
-    kept.charge(RUNS[0], "moments", ONE)
+    kept.charge(RUNS[0], "moments", Spent.by(ONE))
     head = kept.head.read_bytes()
-    kept.charge(RUNS[1], "moments", ONE)
+    kept.charge(RUNS[1], "moments", Spent.by(ONE))
     kept.head.write_bytes(head)
     assert len(kept.read()) == 2
 
 
 def test_another_sites_budget_is_none_of_this_site(sites: dict[str, SiteFolder]) -> None:
-    store(sites["anna"]).charge(RUNS[0], "moments", ONE)
+    store(sites["anna"]).charge(RUNS[0], "moments", Spent.by(ONE))
     for file in ("budget.json", "budget.head"):
         (sites["bert"].path / file).write_bytes((sites["anna"].path / file).read_bytes())
     with pytest.raises(InputError, match="was changed"):
@@ -200,13 +223,13 @@ def test_another_sites_budget_is_none_of_this_site(sites: dict[str, SiteFolder])
 def test_the_count_can_be_begun_anew_and_says_so(anna: SiteFolder) -> None:
     kept = store(anna)
     for run in RUNS[:2]:
-        kept.charge(run, "moments", ONE)
+        kept.charge(run, "moments", Spent.by(ONE))
     kept.path.unlink()
     assert kept.restart() is None
     (note,) = kept.read()
     assert "what was spent before is not known" in note.note
     assert kept.spent() == 0
-    kept.charge(RUNS[2], "moments", ONE)
+    kept.charge(RUNS[2], "moments", Spent.by(ONE))
     assert len(kept.read()) == 2
     assert kept.restart() is not None
     assert list(anna.path.glob("budget-*.json"))

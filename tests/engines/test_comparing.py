@@ -31,13 +31,13 @@ class Broken(fedgeom.Moments):
 
 def test_all_see_the_same_rows_and_one_that_fails_stops_no_other(tmp_path):
     sites = example_sites(rows=40)
-    wide = fedgeom.Shrunk(classes=("left", "right", "up"))
+    lacking = fedgeom.Ridge(classes=("left", "right", "up"))
     found = compare(
-        {"broken": Broken(), "shrunk": wide, **METHODS}, sites, seeds=(3, 4), failed={"xclp": "not installed"}
+        {"broken": Broken(), "ridge": lacking, **METHODS}, sites, seeds=(3, 4), failed={"xclp": "not installed"}
     )
     by_method = {one.method: one for one in found.entries if one.seed == 3}
     assert by_method["broken"].failure == "ZeroDivisionError: of all things"
-    assert "two" in by_method["shrunk"].failure
+    assert "labels missing everywhere: up" in by_method["ridge"].failure
     assert by_method["xclp"].failure == "not installed"
     assert [by_method[name].alone for name in METHODS] == [False, True, False]
     for seed in (3, 4):

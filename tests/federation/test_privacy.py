@@ -49,7 +49,14 @@ def test_bad_settings_say_what_is_wanted(settings: dict[str, Any], words: str) -
         ({"privacy": {"epsilon": 1}}, "a table with epsilon, delta and clip"),
         ({"privacy": {"epsilon": 1, "clip": 1, "noise": 2}}, "a table with epsilon, delta and clip"),
         ({"privacy": DP(epsilon=1, clip=1)}, "needs the label names in its terms"),
-        ({"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "prepare": "table"}, "Wanted prepare=None"),
+        ({"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "prepare": "table"}, "the words of each column"),
+        (
+            {"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "prepare": ["scale"]},
+            r"needs ranges=\[low, high",
+        ),
+        ({"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "prepare": ["pca"]}, "needs clip="),
+        ({"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "prepare": ["to-disc"]}, "has no bound for a row"),
+        ({"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "prepare": "counts"}, 'wanted flavor="variance"'),
         (
             {"privacy": DP(epsilon=1, clip=1), "classes": CLASSES, "holdout": {"share": 0.2, "grouped": True}},
             "wanted grouped=False",

@@ -9,7 +9,7 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, hash_terms
-from fedgeom.federation.privacy import DP
+from fedgeom.federation.privacy import DP, Spent
 from fedgeom.studio.stewarding import approve, budget, overview, revoke
 from fedgeom.version import __version__
 
@@ -69,7 +69,7 @@ def test_the_budget_is_shown_as_the_site_counts_it_and_a_changed_file_is_said(si
     assert budget(path) == {"rows": [], "said": "", "wrong": "", "unaccounted": 0}
     folder = SiteFolder(path)
     store = BudgetStore(path, folder.identity(), folder.config().policy)
-    store.charge(b"a" * 32, "moments", DP(epsilon=1.5, delta=1e-6, clip=1.0))
+    store.charge(b"a" * 32, "moments", Spent.by(DP(epsilon=1.5, delta=1e-6, clip=1.0)))
     found = budget(path)
     assert found["rows"][0][1:] == ["61616161", "moments", "1.5", "1e-06", "row"]
     assert found["said"].startswith("In all ε = ")

@@ -51,7 +51,9 @@ def budget(
     unknown, cap = unaccounted_runs(site.path, charges), policy.max_epsilon
     if as_json:
         runs = [
-            {"run": c.run, "method": c.method, "epsilon": c.epsilon, "delta": c.delta} for c in charges if c.run
+            {"run": c.run, "method": c.method, "epsilon": c.epsilon, "delta": c.delta, "part": c.note}
+            for c in charges
+            if c.run
         ]
         found = {"runs": runs, "epsilon": spent, "delta": policy.budget_delta, "cap": cap, "unaccounted": unknown}
         typer.echo(json.dumps(found, indent=2))
@@ -74,7 +76,7 @@ def _show(
             escape(printable(one.method)),
             one.unit,
             f"{one.epsilon:g}" if one.run else "",
-            f"{one.delta:g}" if one.run else one.note,
+            (f"{one.delta:g}" + (f" ({one.note} alone)" if one.note else "")) if one.run else one.note,
         ]
         for one in charges
     ]

@@ -16,9 +16,11 @@ from fedgeom.crypto.keys import fingerprint
 
 COMPLETE_UP_TO = 48
 """Up to this many sites everybody masks with everybody."""
+NEAR = 24
+"""How many of its peers a site meets on average where only a part of all sites is summed."""
 
 
-def degree(n: int) -> int:
+def degree(n: int, part: int | None = None) -> int:
     """Return how many neighbours each of ``n`` sites has.
 
     A site's privacy needs an honest neighbour that stays, and colluding neighbours too few to put its
@@ -27,10 +29,15 @@ def degree(n: int) -> int:
     probability below 2^-45. A coordinator that lies about who is alive needs only a third of a
     neighbourhood: below 2^-35 when a tenth of the sites collude with it, but about 2^-10 for a fifth.
     Recovery fails with probability below 2^-35 when a tenth of the sites vanish.
+
+    ``part``: the fewest sites over which a sum may go, such as those drawn for a round or a cluster. Of few neighbours
+    hardly one is among them, so sites have as many more that `NEAR` are on average; for the smallest parts, all.
     """
     if n <= COMPLETE_UP_TO:
         return n - 1
     wanted = math.ceil(12 * math.log2(n / 4))
+    if part is not None and part < n:
+        wanted = max(wanted, math.ceil(NEAR * (n - 1) / max(part - 1, 1)))
     return min(n - 1, wanted + wanted % 2)  # an even degree splits evenly to both sides of the ring
 
 
@@ -45,34 +52,34 @@ def _ring_order(names: tuple[str, ...], seed: bytes) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)  # the same for all sites of a process, and for every list of the living
-def smallest_part(names: tuple[str, ...], seed: bytes, living: tuple[str, ...]) -> int:
+def smallest_part(names: tuple[str, ...], seed: bytes, living: tuple[str, ...], part: int | None = None) -> int:
     """Return the size of the smallest part into which the mask graph falls when only the living are left.
 
     Sites of one part share masks with each other and with nobody else, so the sum of each part can be told from the sum
-    of all: a site hides among the sites of its own part only.
+    of all: a site hides among the sites of its own part only. ``part``: as for `degree`.
     """
-    peers, left, least = neighbours(names, seed), set(living), len(living)
+    peers, left, least = neighbours(names, seed, part), set(living), len(living)
     while left:
-        part = {left.pop()}
-        edge = list(part)
+        found = {left.pop()}
+        edge = list(found)
         while edge:
             near = left.intersection(peers[edge.pop()])
             left -= near
-            part |= near
+            found |= near
             edge += near
-        least = min(least, len(part))
+        least = min(least, len(found))
     return least
 
 
-def neighbours(names: Iterable[str], seed: bytes) -> Mapping[str, tuple[str, ...]]:
-    """Return each site's peers: a symmetric relation, everyone with the same number of peers."""
-    return _neighbours(tuple(sorted(names)), seed)
+def neighbours(names: Iterable[str], seed: bytes, part: int | None = None) -> Mapping[str, tuple[str, ...]]:
+    """Return each site's peers: a symmetric relation, everyone with the same number of peers (`degree`)."""
+    return _neighbours(tuple(sorted(names)), seed, part)
 
 
 @lru_cache(maxsize=4)  # the same for all sites of a process
-def _neighbours(names: tuple[str, ...], seed: bytes) -> Mapping[str, tuple[str, ...]]:
+def _neighbours(names: tuple[str, ...], seed: bytes, part: int | None) -> Mapping[str, tuple[str, ...]]:
     order = ring_order(names, seed)
-    n, k = len(order), degree(len(order))
+    n, k = len(order), degree(len(order), part)
     if k >= n - 1:
         return {name: tuple(sorted(set(order) - {name})) for name in order}
     half = k // 2

@@ -13,7 +13,8 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError, ProtocolError, printable
 from fedgeom.federation.approval import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
-from fedgeom.federation.privacy import DP
+from fedgeom.federation.method import METHODS
+from fedgeom.federation.privacy import Spent, spent_by
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class FolderApprovals:
                 self._check(mine, number)
                 return
             if self.budget is not None:
-                self.budget.check(run, privacy_in(job))
+                self.budget.check(run, spent_in(job))
             rule = self.folder.config().lets_in(job.method)
             free = next((one for one in mine if one.state(now) == "approved"), None)
             if free is not None:
@@ -115,12 +116,11 @@ class FolderApprovals:
             log.warning("the notice to the steward failed (notice in site.toml): %s", error)
 
 
-def privacy_in(job: JobTerms) -> DP | None:
-    """Return what a job's terms promise; None where they promise nothing, or cannot be read (joining says so)."""
-    table = job.settings.get("privacy")
+def spent_in(job: JobTerms) -> Spent | None:
+    """Return what a job would cost; None where it cannot be counted, or its terms cannot be read (joining says so)."""
     try:
-        return None if table is None else DP.read(table, "privacy")
-    except InputError:
+        return spent_by(METHODS.find(job.method).from_terms(job.settings))
+    except (InputError, TypeError, ValueError):
         return None
 
 

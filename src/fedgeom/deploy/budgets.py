@@ -21,8 +21,8 @@ from fedgeom.crypto.keys import Identity, fingerprint
 from fedgeom.deploy.journal import CHARGED, Journal, LocalEntry
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.privacy import DP
-from fedgeom.privacy.accounting import epsilon_of, rho_for
+from fedgeom.federation.privacy import Spent
+from fedgeom.privacy.accounting import epsilon_of
 from fedgeom.storage import locked, write_file
 
 FORMAT = "fedgeom-budget/1"
@@ -33,7 +33,8 @@ MEND = (
 
 
 class Charge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one run cost; or, with no run, a note that the count was begun anew."""
+    """What one run cost, and of which part of it, where not of all; or, with no run, a note that the count was begun
+    anew."""
 
     when: float
     run: str
@@ -126,39 +127,40 @@ class BudgetStore:
         """Return the ε that all runs come to together at the policy's δ, and with ``more`` (ρ) if any."""
         return epsilon_of([*(one.rho for one in self.read()), *more], self.policy.budget_delta)
 
-    def check(self, run: bytes, privacy: DP | None) -> None:
+    def check(self, run: bytes, spent: Spent | None) -> None:
         """Raise `ProtocolError` where a run would exceed the budget; one that was charged already does not."""
         cap = self.policy.max_epsilon
-        if privacy is None or not cap or any(one.run == run.hex() for one in self.read()):
+        if spent is None or not cap or any(one.run == run.hex() for one in self.read()):
             return
-        spent, total = self.spent(), self.spent([rho_for(privacy.epsilon, privacy.delta)])
+        before, total = self.spent(), self.spent([spent.rho])
         if total > cap * (1 + 1e-6):
             raise ProtocolError(
-                f"the site's privacy budget is spent: its runs come to epsilon = {spent:.3g}, and this job would bring "
-                f"it to {total:.3g}; its policy has max_epsilon = {cap:g} (at delta = {self.policy.budget_delta:g})"
+                f"the site's privacy budget is spent: its runs come to epsilon = {before:.3g}, and this job would "
+                f"bring it to {total:.3g}; its policy has max_epsilon = {cap:g} (delta = {self.policy.budget_delta:g})"
             )
 
-    def charge(self, run: bytes, method: str, privacy: DP | None) -> None:
+    def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
         """Write down what a run costs, once (`fedgeom.federation.budget.Budget`)."""
-        if privacy is None:
+        if spent is None:
             return
         with locked(self.folder / "budget.lock"):
-            self.check(run, privacy)
+            self.check(run, spent)
             charges = self.read()
             if any(one.run == run.hex() for one in charges):
                 return
-            rho = rho_for(privacy.epsilon, privacy.delta)
             made = Charge(
                 when=round(self.clock(), 3),
                 run=run.hex(),
                 method=method,
-                epsilon=privacy.epsilon,
-                delta=privacy.delta,
-                unit=privacy.unit,
-                rho=rho,
+                epsilon=spent.epsilon,
+                delta=spent.delta,
+                unit=spent.unit,
+                rho=spent.rho,
+                note=spent.part,
             )
             self._write(charges, made)
-            said = f"charged epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g} per {privacy.unit}"
+            said = f"charged epsilon = {spent.epsilon:g}, delta = {spent.delta:g} per {spent.unit}"
+            said += f" (for {spent.part} alone)" if spent.part else ""
             Journal(self.folder).enter(_line(made, said))
 
     def restart(self) -> Path | None:
@@ -211,7 +213,7 @@ def _line(charge: Charge, note: str) -> LocalEntry:
 
 
 def unaccounted_runs(folder: Path, charges: Sequence[Charge]) -> list[str]:
-    """Return the runs, by the site's ledger, in which something left the site and nothing was charged."""
-    journal, known = Journal(folder), {one.run for one in charges}
+    """Return the runs, by the site's ledger, in which something left the site that nothing was charged for."""
+    journal, known = Journal(folder), {one.run for one in charges if not one.note}
     ordered = dict.fromkeys(entry.run for entry in journal.entries() if entry.run and entry.sent)
     return [run for run in ordered if run not in known and journal.has_answered(bytes.fromhex(run))]

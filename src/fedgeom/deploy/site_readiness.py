@@ -16,7 +16,7 @@ from fedgeom.engines.check import check_own
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
-from fedgeom.federation.privacy import DP
+from fedgeom.federation.privacy import DP, Spent
 from fedgeom.methods.catalogue import method_class
 
 
@@ -78,7 +78,8 @@ def file_refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
         reasons.append("its policy says require_privacy = true, and the federation file has no privacy")
     if privacy is not None:
         try:
-            BudgetStore(folder.path, folder.identity(), config.policy).check(b"", DP.read(privacy, "privacy"))
+            spent = Spent.by(DP.read(privacy, "privacy"))
+            BudgetStore(folder.path, folder.identity(), config.policy).check(b"", spent)
         except FedgeomError as error:
             reasons.append(str(error))
     return reasons

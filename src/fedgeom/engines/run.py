@@ -138,7 +138,7 @@ def _hold(
         seen_back = [] if raw else session.method.look_back(data, local)
         warnings = [*conversation.warnings, *odd, *seen_back]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]
-        seen = [_prepared(model, train, aside) for train, aside in parts]
+        seen = [_prepared(model if raw else model.bare(), train, aside) for train, aside in parts]
         tested = evaluate_run(session.method, model.bare(), conversation.evaluation, seen, local, session.seed)
         if log is not None:
             log.sites(results)

@@ -11,6 +11,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
+from fedgeom.federation.model import Model
 from fedgeom.federation.results import Run
 from fedgeom.methods.ridge.gram import starts
 from fedgeom.methods.ridge.method import Ridge
@@ -43,13 +44,8 @@ def update_method(method: Method, run: Run) -> RidgeUpdate:
     """Return the method that updates a run; refuse runs that cannot be updated."""
     if not isinstance(method, Ridge | RidgeUpdate):
         raise InputError(f"a run of {method.name!r} cannot be updated; wanted Ridge(updatable=True), or run anew")
-    if method.preparing:
-        raise InputError(
-            "a run that prepares rows cannot be updated: changed rows would be prepared in another way; run it anew"
-        )
-    shared = {one.name: getattr(method, one.name) for one in fields(RidgeSettings) if one.name != "personal"}
-    model = run.model
-    shared["classes"] = tuple(model.names)
+    model, shared = run.model, {one.name: getattr(method, one.name) for one in fields(RidgeSettings)}
+    shared |= {"classes": tuple(model.names), "personal": False, "prepare": None}
     features, classes = len(model.weights) - 1, len(model.names)
     at = starts(features, classes)
     lengths = [int(at[last] - at[first]) for first, last in gram_parts(method, features, classes)]
@@ -70,5 +66,12 @@ def update(
         raise InputError(
             "no rows were given; wanted some to add or to take out: run.update(added=[…], removed=[…])"
         )
-    found: Run = again(update_method(method, run), change_of(added, removed), **options)
+    updating, changed = update_method(method, run), [prepared(run.model, some) for some in (added, removed)]
+    found: Run = again(updating, change_of(*changed), **options)
     return found
+
+
+def prepared(model: Model, sites: Sequence[SiteData]) -> Sequence[SiteData]:
+    """Return changed rows as the first run would have seen them: each site has what prepares them in its model."""
+    made = model.preparation
+    return sites if made is None else [made.transform(site) for site in sites]

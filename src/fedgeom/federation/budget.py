@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from fedgeom.federation.privacy import DP
+from fedgeom.federation.privacy import Spent
 
 
 class Budget(Protocol):
     """Keeps what a site's runs cost together."""
 
-    def charge(self, run: bytes, method: str, privacy: DP | None) -> None:
+    def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
         """Write down what a run costs, once; raise `ProtocolError` where that would exceed the budget.
 
-        ``privacy`` None: the run has none, and what it costs cannot be counted.
+        ``spent`` None: the run has no privacy, and what it costs cannot be counted.
         """
 
 
@@ -22,5 +22,5 @@ class Budget(Protocol):
 class NoBudget:
     """Counts nothing: for sites that are simulated, whose policy caps single runs alone."""
 
-    def charge(self, run: bytes, method: str, privacy: DP | None) -> None:
+    def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
         """Every run may begin."""

@@ -56,8 +56,11 @@ UNNAMED = "\x00"
 """Stands for all words that a site does not name: no word of a table can be this one."""
 
 
-def own_columns(site: SiteData, steps: Sequence[Step], min_rows: int) -> SiteColumns:
-    """Return what a site tells of its columns: a word that fewer of its rows have than ``min_rows`` is not named."""
+def own_columns(site: SiteData, steps: Sequence[Step], min_rows: int, *, private: bool = False) -> SiteColumns:
+    """Return what a site tells of its columns: a word that fewer of its rows have than ``min_rows`` is not named.
+
+    ``private``: only what columns are called, and nothing that a single row could change.
+    """
     if not site.columns:
         return SiteColumns(width=site.shape[1])
     odd = [name for name in site.columns if not is_name(name)]
@@ -66,6 +69,8 @@ def own_columns(site: SiteData, steps: Sequence[Step], min_rows: int) -> SiteCol
             f"site {site.name!r}: {odd[0]!r} cannot be the name of a column that others learn; rename it"
         )
     encoder = next((step for step in steps if step.takes_text), None)
+    if private or getattr(encoder, "categories", None):  # which words there are the terms say
+        return SiteColumns(width=site.shape[1], names=site.columns, kinds=bytes(len(site.columns)))
     asked = set(getattr(encoder, "columns", None) or ())
     most = int(getattr(encoder, "max_categories", 0))
     kinds, counts = bytearray(len(site.columns)), dict[str, dict[str, int]]()
@@ -178,6 +183,19 @@ def joint_columns(agreed: Agreed, sites: Ints, rows: Ints, floors: tuple[int, in
     return (
         whole.kept(np.array([at for at in range(whole.width) if at not in useless], np.intp)) if useless else whole
     )
+
+
+def with_given_words(raw: Columns, steps: Sequence[Step]) -> Columns:
+    """Return the joint columns with the words that the terms give them; all other words are taken together."""
+    encoder: Any = next((step for step in steps if getattr(step, "categories", None)), None)
+    if encoder is None:
+        return raw
+    unknown = sorted(set(encoder.categories) - set(raw.names))
+    if unknown:
+        raise ProtocolError(f"the terms have categories of columns that the sites do not share: {unknown[0]!r}")
+    words = {raw.names.index(name): (*some, "") for name, some in encoder.categories.items()}
+    ordered = {at: words[at] for at in sorted(words)}
+    return Columns(width=raw.width, names=raw.names, categories=ordered, together=tuple(ordered))
 
 
 def uses_union(steps: Sequence[Step]) -> bool:

@@ -18,7 +18,7 @@ from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.plain_preparation import fit_plain
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.privacy import check_private
+from fedgeom.federation.privacy import check_private, privacy_of
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
@@ -107,6 +107,13 @@ class Method(Settings):
         found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
         return found
 
+    def smallest_sum(self, sites: int) -> int:
+        """Return over how few of so many sites a secure sum of a run may go, if no site is lost: here over all.
+
+        With many sites, each shares masks with some of the others; where sums go over parts, with more of them.
+        """
+        return sites
+
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
@@ -173,7 +180,7 @@ def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
     def whole(self: Method, sites: Sequence[SiteData], seed: int = 0, **options: Any) -> Plain:
         if not self.preparing:
             return plain(self, sites, seed, **options)
-        found = fit_plain(self.preparing, sites, seed)
+        found = fit_plain(self.preparing, sites, seed, private=privacy_of(self) is not None)
         made = plain(replace(self, prepare=()), [found.transform(site) for site in sites], seed, **options)
         return Plain(made.model.with_preparation(found), made.local)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.privacy import privacy_of, spent_by
 from fedgeom.federation.settings import Settings
-from fedgeom.privacy.accounting import epsilon_of, rho_for
+from fedgeom.privacy.accounting import epsilon_of
 
 
 def reasons_against(policy: Policy, settings: Settings) -> list[str]:
@@ -35,14 +35,13 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
 
 def _about_privacy(policy: Policy, settings: Settings) -> list[str]:
     """Return what a site's policy has against how a run protects rows; the budget of earlier runs is kept elsewhere."""
-    privacy = privacy_of(settings)
-    if privacy is None:
-        return ["require_privacy = true, but these settings have no privacy"] if policy.require_privacy else []
-    found = []
-    if policy.colluders > privacy.colluders:
+    privacy, costs, found = privacy_of(settings), spent_by(settings), []
+    if privacy is None and policy.require_privacy:
+        found.append("require_privacy = true, but these settings have no privacy")
+    if privacy is not None and policy.colluders > privacy.colluders:
         found.append(f"colluders = {policy.colluders}, but privacy allows for {privacy.colluders}")
-    if policy.max_epsilon:
-        spent = epsilon_of([rho_for(privacy.epsilon, privacy.delta)], policy.budget_delta)
+    if costs is not None and policy.max_epsilon:
+        spent = epsilon_of([costs.rho], policy.budget_delta)
         if spent > policy.max_epsilon * (1 + 1e-6):
             at = f"{spent:.3g} at delta = {policy.budget_delta:g}"
             found.append(f"max_epsilon = {policy.max_epsilon:g}, but this run alone spends {at}")

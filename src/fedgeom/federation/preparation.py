@@ -6,7 +6,7 @@ have one and come to the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,18 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.raw_tables import Picker, read_raw
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, Step, SumKind
+from fedgeom.federation.steps import (
+    Block,
+    BoundedLearning,
+    Columns,
+    Fit,
+    Ground,
+    Learning,
+    Step,
+    SumKind,
+    learnings,
+)
+from fedgeom.privacy.mechanism import SumNoise
 
 BLOCK_CELLS = 2**23
 """About how many cells are prepared at once, counted as if they were dense."""
@@ -97,6 +108,28 @@ class Preparation:
             own = {k.removeprefix(start): Array.of(v) for k, v in arrays.items() if k.startswith(start)}
             fits.append(Fit(taken=len(step.sums()), arrays=own))
         return cls(steps, tuple(fits), raw, fill)
+
+    def to_bytes(self) -> bytes:
+        """Return it as bytes, the same wherever the same was fitted."""
+        arrays, fact = self.stored()
+        kept = StoredPreparation(arrays={name: Array.of(one) for name, one in arrays.items()}, fact=fact[FACT])
+        return msgspec.msgpack.encode(kept, order="deterministic")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Preparation:
+        """Read it back."""
+        try:
+            kept = msgspec.msgpack.decode(data, type=StoredPreparation)
+        except msgspec.DecodeError as error:
+            raise InputError(f"the preparation cannot be read: {error}") from error
+        return cls.read({name: one.numpy() for name, one in kept.arrays.items()}, kept.fact)
+
+
+class StoredPreparation(msgspec.Struct, kw_only=True):
+    """A preparation as bytes have it."""
+
+    arrays: dict[str, Array]
+    fact: Any
 
 
 def _stacked(blocks: list[Block], shape: tuple[int, int]) -> Any:
@@ -179,15 +212,22 @@ class Fitting:
     sites: int
     fits: list[Fit]
     fill: bool = False
+    private: bool = False
+    """Whether steps are learnt by bounded sums, for a run with privacy (`Step.bounded`)."""
+    noise: Callable[..., SumNoise] | None = None
+    """The noise in them; None in the plain twin."""
+
+    def __post_init__(self) -> None:
+        self._ways: tuple[Learning, ...] = learnings(self.steps, private=self.private)
 
     def _settle(self) -> tuple[int, Ground]:
         """Return at which step the fitting stands, all sums that are not needed passed over, and its ground."""
-        ground = Ground(self.raw, self.seed, self.floors, self.sites)
-        for at, step in enumerate(self.steps):
+        ground = Ground(self.raw, self.seed, self.floors, self.sites, self.noise)
+        for at, (step, way) in enumerate(zip(self.steps, self._ways, strict=True)):
             if at == len(self.fits):
                 self.fits.append(Fit())
-            fit, planned = self.fits[at], len(step.sums())
-            while fit.taken < planned and not step.length(ground, fit):
+            fit, planned = self.fits[at], len(way.sums())
+            while fit.taken < planned and not way.length(ground, fit):
                 fit.taken += 1
             if fit.taken < planned:
                 return at, ground
@@ -202,19 +242,27 @@ class Fitting:
         if at == len(self.steps):
             return None
         fit = self.fits[at]
-        return self.steps[at].sums()[fit.taken], self.steps[at].length(ground, fit)
+        return self._ways[at].sums()[fit.taken], self._ways[at].length(ground, fit)
+
+    def sensitivity(self) -> float:
+        """Return by how much one row moves the next sum, in a run with privacy."""
+        at, ground = self._settle()
+        way = self._ways[at]
+        if not isinstance(way, BoundedLearning):
+            raise ProtocolError("the sum that comes next has no bound")
+        return way.sensitivity(ground)
 
     def planned(self) -> int:
         """Return the place of the next sum among all that the steps may need (`planned_sums`)."""
         at, _ = self._settle()
-        before = sum(len(step.sums()) for step in self.steps[:at])
+        before = sum(len(way.sums()) for way in self._ways[:at])
         return before + (self.fits[at].taken if at < len(self.steps) else 0)
 
     def summand(self, site: SiteData, scratch: dict[Any, Any]) -> npt.NDArray[Any]:
         """Return what a site adds to the next sum."""
         at, ground = self._settle()
         before = Preparation(self.steps[:at], tuple(self.fits[:at]), self.raw, self.fill)
-        return self.steps[at].summand(ground, self.fits[at], Prepared(site, before, scratch, keep=True))
+        return self._ways[at].summand(ground, self.fits[at], Prepared(site, before, scratch, keep=True))
 
     def take(self, total: Words) -> None:
         """Take the next sum over all sites."""
@@ -223,7 +271,7 @@ class Fitting:
         if wanted is None or total.shape != (wanted[1],):
             raise ProtocolError(f"a sum of {len(total)} words came; wanted {wanted[1] if wanted else 'none'}")
         try:
-            self.steps[at].take(ground, self.fits[at], total)
+            self._ways[at].take(ground, self.fits[at], total)
         except (ValueError, ArithmeticError) as error:  # it depends on the sum alone, which is the same for all
             raise ProtocolError(f"nothing follows from the sum that came: {error}") from error
         self.fits[at].taken += 1
@@ -235,6 +283,6 @@ class Fitting:
         return Preparation(self.steps, tuple(self.fits), self.raw, self.fill)
 
 
-def planned_sums(steps: Sequence[Step]) -> list[SumKind]:
+def planned_sums(steps: Sequence[Step], *, private: bool) -> list[SumKind]:
     """Return all sums that steps may need, in order."""
-    return [kind for step in steps for kind in step.sums()]
+    return [kind for way in learnings(steps, private=private) for kind in way.sums()]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Choice
-from fedgeom.privacy.accounting import check_installed
+from fedgeom.federation.steps import Step
+from fedgeom.privacy.accounting import check_installed, rho_for
 from fedgeom.privacy.mechanism import honest_sites
 
 LARGEST_DELTA = 0.01
@@ -31,8 +32,8 @@ class DP(Choice):
     delta: Annotated[float, Between(0, LARGEST_DELTA, open_low=True)] = 1e-5
     """δ: well below one in the number of rows."""
     clip: Annotated[float, POSITIVE]
-    """The longest that a row, a row's gradient or a site's update may be (L2); longer ones are shortened to it. Choose
-    it by what is known without looking at the rows."""
+    """The longest that a row (once it is prepared), a row's gradient or a site's update may be (L2); longer ones are
+    shortened to it. Choose it by what is known without looking at the rows."""
     unit: Literal["row", "site"] = "row"
     """Who is protected: one row of any site (added or taken out), or all rows of one site (exchanged for others)."""
     colluders: Annotated[int, Between(0, 10**6)] = 1
@@ -73,12 +74,44 @@ def privacy_of(settings: Any) -> DP | None:
     return found
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What a run costs of a site's budget."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    rho: float
+    part: str = ""
+    """What alone of the run has noise; "": all that leaves."""
+
+    @classmethod
+    def by(cls, privacy: DP) -> Spent:
+        """Return what a run costs that promises so much."""
+        return cls(privacy.epsilon, privacy.delta, privacy.unit, rho_for(privacy.epsilon, privacy.delta))
+
+
+def spent_by(settings: Any) -> Spent | None:
+    """Return what a run with these settings costs; None: nothing in it has noise, and it cannot be counted."""
+    privacy = privacy_of(settings)
+    if privacy is not None:
+        return Spent.by(privacy)
+    part: Spent | None = getattr(settings, "spends", None)
+    return part
+
+
 def smallest_sum(settings: Any, wanted: int = 0) -> int:
     """Return over how many sites sums are at least, in a run with privacy; ``wanted`` is the most that a policy asks.
 
     Sites sign no list of fewer living ones (`Joining.check_many_enough`), so that their noise can be relied on.
     """
     return max(int(getattr(settings, "min_sites", 2)), wanted, 2)
+
+
+def parts_of(settings: Any) -> int:
+    """Return into how many equal parts ρ of a run is divided: one for each step that learns from rows, and one more."""
+    steps: tuple[Step, ...] = getattr(settings, "preparing", ())
+    return 1 + sum(1 for step in steps if step.bounded() is not None)
 
 
 def check_private(settings: Any) -> None:
@@ -96,16 +129,19 @@ def check_private(settings: Any) -> None:
             f'privacy with unit="{privacy.unit}" given; {kind} bounds what one {" or one ".join(units)} adds: wanted '
             + " or ".join(f'unit="{unit}"' for unit in units)
         )
-    if not settings.classes:
+    if not settings.classes and getattr(settings, "agrees_on_names", True):
         raise InputError(
             f"{kind} with privacy needs the label names in its terms, classes=[…]: a list that sites made of theirs "
             "would tell of a single row with a label of its own"
         )
-    if getattr(settings, "prepare", None):
+    steps: tuple[Step, ...] = getattr(settings, "prepare", None) or ()
+    if steps and privacy.unit == "site":
         raise InputError(
-            f"{kind} with privacy takes rows that need no preparation: the sums that steps are fitted by have no "
-            "noise. Wanted prepare=None, and columns that each site brings to an agreed unit, such as (age - 50) / 20"
+            f"{kind} with privacy per site takes rows that need no preparation: what all rows of one site add to the "
+            "steps' sums has no bound. Wanted prepare=None, and columns that each site brings to an agreed unit"
         )
+    for step in steps:
+        step.bounded()  # raises where there is no bound
     chosen = getattr(getattr(settings, "aggregation", None), "name", "mean")
     if chosen != "mean" or getattr(settings, "largest_entry", None) is not None:
         raise InputError(

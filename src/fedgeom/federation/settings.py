@@ -23,7 +23,7 @@ from fedgeom.errors import InputError
 from fedgeom.registry import Registry, did_you_mean
 
 Terms = Mapping[str, Any]
-"""The settings of a run as plain values: numbers, text, None, tables of these, lists of all."""
+"""The settings of a run as plain values: numbers, text, None, lists, tables of these and of lists by name."""
 
 
 @dataclass(frozen=True)

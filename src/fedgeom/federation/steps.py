@@ -8,7 +8,7 @@ work out. The steps themselves are in `fedgeom.preparation`; packages offer more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -16,12 +16,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Words
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.settings import Choice
+from fedgeom.privacy.mechanism import SumNoise
 
 SumKind = Literal["cells", "bins", "moments", "products", "directions", "ranks"]
 """What is added up, as the ledger tells it (`fedgeom.protocols.preparing.messages`)."""
@@ -86,6 +87,8 @@ class Ground:
     """How many sites, and how many rows in all, a column must have to be summed."""
     sites: int = 1
     """Over how many sites is summed, at most: numbers must not overflow."""
+    noise: Callable[..., SumNoise] | None = None
+    """In a run with privacy: the noise of a sum of so many ``numbers`` with this ``sensitivity``."""
 
 
 class PreparedRows(Protocol):
@@ -102,6 +105,22 @@ class PreparedRows(Protocol):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in order."""
+
+
+class Learning(Protocol):
+    """How something is learnt by sums: a step itself, or in a run with privacy `Step.bounded`."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return what is summed, in order; some may turn out not to be needed (`length`)."""
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many words the next sum has; 0 where it is not needed."""
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+        """Return what a site adds to the next sum."""
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Take the next sum over all sites."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +165,82 @@ class Step(Choice):
         """Return what makes a raw table unfit for this step, where it is the first one that looks at it."""
         return []
 
+    def bounded(self) -> BoundedLearning | None:
+        """Return how the step is learnt in a run with privacy; None: it learns nothing from rows."""
+        if not self.sums():
+            return None
+        raise InputError(
+            f"privacy with the step {self.name!r} given, which has no bound on what one row adds: leave the step out"
+        )
+
     @property
     def most_features(self) -> int:
         """How many columns' products are added up at most (the policy's ``max_features``); 0: of none."""
         return 0
+
+
+@dataclass(frozen=True)
+class BoundedLearning:
+    """How a step is learnt in a run with privacy: by one sum of whole numbers, which one row moves by a known length.
+
+    What follows from the sum heeds that it has noise; the step then transforms rows as it always does.
+    """
+
+    step: Any
+    kind: ClassVar[SumKind]
+
+    def sensitivity(self, ground: Ground) -> float:
+        """Return by how much one row more or less moves all numbers together at most (L2)."""
+        raise NotImplementedError
+
+    def numbers(self, ground: Ground) -> int:
+        """Return how many numbers are summed; 0 where the sum is not needed."""
+        raise NotImplementedError
+
+    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+        """Return a site's whole numbers, (numbers,), i8."""
+        raise NotImplementedError
+
+    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+        """Take the noisy sum, (numbers,), f8; ``spread`` is the deviation of its noise."""
+        raise NotImplementedError
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return the one sum."""
+        return (self.kind,)
+
+    def length(self, ground: Ground, fit: Fit) -> int:
+        """Return how many numbers are summed."""
+        return self.numbers(ground)
+
+    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> Ints:
+        """Return a site's whole numbers, to which it adds noise."""
+        return self.whole(ground, rows)
+
+    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+        """Read the sum as real numbers; without noise (the plain twin) as they are."""
+        counts = total.view(np.int64)
+        if ground.noise is None:
+            self.learn(ground, fit, counts.astype(np.float64), 0.0)
+            return
+        noise = ground.noise(sensitivity=self.sensitivity(ground), numbers=self.numbers(ground))
+        self.learn(ground, fit, noise.read(counts), noise.spread)
+
+
+def learnings(steps: Sequence[Step], *, private: bool) -> tuple[Learning, ...]:
+    """Return how each step is learnt; those that learn nothing with privacy have no sums."""
+    return tuple((step.bounded() or Unlearnt()) if private else step for step in steps)
+
+
+@dataclass(frozen=True)
+class Unlearnt(BoundedLearning):
+    """Nothing is learnt from rows: what the step does stands in the terms."""
+
+    step: Any = None
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return nothing."""
+        return ()
 
 
 OURS = {

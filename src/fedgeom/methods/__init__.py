@@ -125,10 +125,7 @@ SUMMARIES = {
         "Sites add up products of features; one linear system gives what ridge on all rows in one place "
         "would give."
     ),
-    "shrunk": (
-        "Logistic regression for two classes, with a joint direction, personal models around it, and a "
-        "shared choice."
-    ),
+    "shrunk": ("Logistic regression with a joint direction, personal models around it, and a shared choice."),
     "xclp": "Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.",
     "xclp-training": (
         "Federated training on rows of which few have a label (FedAvg+XCLP, Algorithm 2; Scott et al. 2024)."

@@ -12,6 +12,7 @@ from fedgeom.arrays import Words
 from fedgeom.federation.settings import Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
 from fedgeom.preparation.frequent import count_frequent, frequent_length, take_frequent
+from fedgeom.preparation.in_ranges import BoundedCounts, BoundedMeans, need, read_ranges
 from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, to_deep
 from fedgeom.preparation.quantiles import bins_length, count_bins, medians, rounds, sort_keys, take_bins
 
@@ -34,6 +35,19 @@ class Impute(Step):
     """Columns that some sites lack: left out, or kept and filled in there."""
     bits: Annotated[int, Between(12, 32)] = 24
     """How many bits of a number a median is found by: its bin is 2^-(bits - 9) of it wide, 3·10⁻⁵ with 24."""
+
+    ranges: Any = None
+    """Wanted in runs with privacy: between which numbers the columns lie, by what is known without the rows: one pair
+    [low, high] for all, or a table {"age": [0, 100], "*": [0, 1]}. Numbers outside count as the nearer end."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "ranges", read_ranges(self.ranges, self.name))
+
+    def bounded(self) -> BoundedMeans | BoundedCounts:
+        """Learn what is put into gaps from numbers in the ranges, by one sum."""
+        need(self, "ranges", "[low, high]")
+        return BoundedMeans(self) if self.strategy == "mean" else BoundedCounts(self)
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return which cells have numbers, then what the values follow from."""

@@ -16,6 +16,7 @@ from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Fit, Ground, PreparedRows, Step, SumKind
 from fedgeom.preparation.numbers import small_type
 from fedgeom.preparation.quantiles import ALL_BITS, bins_length, count_bins, medians, rounds, sort_keys, take_bins
+from fedgeom.preparation.short_rows import BoundedDepth
 
 
 def depths_of(block: Block) -> Floats:
@@ -33,6 +34,10 @@ class LogCounts(Step):
     name: ClassVar[str] = "log-counts"
     target: Annotated[float, POSITIVE] | None = None
     """The depth of every row, such as 10000; None: the median depth over all sites (exact up to 2²⁴ counts a row)."""
+
+    def bounded(self) -> BoundedDepth | None:
+        """Learn the median depth by one sum, to a quarter of an octave or so; a given depth needs none."""
+        return BoundedDepth(self) if self.target is None else None
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the rounds in which the median is found."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from fedgeom.federation.settings import Between, Distinct
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import Between, Distinct, read_value
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, Step
 from fedgeom.preparation.numbers import as_dense
 
@@ -34,6 +36,33 @@ class OneHot(Step):
     """Categories that fewer sites have are put together. Policies may ask for more."""
     max_categories: Annotated[int, Between(2, 10_000)] = 100
     """A column with more words than this at a site is free text, and is left out."""
+
+    categories: Any = None
+    """The words of each column of categories, where all agreed on them beforehand: {"sex": ["f", "m"]}. Then nothing is
+    told of a site's words; all others are taken together, and empty cells are one. Wanted in runs with privacy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.categories is None:
+            return
+        if not isinstance(self.categories, Mapping) or not self.categories or self.columns is not None:
+            raise InputError(
+                f"categories={self.categories!r}, columns={self.columns!r} given; wanted one of them, and categories "
+                'as a table of words: {"sex": ["f", "m"]}'
+            )
+        known = {
+            str(name): list(read_value(f"categories of {name!r}", words, Annotated[tuple[str, ...], Distinct()]))
+            for name, words in self.categories.items()
+        }
+        object.__setattr__(self, "categories", known)
+
+    def bounded(self) -> None:
+        """With privacy the words stand in the terms: a list that sites made of theirs would tell of a single row."""
+        if self.categories is None:
+            raise InputError(
+                'the step "one-hot" with privacy needs the words of each column in its terms, such as '
+                'categories={"sex": ["f", "m"]}: a list that sites made of theirs would tell of a single row'
+            )
 
     def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
         """Return a block with all columns of text replaced; theirs come behind those of numbers."""

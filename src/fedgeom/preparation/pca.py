@@ -13,9 +13,11 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Words
 from fedgeom.data.tables import is_sparse
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.settings import Between
+from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.in_ranges import need
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
+from fedgeom.preparation.short_rows import BoundedPCA
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
 ROUNDS = 12
@@ -37,6 +39,14 @@ class PCA(Step):
     """How many directions are kept; fewer where there are fewer columns."""
     exact_columns: Annotated[int, Between(1, 4000)] = 3000
     """Up to so many columns all products of two are added up."""
+
+    clip: Annotated[float, POSITIVE] | None = None
+    """Wanted in runs with privacy: the longest that a row may be that components are learnt from (L2)."""
+
+    def bounded(self) -> BoundedPCA:
+        """Learn from shortened rows, by one sum."""
+        need(self, "clip", "…")
+        return BoundedPCA(self)
 
     def _count(self, ground: Ground) -> int:
         return min(self.components, ground.columns.width)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.in_ranges import BoundedScale, need, read_ranges
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, to_deep
 
 CONSTANT = 1e-10
@@ -27,6 +28,19 @@ class Scale(Step):
     name: ClassVar[str] = "scale"
     limit: Annotated[float, POSITIVE] | None = None
     """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value."""
+
+    ranges: Any = None
+    """Wanted in runs with privacy: between which numbers the columns lie, by what is known without the rows: one pair
+    [low, high] for all, or a table {"age": [0, 100], "*": [0, 1]}. Numbers outside count as the nearer end."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "ranges", read_ranges(self.ranges, self.name))
+
+    def bounded(self) -> BoundedScale:
+        """Learn means and deviations in the ranges, by one sum."""
+        need(self, "ranges", "[low, high]")
+        return BoundedScale(self)
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return rows, sums of columns and of their sizes, then squares about the mean."""

@@ -10,10 +10,13 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
 from fedgeom.data.tables import is_sparse
-from fedgeom.federation.settings import Between
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.preparation.in_ranges import need
 from fedgeom.preparation.loess import loess
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
+from fedgeom.preparation.short_rows import BoundedVariances
 
 BINS = 20
 """Into how many bins of their mean columns are put, to compare like with like."""
@@ -70,14 +73,28 @@ class SelectVariable(Step):
     name: ClassVar[str] = "select-variable"
     count: Annotated[int, Between(1, 100_000)] = 2000
     """How many columns are kept."""
-    flavor: Literal["seurat", "seurat-v3", "sites"] = "seurat"
-    """By which rule."""
+    flavor: Literal["seurat", "seurat-v3", "sites", "variance"] = "seurat"
+    """By which rule. "variance": the columns that vary most as they come, whatever their mean."""
     span: Annotated[float, Between(0.05, 1)] = 0.3
     """Of "seurat-v3": the share of columns that each place of the curve through variances looks at."""
 
+    clip: Annotated[float, POSITIVE] | None = None
+    """Wanted in runs with privacy: the longest that a row may be that variances are learnt from (L2)."""
+
+    def bounded(self) -> BoundedVariances:
+        """Learn variances of shortened rows, by one sum."""
+        if self.flavor != "variance":
+            raise InputError(
+                f'privacy with the step {self.name!r} and flavor="{self.flavor}" given; ratios of variance and mean '
+                'have no bound for columns of few counts: wanted flavor="variance", or columns chosen beforehand'
+            )
+        need(self, "clip", "…")
+        return BoundedVariances(self)
+
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments; "seurat-v3" then needs those of clipped counts."""
-        return {"seurat": ("moments",), "seurat-v3": ("moments", "moments"), "sites": ("ranks",)}[self.flavor]  # type: ignore[return-value]
+        once: dict[str, tuple[SumKind, ...]] = {"seurat-v3": ("moments", "moments"), "sites": ("ranks",)}
+        return once.get(self.flavor, ("moments",))
 
     def length(self, ground: Ground, fit: Fit) -> int:
         """Return how many words the next sum has; 0 where all columns are kept."""
@@ -93,9 +110,8 @@ class SelectVariable(Step):
         width = ground.columns.width
         sums, squares = np.zeros(width), np.zeros(width)
         for block in rows.blocks():
-            some = (
-                self._clipped(fit, block) if fit.taken else block if self.flavor == "seurat-v3" else _expm1(block)
-            )
+            raw = self.flavor in ("seurat-v3", "variance")
+            some = self._clipped(fit, block) if fit.taken else block if raw else _expm1(block)
             sums, squares = sums + column_sums(some), squares + square_sums(some)
         if self.flavor == "sites":
             mean, variance = mean_and_variance(len(rows), sums, squares)
@@ -129,8 +145,9 @@ class SelectVariable(Step):
         if fit.taken == 0:
             n, (sums, squares) = values[0], values[1:].reshape(2, width)
             mean, variance = mean_and_variance(n, sums, squares)
-            if self.flavor == "seurat":
-                self._keep(fit, normalised_dispersions(mean, variance))
+            if self.flavor in ("seurat", "variance"):
+                plain = self.flavor == "variance"
+                self._keep(fit, variance if plain else normalised_dispersions(mean, variance))
                 return
             varied, deviation = variance > 0, np.ones(width)
             curve = loess(np.log10(mean[varied]), np.log10(variance[varied]), self.span)

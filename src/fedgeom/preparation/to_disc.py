@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
 from fedgeom.geometry.discriminant import discriminant_plane
@@ -35,6 +35,13 @@ class ToDisc(Step):
     """k: the disc has curvature -k."""
     spread: Annotated[float, POSITIVE] = 1.0
     """The root mean square of tangent vectors: with 1 most points lie between radius 0.5 and 0.95."""
+
+    def bounded(self) -> None:
+        """Refuse privacy: a site's scatter between its own classes has no bound for a row."""
+        raise InputError(
+            f"privacy with the step {self.name!r} given; scatter between a site's classes has no bound for a row: "
+            "wanted PCA(2, clip=…), or points of the disc that each site makes by an agreed map"
+        )
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments, then the scatter."""

@@ -58,6 +58,7 @@ def join(sites: Sites, method: Method) -> Cohort:
         terms=method.terms(),
         min_sites=min_sites,
         draw=draw is not None and draw.by == "sites",
+        smallest_sum=method.smallest_sum,
     )
     cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
     if method.holdout is not None:
@@ -101,10 +102,9 @@ class Cohort:
         """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
         return (1, 1) if privacy_of(self.settings) else class_floors(self.joined.keys)
 
-    def noise(self, *, sensitivity: float, numbers: int, releases: int = 1) -> SumNoise:
+    def noise(self, **sum: Any) -> SumNoise:
         """Return the noise that the sites put into a sum (`sum_noise`)."""
-        keys = self.joined.keys
-        return sum_noise(self.settings, keys, sensitivity=sensitivity, numbers=numbers, releases=releases)
+        return sum_noise(self.settings, self.joined.keys, **sum)
 
     @property
     def mail(self) -> Mapping[str, Mapping[str, bytes]]:

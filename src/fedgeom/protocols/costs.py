@@ -100,7 +100,7 @@ class Sheet:
     @property
     def peers(self) -> int:
         """How many others each site shares masks with."""
-        return degree(self.n)
+        return degree(self.n, self.method.smallest_sum(self.n))
 
     def ask(
         self,

@@ -17,7 +17,7 @@ from fedgeom.arrays import Ints, Words
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.privacy import privacy_of, smallest_sum
+from fedgeom.federation.privacy import parts_of, privacy_of, smallest_sum
 from fedgeom.federation.site import Part
 from fedgeom.privacy.accounting import rho_for
 from fedgeom.privacy.mechanism import SumNoise, honest_sites
@@ -39,17 +39,20 @@ def sum_noise(
     sensitivity: float,
     numbers: int,
     releases: int = 1,
+    apart: bool = False,
     rho: float = 0.0,
 ) -> SumNoise:
     """Return the noise of one of ``releases`` sums over the same rows; one row (or site) moves it by ``sensitivity``.
 
-    ``rho``: what the whole run may cost, where that was worked out before.
+    Steps of preparation and the method have equal parts of what the run may cost (`parts_of`); ``apart``: of rows from
+    which nothing else is learnt, such as a test's. ``rho``: what the whole run may cost, where that is known already.
     """
     privacy = privacy_of(settings)
     assert privacy is not None
     whole = rho or rho_for(privacy.epsilon, privacy.delta)
     honest = honest_sites(smallest_cohort(settings, cohort), privacy.colluders)
-    return SumNoise(sensitivity, whole / releases, honest, numbers)
+    parts = 1 if apart else parts_of(settings)
+    return SumNoise(sensitivity, whole / (parts * releases), honest, numbers)
 
 
 class NoisingMemory(msgspec.Struct, kw_only=True):
@@ -63,7 +66,7 @@ class Noising(Part[NoisingMemory]):
 
     name: ClassVar[str] = "noising"
 
-    def noise(self, *, sensitivity: float, numbers: int, releases: int = 1) -> SumNoise:
+    def noise(self, *, sensitivity: float, numbers: int, releases: int = 1, apart: bool = False) -> SumNoise:
         """Return the noise of a sum (`sum_noise`); what the accountant says is remembered, as asking it takes time."""
         site: Any = self.site
         settings, memory = site.settings, self.memory
@@ -77,13 +80,16 @@ class Noising(Part[NoisingMemory]):
             sensitivity=sensitivity,
             numbers=numbers,
             releases=releases,
+            apart=apart,
             rho=memory.rho,
         )
 
-    def noisy(self, ask: SumQuestion, whole: Ints, *, sensitivity: float, releases: int = 1) -> Words:
+    def noisy(
+        self, ask: SumQuestion, whole: Ints, *, sensitivity: float, releases: int = 1, apart: bool = False
+    ) -> Words:
         """Return whole numbers, of which one row moves all together by ``sensitivity`` (L2), with noise, as words."""
         values = np.asarray(whole, np.int64).ravel()
-        noise = self.noise(sensitivity=sensitivity, numbers=len(values), releases=releases)
+        noise = self.noise(sensitivity=sensitivity, numbers=len(values), releases=releases, apart=apart)
         room = LARGEST_SUM // (len(ask.ticket.participants) * 2 ** max(-noise.shift, 0))
         if len(values) and int(np.abs(values).max()) >= room:
             raise InputError(

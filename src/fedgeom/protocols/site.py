@@ -108,7 +108,7 @@ class SummingSite(Site[Mem]):
     @classmethod
     def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the planned sums, before them those that prepare rows, and at the end that of the test."""
-        steps = planned_sums(settings.preparing)
+        steps = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
         prepared = (CountCategories, *(SUMS[kind] for kind in steps)) if settings.preparing else ()
         tested = (SumEvaluation,) if settings.holdout is not None else ()
         return (*prepared, *cls.planned_sums(settings), *tested)

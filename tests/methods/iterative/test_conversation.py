@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom import FedAvg, Scaffold
+from fedgeom import FedAvg, PTopoFL, Scaffold
 from fedgeom.errors import TooFewSitesError
 from fedgeom.methods.iterative import Decay, Tree
 from fedgeom.methods.iterative.conversation import Group
@@ -329,3 +329,18 @@ def test_metrics():
         "classes": 2,
         "numbers": 3,
     }
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        FedAvg(share=0.05, min_sites=3, rounds=6, steps=1),
+        PTopoFL(clusters=12, closeness=False, trust="none", points=6, rounds=1, steps=1),
+    ],
+)
+def test_few_of_many_sites_are_summed_and_none_is_lost(row):
+    """Above 48 sites masks are shared with some only: three sites drawn of sixty must share them all the same."""
+    rng = np.random.default_rng(0)
+    sites = [fedgeom.SiteData(f"s{at:02d}", rng.normal(size=(6, 2)), ["a", "b"] * 3) for at in range(60)]
+    run = fedgeom.run(row, sites)
+    assert not run.lost

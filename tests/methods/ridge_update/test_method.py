@@ -9,12 +9,14 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.engines.updating import change_of, update_method
+from fedgeom.engines.updating import change_of, prepared, update_method
 from fedgeom.errors import InputError
+from fedgeom.federation.preparation import Preparation
 from fedgeom.methods.ridge.core import solve
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.gram import packed_gram, starts
 from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.preparation import Impute, OneHot, Scale
 from fedgeom.testing import check_method
 from tests.methods.ridge.making import blobs
 
@@ -83,6 +85,46 @@ def test_every_site_knows_what_stands_for_the_sums_and_an_update_says_the_next()
 def test_it_keeps_the_contract() -> None:
     run = fedgeom.run(RIDGE, blobs())
     assert min(check_method(update_method(RIDGE, run), change_of(blobs(seed=2), [])).values()) > 0
+
+
+def raw(seed: int, rows: int = 30) -> list[SiteData]:
+    """Return three sites' raw tables: gaps, and a column of words."""
+    rng, found = np.random.default_rng(seed), []
+    for at in range(3):
+        y = rng.integers(0, 2, rows)
+        X = np.column_stack([rng.normal(size=(rows, 3)) + y[:, None], rng.integers(0, 2, rows)])
+        X[rng.random(X.shape) < 0.1] = np.nan
+        names, words = ("age", "dose", "stay", "ward"), {"ward": ("east", "west")}
+        found.append(SiteData(f"s{at}", X, np.array(["no", "yes"])[y], columns=names, categories=words))
+    return found
+
+
+def test_raw_rows_are_prepared_as_those_of_the_first_run_were(tmp_path) -> None:
+    sites, new = raw(0), raw(1)
+    method = fedgeom.Pipeline(OneHot(min_rows=2), Impute(strategy="mean"), Scale(), replace(RIDGE, part=3000))
+    run = fedgeom.run(method, sites)
+    after = run.update(added=new, record=tmp_path / "run")
+    made = run.model.preparation
+    assert made is not None
+    rows = [made.transform(site) for site in (*sites, *new)]
+    wanted = weights_of_rows(run.model.bare(), rows)
+    np.testing.assert_allclose(after.model.weights, wanted, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(after.update(removed=new).model.weights, run.model.weights, rtol=1e-7, atol=1e-10)
+    kept = fedgeom.load_model(tmp_path / "run" / "model.safetensors")  # takes raw rows, as the first one did
+    assert kept.predict(new[0]).tolist() == after.model.predict(new[0]).tolist()
+    twin = update_method(method, run).plain(change_of(prepared(run.model, new), [])).model
+    np.testing.assert_allclose(twin.weights, wanted, rtol=1e-6, atol=1e-9)
+    assert twin.preparation is not None
+
+
+def test_another_preparation_is_not_what_the_terms_stand_for() -> None:
+    first, second = (fedgeom.run(fedgeom.Pipeline(OneHot(), Impute(), RIDGE), raw(seed)) for seed in (0, 2))
+    methods = [update_method(RIDGE, run) for run in (first, second)]
+    made = [method.before.made for method in methods]
+    assert made[0].prepared != made[1].prepared
+    assert Preparation.from_bytes(made[0].prepared).to_bytes() == made[0].prepared
+    with pytest.raises(InputError, match="cannot be read"):
+        Preparation.from_bytes(b"nothing")
 
 
 def test_what_cannot_be_updated_says_what_would_be() -> None:

@@ -16,6 +16,7 @@ from fedgeom.methods.shrunk.core import (
     rank_quality,
     site_terms,
     terms_length,
+    told_apart,
 )
 from tests.methods.shrunk.making import outcomes
 
@@ -80,9 +81,22 @@ def test_terms_are_written_and_read_back(seed: int) -> None:
 def test_a_sites_terms_leave_out_a_fold_each_and_in_the_end_none() -> None:
     X, y = outcomes()
     fold, w = np.arange(len(y)) % 2, np.array([0.3, -0.2, 0.1])
-    found = site_terms(X, y, fold, np.broadcast_to(w, (1, 3, 3)))
+    found = site_terms(X, y[None], fold, np.broadcast_to(w, (1, 3, 3)))
     for f, kept in enumerate([fold != 0, fold != 1, fold >= 0]):
         value, gradient, hessian = profile(X[kept], y[kept], w)
         assert found.values[0, f] == value
         np.testing.assert_array_equal(found.gradients[0, f], gradient)
         np.testing.assert_array_equal(found.hessians[0, f], hessian)
+
+
+def test_more_than_two_classes_are_told_apart_one_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    X, y, fold = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), np.arange(30) % 2
+    assert told_apart(y % 2, 2).tolist() == [(y % 2).tolist()]
+    told, directions = told_apart(y, 3), rng.normal(size=(6, 3, 2))
+    assert told.sum(axis=0).tolist() == [1] * 30
+    together = site_terms(X, told, fold, directions)
+    for c in range(3):
+        alone = site_terms(X, told[c : c + 1], fold, directions[2 * c : 2 * c + 2])
+        np.testing.assert_array_equal(together.values[2 * c : 2 * c + 2], alone.values)
+        np.testing.assert_array_equal(together.hessians[2 * c : 2 * c + 2], alone.hessians)

@@ -17,7 +17,7 @@ def test_sums_descend_to_the_pooled_optimum(ridge: float) -> None:
     sites = [(X[at::3], y[at::3]) for at in range(3)]
 
     def summed(directions: np.ndarray) -> Terms:
-        parts = [site_terms(a, b, np.zeros(len(b), np.int64), directions) for a, b in sites]
+        parts = [site_terms(a, b[None], np.zeros(len(b), np.int64), directions) for a, b in sites]
         flat = np.sum([part.flat() for part in parts], axis=0)
         assert len(flat) == terms_length((1, 2), 3)
         return Terms.read(flat, (1, 2), 3)
@@ -47,8 +47,8 @@ def test_a_state_that_was_stored_goes_on_where_it_was() -> None:
     kept = Descent.start(2, 3, 3)
     again = Descent.start(2, 3, 3)
     for _ in range(4):
-        kept.take(site_terms(X, y, fold, kept.at.numpy()), ridges)
+        kept.take(site_terms(X, y[None], fold, kept.at.numpy()), ridges)
         again = msgspec.msgpack.decode(msgspec.msgpack.encode(again), type=Descent)
-        again.take(site_terms(X, y, fold, again.at.numpy()), ridges)
+        again.take(site_terms(X, y[None], fold, again.at.numpy()), ridges)
     assert kept == again
     assert kept.taken == 4

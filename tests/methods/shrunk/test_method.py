@@ -10,6 +10,7 @@ import pytest
 import fedgeom
 from fedgeom import Shrunk, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
+from fedgeom.methods.shrunk.core import site_terms
 from tests.methods.coordinators import kill
 from tests.methods.laws import assert_run_is_plain
 from tests.methods.shrunk.making import QUICK, hospitals
@@ -75,12 +76,40 @@ def test_a_site_may_be_lost(step: str) -> None:
         assert run.model.to_bytes() == Shrunk(**QUICK).plain(others).model.to_bytes()  # type: ignore[arg-type]
 
 
+def three(n: int = 4, rows: int = 60) -> list[SiteData]:
+    """Return hospitals with three outcomes, of which the first hospital lacks one."""
+    rng = np.random.default_rng(3)
+    middles, found = 2 * rng.normal(size=(3, 3)), []
+    for at in range(n):
+        y = rng.integers(0, 2 if at == 0 else 3, rows)
+        found.append(
+            SiteData(f"h{at}", middles[y] + 0.3 * at + rng.normal(size=(rows, 3)), np.array(list("abc"))[y])
+        )
+    return found
+
+
+def test_more_than_two_classes_are_each_told_from_the_others() -> None:
+    sites, method = three(), Shrunk(rounds=6, folds=2)
+    run = assert_run_is_plain(method, sites, seed=1)
+    twin = method.plain(sites, 1)
+    for site in sites:
+        np.testing.assert_array_equal(run.local[site.name]["model"], twin.local[site.name]["model"])
+    assert run.metrics["classes"] == 3
+    joint = np.concatenate([run.model.predict(site.X) == site.y for site in sites])
+    own = np.concatenate([run.model.for_site(run.local[s.name]).predict(s.X) == s.y for s in sites])
+    assert joint.mean() > 0.75
+    assert own.mean() > 0.8
+    assert not np.any(run.model.for_site(run.local["h0"]).predict(sites[0].X) == "c")  # there is none at h0
+
+
+def test_two_classes_as_outcomes_are_what_they_are_alone() -> None:
+    """Class against class, and each against the other: the same directions with the opposite sign."""
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    found = site_terms(X, np.array([y, 1 - y]), np.zeros(40, np.int64), np.zeros((2, 1, 2)))
+    np.testing.assert_allclose(found.gradients[0], -found.gradients[1], atol=1e-12)
+
+
 def test_wrong_tables_are_refused_in_words() -> None:
-    three = [SiteData(s.name, s.X, np.where(np.arange(len(s)) % 5 == 0, "maybe", s.y)) for s in hospitals()]
-    with pytest.raises(InputError, match="two classes"):
-        fedgeom.run(Shrunk(**QUICK), three)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="two classes"):
-        Shrunk(**QUICK).plain(three)  # type: ignore[arg-type]
     wide = [SiteData(s.name, np.random.default_rng(0).normal(size=(len(s), 101)), s.y) for s in hospitals()]
     with pytest.raises((InputError, TooFewSitesError), match="100 columns"):
         fedgeom.run(Shrunk(**QUICK), wide)  # type: ignore[arg-type]

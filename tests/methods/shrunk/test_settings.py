@@ -45,10 +45,13 @@ def test_candidates_go_from_little_to_much() -> None:
     assert np.isinf(method.strengths[-1])  # the joint model itself is among them
 
 
-def test_two_classes_and_a_hundred_columns_are_the_most() -> None:
+def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
     Shrunk().check_shape(2, 100)
-    with pytest.raises(InputError, match="two classes apart; the sites have 3: use Ridge"):
-        Shrunk().check_shape(3, 5)
+    Shrunk().check_shape(20, 100)
+    with pytest.raises(InputError, match="the sites have 1: wanted two or more"):
+        Shrunk().check_shape(1, 5)
+    with pytest.raises(InputError, match=r"30 classes and 100 columns.*4,000,000.*Ridge"):
+        Shrunk().check_shape(30, 100)
     with pytest.raises(InputError, match=r"101 columns.*at most 100 columns"):
         Shrunk().check_shape(2, 101)
 

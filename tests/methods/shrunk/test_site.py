@@ -13,7 +13,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.methods.shrunk.choosing import Evidence
 from fedgeom.methods.shrunk.core import personal
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
-from fedgeom.methods.shrunk.site import as_model, fold_of, own_model
+from fedgeom.methods.shrunk.site import fold_of, own_model
 from fedgeom.protocols.secure_sum.messages import SumResult
 from tests.methods.coordinators import fresh, refusals, stamped
 from tests.methods.laws import assert_model_files_are_the_sites_own
@@ -54,16 +54,10 @@ def test_all_weight_on_one_candidate_is_that_candidate() -> None:
     quality = np.zeros((6, 5))
     quality[1, 2] = 10.0
     own = Evidence(quality, 10.0, np.zeros(6), 60.0)
-    w, b = own_model(METHOD, X, y, joint, own, own, np.ones((6, 5)))
+    w, b = own_model(METHOD, X, y[None], joint, [own], [own], np.ones((1, 6, 5)))
     wanted, offset = personal(X, y, joint[1], float(METHOD.strengths[2]))
-    np.testing.assert_allclose(w, wanted)
-    assert b == pytest.approx(offset)
-
-
-def test_direction_and_intercept_are_a_logistic_model() -> None:
-    X = np.array([[1.0, 2.0], [-3.0, 0.5]])
-    model = as_model(("no", "yes"), np.array([0.5, -1.0]), 0.25, np.zeros(2), np.ones(2))
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-(X @ [0.5, -1.0] + 0.25))))
+    np.testing.assert_allclose(w[:, 0], wanted)
+    assert b == pytest.approx([offset])
 
 
 def later(ask: Any, **changes: Any) -> Any:

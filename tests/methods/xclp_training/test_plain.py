@@ -24,6 +24,9 @@ CASES = {
     "fedprox by rows": quick(engine={"name": "fedprox", "mu": 0.3}, weights="rows"),
     "own scale": quick(scale="site"),
     "median": quick(aggregation="median"),
+    "drawn sites": quick(rounds=4, share=0.6, min_sites=3),
+    "drawn sites, network once": quick(rounds=5, share=0.6, min_sites=3, labels={"name": "network", "once": True}),
+    "drawn sites, scaffold by rows": quick(rounds=4, share=0.6, min_sites=3, engine="scaffold", weights="rows"),
 }
 
 
@@ -53,9 +56,8 @@ def test_sources_of_labels_make_different_models():
 
 
 def test_what_the_twin_does_not_compute_is_refused():
-    for odd in (quick(share=0.5), quick(validation=0.2)):
-        with pytest.raises(InputError, match=r"use fedgeom\.run"):
-            odd.plain(sites())
+    with pytest.raises(InputError, match=r"use fedgeom\.run"):
+        quick(validation=0.2).plain(sites())
 
 
 def test_without_any_label_nothing_spreads():

@@ -17,8 +17,10 @@ from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.site import Site
+from fedgeom.methods.ellipses import private
 from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
 from fedgeom.methods.ellipses.depth import joint_tree
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
@@ -105,8 +107,7 @@ class Ellipses(EllipseSettings, Method):
         if classes is None:
             classes, result = self._how_many(cohort, result), None
         layout = Layout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.lumps)
-        total = cohort.sum_reals(SumGaussians(classes=classes, scales=result), length=layout.length)
-        received = read_sum(total, layout)
+        received = self._received(cohort, SumGaussians(classes=classes, scales=result), layout)
         matched = match(received, layout, self, sites.seed)
         model = named(fit(received, matched, layout, self, scales), self, words, matched)
         sites.metrics |= {
@@ -123,6 +124,15 @@ class Ellipses(EllipseSettings, Method):
             cohort.lost_since(told)
             self._plant(cohort, matched.number)
         return model
+
+    def _received(self, cohort: Cohort, ask: SumGaussians, layout: Layout) -> Received:
+        """Return the Gaussians that the sites added up."""
+        if privacy_of(self) is None:
+            return read_sum(cohort.sum_reals(ask, length=layout.length), layout)
+        bounds = private.bounds(layout)
+        noise, total = cohort.noise(**bounds), cohort.sum_counts(ask, length=bounds["numbers"])
+        cohort.sites.metrics["noise on counts"] = round(noise.spread / private.COUNT, 2)
+        return private.read_noisy_sum(noise.read(total), layout, self, noise.spread)
 
     def _told(self, matched: Matched, layout: Layout, model: EllipseModel, sites: Sites) -> Learn:
         """Return what the sites are told; note what is in doubt."""
@@ -162,6 +172,9 @@ class Ellipses(EllipseSettings, Method):
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Compute the same from the sites' Gaussians themselves, without blocks, masks or messages."""
         from fedgeom.methods.ellipses.plain import plain  # scikit-learn: 2 s
+
+        if privacy_of(self) is not None:
+            raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
 
         return plain(self, sites, seed)
 

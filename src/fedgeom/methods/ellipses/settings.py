@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fedgeom.errors import InputError
+from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 
 
@@ -40,6 +41,10 @@ class EllipseSettings(Settings):
     """Of a class with fewer rows than this for each column only means and variances are sent, no covariances."""
     min_sites: Annotated[int, Between(1)] = 2
     """The fewest sites that make a result."""
+    privacy: PrivacyOrTable = None
+    """DP(epsilon=…, delta=…, clip=…): differential privacy for single rows, whose length ``clip`` bounds. Rows are
+    taken as they are or as steps prepare them (scale="none"); how many classes there are stands in the terms."""
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,6 +62,27 @@ class EllipseSettings(Settings):
             raise InputError(
                 'depth="mixed" needs names="own" and the number of the finest classes in all: n_classes=…, or '
                 'n_classes="most" if some site has them all'
+            )
+        self._check_privacy()
+
+    def _check_privacy(self) -> None:
+        """Refuse what one row could move by more than noise covers."""
+        if privacy_of(self) is None:
+            return
+        wrong: dict[str, tuple[Any, Any]] = {"lumps": (self.lumps, 1), "depth": (self.depth, "same")}
+        if self.c is None:
+            wrong["scale"] = self.scale, "none"
+        if not self.shared:
+            if self.given_classes is None:
+                wrong["n_classes"] = self.n_classes, "their number"
+            wrong["holdout"] = getattr(self, "holdout", None), None
+        found = {name: pair for name, pair in wrong.items() if pair[0] != pair[1]}
+        if found:
+            given = ", ".join(f"{name}={pair[0]!r}" for name, pair in found.items())
+            wanted = ", ".join(f"{name}={pair[1]!r}" for name, pair in found.items())
+            raise InputError(
+                f"Ellipses with privacy and {given} given; one row could move that by more than noise covers: wanted "
+                f"{wanted}"
             )
 
     @property

@@ -16,7 +16,9 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.model import Model
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.ellipses import private
 from fedgeom.methods.ellipses.core import Layout, check_width, vectors, write_classes
 from fedgeom.methods.ellipses.depth import settle
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
@@ -100,7 +102,9 @@ class EllipseSite(SummingSite[EllipseMemory]):
         return [*sums, SumGaussians, *([SumCovers] if settings.mixed else [])]
 
     def _floor(self, settings: EllipseSettings) -> int:
-        """Return how many rows a class must have here to leave home in any form."""
+        """Return how many rows a class must have here to leave home in any form; with privacy noise hides the few."""
+        if privacy_of(settings) is not None:
+            return 1
         return max(settings.min_rows, self.policy.min_rows_per_class)
 
     def _rows(self) -> SiteData:
@@ -166,13 +170,16 @@ class EllipseSite(SummingSite[EllipseMemory]):
         if settings.asks_how_many and ask.classes > MOST_CLASSES:
             raise ProtocolError(f"{ask.classes} classes are asked for; sites agree on {MOST_CLASSES} at most")
         layout = self._layout(ask.classes)
-        self.check_size(layout.length)
+        self.check_size(layout.length if privacy_of(settings) is None else private.bounds(layout)["numbers"])
         self._take_scales(ask.scales)
         rows = self._rows()
         V, y = vectors(rows.X, settings, self._scales(rows)), rows.y.astype(str)
         self._choose_slots(np.unique(y).tolist(), ask.classes)
         first = ask.classes * self.joining.block if settings.apart else 0
         places = {word: (first + slot) * layout.lumps for word, slot in self.memory.slots.items()}
+        if privacy_of(settings) is not None:
+            whole, most = private.bounded_gaussians(V, y, places, layout, settings), private.bounds(layout)
+            return self.contribute_noisy(ask, whole, sensitivity=most["sensitivity"])
         full = max(settings.rows_per_column, self.policy.min_rows_per_feature) * layout.columns
         return self.contribute(ask, write_classes(V, y, places, layout, settings, full))
 

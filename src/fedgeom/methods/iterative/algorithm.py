@@ -49,6 +49,10 @@ class Algorithm(TrainingRule, Method):
             return GroupedConversation(self, sites).hold()
         return self.conversation(self, sites).hold()
 
+    def smallest_sum(self, sites: int) -> int:
+        """Return over how few of so many sites models are summed: over those that are drawn for a round."""
+        return self.count_drawn(sites)
+
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Train as a run does when no site is lost, in one process and without messages."""
         return simulate(self, sites, seed)

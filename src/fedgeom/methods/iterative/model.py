@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
-from fedgeom.methods.iterative.learners import Parameters
+from fedgeom.methods.iterative.learners import Learner, Parameters
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.scaling import scaled
@@ -81,6 +81,10 @@ class TrainedModel(Model):
         learner = built_learner(self.learner, dict(self.options))
         features = self.features(scaled(rows, self.centre, self.spread, learner.dtype))
         learner.bind(features.shape[1], len(self.names))
+        return self.chances(learner, features)
+
+    def chances(self, learner: Learner, features: Floats) -> Floats:
+        """Return what the learner makes of features, (rows, classes)."""
         return learner.predict_proba(self.parameters, features)
 
     def features(self, rows: Floats) -> Floats:

@@ -249,16 +249,16 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         """Whether sites may be grouped, weighed or quickened anew before this round."""
         return not round
 
+    def count_drawn(self, sites: int) -> int:
+        """Return how many of so many sites train in a round."""
+        return min(sites, max(self.min_sites, math.ceil(self.share * sites)))
+
     def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
         """Return the sites that train in a round: drawn among all that joined, by the seed and the round alone.
 
-        Both halves draw, so that a coordinator cannot choose. Those who are lost are missing then; nobody takes their
-        place.
+        Both halves draw, so that a coordinator cannot choose. Nobody takes the place of those who are lost.
         """
-        everyone = tuple(sorted(members))
-        wanted = max(self.min_sites, math.ceil(self.share * len(everyone)))
-        if wanted >= len(everyone):
-            return everyone
+        everyone, wanted = tuple(sorted(members)), self.count_drawn(len(members))
         rng = np.random.default_rng([seed % 2**63, round, 1])
         return tuple(sorted(rng.choice(everyone, wanted, replace=False).tolist()))
 

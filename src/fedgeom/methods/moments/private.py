@@ -8,7 +8,7 @@ no larger norm than uuᵀ, which is |u|²). All of it is in whole numbers (`boun
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,14 +65,24 @@ def bounded_moments(
 ) -> Ints:
     """Return a site's moments, class by class: count, sums and the upper triangle of products, (numbers,), i8."""
     tangent = X if settings.c is None else np.asarray(log0(X, c=settings.c))
-    whole, labels = in_whole_numbers(tangent, clip), y.astype(str)
-    w, upper = weights(settings.squares), np.triu_indices(X.shape[1] if settings.squares else 0)
-    rows = []
-    for name in classes:
-        u = whole[labels == name]
-        squares = products(u, u)[upper] if settings.squares else np.empty(0, np.int64)
-        rows.append(np.concatenate([[len(u) * w[0]], summed(u) * w[1], squares * w[2]]))
-    return np.concatenate(rows)
+    labels = y.astype(str)
+    members = [labels == name for name in classes]
+    return moments_of(in_whole_numbers(tangent, clip), members, squares=settings.squares)
+
+
+def moments_of(whole: Floats, members: Iterable[npt.NDArray[Any]], *, squares: bool) -> Ints:
+    """Return count, sums and the upper triangle of products of some rows, and some others, …, (numbers,), i8.
+
+    whole (n, d), f8, whole numbers; members: which rows (no row is in two). One row more or less moves all numbers
+    together by no more than `sensitivity`.
+    """
+    w, upper = weights(squares), np.triu_indices(whole.shape[1] if squares else 0)
+    found = []
+    for some in members:
+        u = whole[some]
+        second = products(u, u)[upper] if squares else np.empty(0, np.int64)
+        found.append(np.concatenate([[len(u) * w[0]], summed(u) * w[1], second * w[2]]))
+    return np.concatenate(found)
 
 
 def private_model(
@@ -88,25 +98,31 @@ def private_model(
     counts = np.maximum(table[:, 0] / w[0], 1.0)
     # A class whose count is lost in the noise would have a mean of noise alone: it is drawn to 0.
     divisors = np.maximum(counts, 2 * error)
-    means = _inside(table[:, 1 : 1 + columns] * (clip / 2**BITS / w[1]) / divisors[:, None], clip)
+    means = inside(table[:, 1 : 1 + columns] * (clip / 2**BITS / w[1]) / divisors[:, None], clip)
     log_priors = np.log(counts / counts.sum())
     centroids = means if settings.c is None else np.asarray(exp0(means, c=settings.c))
     covariances = np.empty((len(classes), 0, 0))
     if settings.squares:
         scale = clip**2 / 4**BITS / w[2]
-        covariances = _covariances(settings, table[:, 1 + columns :] * scale, spread * scale, counts, means)
+        covariances = mended_covariances(
+            table[:, 1 + columns :] * scale, spread * scale, counts, means, settings.shrinkage
+        )
     return MomentsModel(tuple(classes), settings.rule, log_priors, means, covariances, centroids, settings.c)
 
 
-def _inside(means: Floats, clip: float) -> Floats:
+def inside(means: Floats, clip: float) -> Floats:
+    """Return means of shortened rows, (k, d): none is longer than these can be."""
     lengths = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-300)
     return np.asarray(means * np.minimum(1.0, clip / lengths))
 
 
-def _covariances(settings: MomentsSettings, upper: Floats, spread: float, counts: Floats, means: Floats) -> Floats:
+def mended_covariances(
+    upper: Floats, spread: float, counts: Floats, means: Floats, shrinkage: float | None
+) -> Floats:
     """Return a covariance for each class, (classes, columns, columns): pulled together, and never below the noise.
 
-    A symmetric matrix of noise of deviation s in d columns has eigenvalues up to 2s√d (Wigner 1955).
+    upper (classes, columns·(columns + 1)/2): products, whose noise has the deviation ``spread``. A symmetric matrix of
+    noise of deviation s in d columns has eigenvalues up to 2s√d (Wigner 1955).
     """
     classes, columns = means.shape
     at = np.triu_indices(columns)
@@ -118,7 +134,7 @@ def _covariances(settings: MomentsSettings, upper: Floats, spread: float, counts
     pooled = _floored(scatter.sum(axis=0) / counts.sum(), edge * math.sqrt(classes) / float(counts.sum()))
     # Rows' worth of pull: as without noise, and as many as bring the noise below what the classes have in common.
     size = max(float(np.trace(pooled)) / columns, 1e-300)
-    pull = (settings.shrinkage if settings.shrinkage is not None else columns + 1.0) + edge / size
+    pull = (shrinkage if shrinkage is not None else columns + 1.0) + edge / size
     found = [
         _floored((own + pull * pooled) / (n + pull), 0.05 * size)
         for own, n in zip(scatter, counts.tolist(), strict=True)

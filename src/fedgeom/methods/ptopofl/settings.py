@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from fedgeom.errors import InputError
+from fedgeom.federation.privacy import Spent
 from fedgeom.federation.settings import POSITIVE, SHARE, Between
 from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.methods.iterative.rule import TrainingRule
 from fedgeom.methods.iterative.table_settings import MOST_ROUNDS
 from fedgeom.methods.ptopofl.model import ADDED
+from fedgeom.privacy.descriptors import gaussian_sigma
 
 TOPOLOGICAL = ("topology", "classes", "diagrams")
 
@@ -137,6 +139,14 @@ class TopoSettings(TrainingRule):
         """Whether the coordinator sees sums only: of each cluster."""
         return super().masked and "updates" not in (self.cluster_by, self.trust)
 
+    @property
+    def spends(self) -> Spent | None:
+        """What a private descriptor costs a site: ρ of Gaussian noise. The training beside it is in no budget."""
+        if self.epsilon is None or not self.describes:
+            return None
+        sigma = gaussian_sigma(self.epsilon, self.delta, 1.0)
+        return Spent(self.epsilon, self.delta, "row", 1 / (2 * sigma**2), part="the descriptor")
+
     def shows_one_site(self) -> str:
         """Descriptors show the shape of one site's data; private ones too, as the coordinator chooses ε."""
         shown = [
@@ -144,6 +154,16 @@ class TopoSettings(TrainingRule):
             f"a descriptor of the shape of each site's {self.described}" if self.describes else "",
         ]
         return " and ".join(one for one in shown if one)
+
+    @property
+    def least_cluster(self) -> int:
+        """The fewest sites of a cluster that is summed: a secure sum of fewer hides nobody."""
+        return max(3, self.min_sites)
+
+    def smallest_sum(self, sites: int) -> int:
+        """Return how few of so many sites may be a cluster of their own."""
+        drawn = self.count_drawn(sites)
+        return min(drawn, self.least_cluster) if self.groups > 1 else drawn
 
     @property
     def groups(self) -> int:

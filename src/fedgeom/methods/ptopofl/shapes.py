@@ -96,7 +96,7 @@ def cluster_by_distance(method: TopoSettings, distances: Floats) -> Ints:
     """Return the sites' clusters by their distances, (sites, sites), f8; where sums hide sites, none is small."""
     wanted = method.clusters if method.clusters is None else min(method.clusters, len(distances))
     labels = topology.cluster_sites(distances, wanted, most=min(method.most_clusters, len(distances)))
-    return merge_small(labels, distances, max(3, method.min_sites)) if method.masked else labels
+    return merge_small(labels, distances, method.least_cluster) if method.masked else labels
 
 
 def merge_small(labels: Ints, distances: Floats, least: int) -> Ints:

@@ -43,7 +43,7 @@ from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.statistics import Made, Statistics
+from fedgeom.methods.ridge.statistics import Statistics, made_by
 from fedgeom.methods.ridge.sums import gram_bits, gram_parts
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
@@ -109,7 +109,7 @@ class Ridge(RidgeSettings, Method):
             "freedom": round(found.freedom, 1),
         }
         if self.updatable:
-            made = Made(fit=fit, seed=sites.seed, temperature=temperature)
+            made = made_by(fit, sites.seed, temperature, cohort.preparation)
             sites.artifacts |= Statistics(made, tuple(vectors)).artifacts()
         by = turn_of(vectors, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         final = turned(found.weights, by)

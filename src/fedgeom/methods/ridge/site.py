@@ -46,7 +46,7 @@ from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.settling import Settling, SettlingMemory
-from fedgeom.methods.ridge.statistics import Made, hash_part, stands_for
+from fedgeom.methods.ridge.statistics import hash_part, made_by, stands_for
 from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
 from fedgeom.protocols.handing_out import HandedModel
@@ -287,7 +287,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Return what stands for the sums, where they can be updated later."""
         if not self.settings.updatable:
             return {}
-        made = Made(fit=self.memory.fit, seed=self.seed, temperature=temperature)
+        made = made_by(self.memory.fit, self.seed, temperature, self.preparation())
         return {"statistics": stands_for(msgspec.msgpack.encode(made), self.memory.solution.hashes)}
 
     def model_file(self) -> bytes:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import InputError
+from fedgeom.federation.preparation import Preparation
 from fedgeom.methods.ridge.learning import Fit
 
 GRAM, MADE = "ridge_gram", "ridge_made"
@@ -25,6 +26,18 @@ class Made(msgspec.Struct, kw_only=True):
     fit: Fit
     seed: int
     temperature: float
+    prepared: bytes = b""
+    """How raw rows were prepared before (`Preparation.to_bytes`); empty: they were taken as they are."""
+
+    def preparation(self) -> Preparation | None:
+        """Return what takes raw rows to those that the features are made from; None: they are the same."""
+        return Preparation.from_bytes(self.prepared) if self.prepared else None
+
+
+def made_by(fit: Fit, seed: int, temperature: float, preparation: Preparation | None) -> Made:
+    """Return what a run made its features from."""
+    prepared = b"" if preparation is None else preparation.to_bytes()
+    return Made(fit=fit, seed=seed, temperature=temperature, prepared=prepared)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,8 @@ _KEPT: WeakValueDictionary[str, Statistics] = WeakValueDictionary()
 class RidgeUpdate(UpdateSettings, Method):
     """Sites add up what changed since a run of Ridge; its sums and the change give the ridge of all rows now.
 
-    `Run.update` makes it. Features, classes and the temperature of probabilities stay those of the first run.
+    `Run.update` makes it. Features, classes and the temperature of probabilities stay those of the first run, and so
+    does what prepares raw rows: changed rows come prepared by it.
     """
 
     site: ClassVar[type[Site[Any]]] = UpdateSite
@@ -101,6 +102,7 @@ class RidgeUpdate(UpdateSettings, Method):
             "rows": round(float(after[0][0])),
             "alpha": found.alpha,
         }
+        sites.preparation = before.made.preparation()  # changed rows came prepared by it
         return self._model(found, plan, after)
 
     def _tell(self, cohort: Cohort, question: Any) -> None:
@@ -138,7 +140,8 @@ class RidgeUpdate(UpdateSettings, Method):
                 features = features_of(rows_of(site)[rows], plan, ground)
                 total += sign * packed_gram(features, codes[rows], plan.classes, plan.width)
         parts = [total[at[first] : at[last]] for first, last in gram_parts(self, plan.width, plan.classes)]
-        return Plain(self._model(self._solve(parts, plan), plan, parts))
+        model = self._model(self._solve(parts, plan), plan, parts)
+        return Plain(model.with_preparation(before.made.preparation()))
 
 
 RidgeUpdate.name = "ridge-update"  # said here, so that it is in no list of methods: `Run.update` alone makes it

@@ -13,6 +13,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.checks import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ridge.checking import SolutionMemory
 from fedgeom.methods.ridge.features import check_widths
@@ -97,6 +98,7 @@ class UpdateSite(SummingSite[UpdateMemory]):
             made = msgspec.msgpack.decode(ask.made, type=Made)
             plan = self._plan(made)
             made.fit.finished(plan)
+            made.preparation()
             fits = len(ask.hashes) == len(gram_parts(self.settings, plan.width, plan.classes))
         except UNUSABLE as error:
             raise ProtocolError("the features that came cannot be used") from error
@@ -189,6 +191,10 @@ class UpdateSite(SummingSite[UpdateMemory]):
             model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
             self.handed.keep(model.to_bytes())
         return SolutionTaken()
+
+    def preparation(self) -> Preparation | None:
+        """Return what took raw rows to those of the features, in the run that the terms stand for."""
+        return self.made.preparation() if self.memory.made else None
 
     def result(self) -> dict[str, Any]:
         """Return what stands for the sums as they are now."""

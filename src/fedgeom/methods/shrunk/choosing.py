@@ -19,8 +19,9 @@ class Evidence:
     weight: float
     """Rows of the rarer class: an AUC cannot be better known than these are many."""
     intercepts: Floats
-    """(ridges,): the site's intercept for each α, times its rows."""
+    """(ridges,): the site's intercept for each α, times its rows; 0 at a site with one class only."""
     rows: float
+    """Rows of sites with both."""
 
     def flat(self) -> Floats:
         """Write it as one vector."""
@@ -32,6 +33,28 @@ class Evidence:
         cut = ridges * strengths
         table = flat[:cut].reshape(ridges, strengths)
         return cls(table, float(flat[cut]), flat[cut + 1 : cut + 1 + ridges], float(flat[-1]))
+
+    @classmethod
+    def read_all(cls, flat: Floats, ridges: int, strengths: int) -> list[Evidence]:
+        """Read that of all outcomes, one after the other."""
+        return [cls.read(one, ridges, strengths) for one in flat.reshape(-1, evidence_length(ridges, strengths))]
+
+
+def evidence_length(ridges: int, strengths: int) -> int:
+    """Return how many numbers `Evidence.flat` has."""
+    return ridges * strengths + ridges + 2
+
+
+def gather_all(
+    X: Floats, told: Ints, fold: Ints, directions: Floats, strengths: Floats
+) -> tuple[list[Evidence], Floats]:
+    """Return a site's evidence for each outcome, and how far held-out scores spread, (outcomes, ridges, s).
+
+    X (n, d), told (outcomes, n), fold (n,), directions (outcomes·ridges, folds + 1, d), strengths (s,).
+    """
+    each = directions.reshape(len(told), -1, *directions.shape[1:])
+    found = [gather(X, y, fold, mine, strengths) for y, mine in zip(told, each, strict=True)]
+    return [evidence for evidence, _ in found], np.array([spread for _, spread in found])
 
 
 def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats) -> tuple[Evidence, Floats]:
@@ -51,8 +74,9 @@ def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats
                     scores[out] = X[out] @ w + b
             quality[a, s], spread[a, s] = rank_quality(y, scores), float(scores.std()) + 1e-9
     weight = float(min(y.sum(), len(y) - y.sum()))
-    intercepts = np.array([intercept(X, y, directions[a, -1]) for a in range(ridges)]) * len(y)
-    return Evidence(weight * quality, weight, intercepts, float(len(y))), spread
+    rows = float(len(y)) if weight else 0.0  # where all rows are of one class, the intercept has no best place
+    intercepts = np.array([intercept(X, y, directions[a, -1]) for a in range(ridges)]) * rows
+    return Evidence(weight * quality, weight, intercepts, rows), spread
 
 
 def shares(own: Evidence | None, everybody: Evidence, *, borrowed: float, temperature: float) -> Floats:

@@ -1,4 +1,7 @@
-"""Binary logistic regression with a joint direction and an intercept of the site's own: the local halves.
+"""Logistic regression with a joint direction and an intercept of the site's own: the local halves.
+
+More than two classes are as many outcomes, each class against all others; directions of all outcomes stand one after
+the other, so that they are summed together.
 
 A site's loss for a direction w is ℓ_k(w) = min_b Σ_i log(1 + exp(−y_i(w·x_i + b))) + τ/2·b². The intercept is profiled
 out at the site and never sent, because how frequent an outcome is differs between hospitals more than what it
@@ -18,6 +21,15 @@ from fedgeom.arrays import Floats, Ints
 TAU = 1e-2
 """A trace of a penalty on intercepts, for sites that have one class only."""
 TINY = 1e-9
+
+
+def told_apart(y: Ints, classes: int) -> Ints:
+    """Return what is told apart, (outcomes, n), 0 or 1: the second of two classes, or each of more against the others.
+
+    >>> told_apart(np.array([0, 2, 1]), 3).tolist()
+    [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    """
+    return y[None] if classes == 2 else (y == np.arange(classes)[:, None]).astype(np.int64)
 
 
 def intercept(X: Floats, y: Ints, w: Floats) -> float:
@@ -122,16 +134,17 @@ def terms_length(stack: tuple[int, ...], columns: int) -> int:
     return int(np.prod(stack)) * (1 + columns + columns * (columns + 1) // 2)
 
 
-def site_terms(X: Floats, y: Ints, fold: Ints, directions: Floats) -> Terms:
+def site_terms(X: Floats, told: Ints, fold: Ints, directions: Floats) -> Terms:
     """Return a site's terms for directions[α, f]: fold f is left out; the last f leaves nothing out.
 
-    X (n, d), f8, y and fold (n,), directions (ridges, folds, d), f8.
+    X (n, d), f8, told (outcomes, n), fold (n,), directions (outcomes·ridges, folds, d), f8.
     """
-    ridges, folds, columns = directions.shape
-    values, gradients = np.zeros((ridges, folds)), np.zeros(directions.shape)
-    hessians = np.zeros((ridges, folds, columns, columns))
+    stacked, folds, columns = directions.shape
+    values, gradients = np.zeros((stacked, folds)), np.zeros(directions.shape)
+    hessians = np.zeros((stacked, folds, columns, columns))
+    each = np.repeat(told, stacked // len(told), axis=0)
     for f in range(folds):
         kept = fold != f
-        for a in range(ridges):
+        for a, y in enumerate(each):
             values[a, f], gradients[a, f], hessians[a, f] = profile(X[kept], y[kept], directions[a, f])
     return Terms(values, gradients, hessians)

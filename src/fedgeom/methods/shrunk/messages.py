@@ -30,7 +30,8 @@ class SumEvidence(SumQuestion, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "shrunk.evidence"
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean intercepts"
+        "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean "
+        "intercepts; of more than two classes for each"
     )
     reals: ClassVar[bool] = True
     checked: ClassVar[bool] = True
@@ -48,4 +49,4 @@ class Settle(Question, frozen=True, kw_only=True):
     agreed: Key
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
     evidence: SumResult
-    """(ridges·strengths + ridges + 2,): everybody's evidence, added up."""
+    """(outcomes·(ridges·strengths + ridges + 2),): everybody's evidence, added up."""

@@ -16,69 +16,74 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, agree, check_together, label_indices
 from fedgeom.methods.iterative.messages import Finished
-from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.shrunk.choosing import Evidence, gather
-from fedgeom.methods.shrunk.core import Terms, site_terms, terms_length
+from fedgeom.methods.shrunk.choosing import Evidence, evidence_length, gather_all
+from fedgeom.methods.shrunk.core import Terms, site_terms, terms_length, told_apart
 from fedgeom.methods.shrunk.descent import Descent, descend
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.model import ShrunkModel, as_model
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.methods.shrunk.site import ShrunkSite, as_model, fold_of, joint_model, own_model
+from fedgeom.methods.shrunk.site import ShrunkSite, fold_of, joint_model, own_model, ridges_of
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.fixed_point import fixed_sum
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shrunk(ShrunkSettings, Method):
-    """Logistic regression for two classes, with a joint direction, personal models around it, and a shared choice.
+    """Logistic regression with a joint direction, personal models around it, and a shared choice.
 
     Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
+    More than two classes: each against all others, in the same sums.
     How much to regularise (α) and how far to go one's own way (λ) is decided by cross-validation; the sites add up
     what they find in a secure sum, so that small sites profit from the others' evidence too.
     """
 
     name: ClassVar[str] = "shrunk"
     site: ClassVar[type[Site[Any]]] = ShrunkSite
-    model_type: ClassVar[type[Model]] = TrainedModel
+    model_type: ClassVar[type[Model]] = ShrunkModel
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse tables that do not fit together, are too wide or have other than two classes."""
+        """Refuse tables that do not fit together, or are too wide."""
         check_together(sites, self.classes)
-        names = {str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ())
-        self.check_shape(len(names), sites[0].shape[1])
+        self.check_shape(self._count(sites), sites[0].shape[1])
+
+    def _count(self, sites: Sequence[SiteData]) -> int:
+        return len({str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ()))
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of the terms of all candidates, which are sent, and summed come back."""
-        size = 8 * terms_length((len(self.ridges), self.folds + 1), sites[0].shape[1])
+        size = 8 * terms_length(self.stack(max(self._count(sites), 2)), sites[0].shape[1])
         return MessageSizes(size, size)
 
-    def conduct(self, sites: Sites) -> TrainedModel:
+    def conduct(self, sites: Sites) -> ShrunkModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
         cohort = join(sites, self)
         agreed = agree(cohort, self)
         self.check_shape(len(agreed.classes), agreed.columns)
-        stack = (len(self.ridges), self.folds + 1)
-        length = terms_length(stack, agreed.columns)
+        classes = len(agreed.classes)
+        stack = self.stack(classes)
+        length, outcome_count = terms_length(stack, agreed.columns), stack[0] // len(self.ridges)
 
         state, last = Descent.start(*stack, agreed.columns), None
         for _ in range(self.rounds):
             last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash), length=length)
-            state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), self.ridges)
+            state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
         directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
         result = cohort.sum_checked(
-            SumEvidence(last=last, agreed=agreed.hash), length=size[0] * size[1] + size[0] + 2
+            SumEvidence(last=last, agreed=agreed.hash), length=outcome_count * evidence_length(*size)
         )
         sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
-        evidence = Evidence.read(result.reals(SumEvidence), *size)
+        evidence = Evidence.read_all(result.reals(SumEvidence), *size)
         w, b, weights = joint_model(self, directions[:, -1], evidence)
-        best = np.unravel_index(int(np.argmax(weights)), weights.shape)
-        quality = float(evidence.quality[best] / max(evidence.weight, 1))
+        together = weights.mean(axis=0)
+        best = np.unravel_index(int(np.argmax(together)), together.shape)
+        quality = np.mean([one.quality[best] / max(one.weight, 1) for one in evidence])
         sites.metrics |= {
             "sites": len(cohort.left),
-            "classes": 2,
-            "numbers": 1 + len(w),
-            "held-out AUC of the best candidate": round(quality, 4),
+            "classes": classes,
+            "numbers": b.size + w.size,
+            "held-out AUC of the best candidate": round(float(quality), 4),
             "its ridge": float(self.ridges[best[0]]),
             "its strength": float(self.strengths[best[1]]),
         }
@@ -93,25 +98,27 @@ class Shrunk(ShrunkSettings, Method):
         everyone = []
         for site, (centre, spread) in zip(ordered, scale, strict=True):
             y = label_indices(site.y, names)
-            everyone.append(((site.X - centre) / spread, y, fold_of(y, self.folds, seed, site.name)))
-        columns, stack = ordered[0].shape[1], (len(self.ridges), self.folds + 1)
+            fold = fold_of(y, self.folds, seed, site.name)
+            everyone.append(((site.X - centre) / spread, told_apart(y, len(names)), fold))
+        columns, stack = ordered[0].shape[1], self.stack(len(names))
 
         def summed(directions: Floats) -> Terms:
-            flat = [site_terms(X, y, fold, directions).flat() for X, y, fold in everyone]
+            flat = [site_terms(X, told, fold, directions).flat() for X, told, fold in everyone]
             return Terms.read(fixed_sum(flat, fraction_bits=SumTerms.fraction_bits), stack, columns)
 
-        directions = descend(summed, self.ridges, self.folds + 1, columns, self.rounds)
-        found = [gather(X, y, fold, directions, self.strengths) for X, y, fold in everyone]
-        total = fixed_sum([evidence.flat() for evidence, _ in found], fraction_bits=SumEvidence.fraction_bits)
-        everybody = Evidence.read(total, len(self.ridges), len(self.strengths))
+        directions = descend(summed, ridges_of(self, stack), stack[1], columns, self.rounds)
+        found = [gather_all(X, told, fold, directions, self.strengths) for X, told, fold in everyone]
+        flat = [np.concatenate([one.flat() for one in mine]) for mine, _ in found]
+        total = fixed_sum(flat, fraction_bits=SumEvidence.fraction_bits)
+        everybody = Evidence.read_all(total, len(self.ridges), len(self.strengths))
         w, b, _ = joint_model(self, directions[:, -1], everybody)
         joint: tuple[Any, Any] = scale[0] if self.scale != "site" else (None, None)
         local = {}
         for at, site in enumerate(ordered):
-            (X, y, _), (evidence, spread) = everyone[at], found[at]
-            own, c = own_model(self, X, y, directions[:, -1], evidence, everybody, spread)
+            (X, told, _), (evidence, spread) = everyone[at], found[at]
+            own, c = own_model(self, X, told, directions[:, -1], evidence, everybody, spread)
             centre, deviation = scale[at]
-            mine = {"model": np.concatenate([[c], own]), "centre": centre, "spread": deviation}
+            mine = {"model": np.concatenate([c, own.ravel()]), "centre": centre, "spread": deviation}
             local[site.name] = mine | {"classes": list(names)}
         return Plain(as_model(names, w, b, *joint), local)
 

@@ -11,10 +11,13 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
+from fedgeom.methods.shrunk.core import terms_length
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, np.inf)
 MOST_COLUMNS = 100
+MOST_NUMBERS = 4_000_000
+"""The most numbers in one sum of terms: those of a hundred columns and twenty classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +43,19 @@ class ShrunkSettings(TableSettings, Settings):
         """The λ that are tried, in rows' worth."""
         return np.array(STRENGTHS)
 
+    def stack(self, classes: int) -> tuple[int, int]:
+        """Return how many joint models there are: for each outcome and α, and for each fold and none."""
+        return (1 if classes == 2 else classes) * len(RIDGES), self.folds + 1
+
     def check_shape(self, classes: int, columns: int) -> None:
-        """Refuse more than two classes, and tables so wide that sums of Hessians would be huge."""
-        if classes != 2:
+        """Refuse one class, and tables so wide, or of so many classes, that sums of Hessians would be huge."""
+        if classes < 2:
+            raise InputError(f"Shrunk tells classes apart; the sites have {classes}: wanted two or more")
+        numbers = terms_length(self.stack(classes), columns)
+        if numbers > MOST_NUMBERS:
             raise InputError(
-                f"Shrunk tells two classes apart; the sites have {classes}: use Ridge(personal=True), or Interpolated"
+                f"the sites have {classes} classes and {columns} columns; Shrunk adds up a Hessian for each class, "
+                f"{numbers:,} numbers in all, and takes {MOST_NUMBERS:,}: choose columns, or use Ridge(personal=True)"
             )
         if columns > MOST_COLUMNS:
             raise InputError(

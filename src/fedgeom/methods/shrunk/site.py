@@ -15,14 +15,13 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
 from fedgeom.methods.iterative.messages import Finished
-from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.personal import folds
 from fedgeom.methods.iterative.site import LAST, generator
-from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
-from fedgeom.methods.shrunk.core import Terms, personal, site_terms, terms_length
+from fedgeom.methods.shrunk.choosing import Evidence, blend, gather_all, shares
+from fedgeom.methods.shrunk.core import Terms, personal, site_terms, terms_length, told_apart
 from fedgeom.methods.shrunk.descent import Descent
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.model import as_model
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names.messages import CountNames
 from fedgeom.protocols.names.site import LabelNames, NamesMemory
@@ -43,13 +42,13 @@ class ShrunkMemory(SecureMemory, kw_only=True):
     last: bytes = b""
     """A hash of the sum that was taken last: asked again, the site takes it once."""
     evidence: Array | None = None
-    """(ridges·strengths + ridges + 2,), f8"""
+    """(outcomes·(ridges·strengths + ridges + 2),), f8"""
     score_spread: Array | None = None
-    """(ridges, strengths), f8: how far each candidate's held-out scores spread."""
+    """(outcomes, ridges, strengths), f8: how far each candidate's held-out scores spread."""
     model: Array | None = None
-    """(1 + columns,): intercept and weights of the site's own model."""
+    """((1 + columns)·outcomes,): intercepts and weights of the site's own model."""
     joint: Array | None = None
-    """(1 + columns,): those of the joint model, where it is tested beside the site's own."""
+    """The same shape: those of the joint model, where it is tested beside the site's own."""
 
 
 class ShrunkSite(SummingSite[ShrunkMemory]):
@@ -74,13 +73,18 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
         y, settings = self.agreement.label_indices(), self.settings
-        return settings, self.agreement.scaled(), y, fold_of(y, settings.folds, self.seed, self.name)
+        fold = fold_of(y, settings.folds, self.seed, self.name)
+        return settings, self.agreement.scaled(), told_apart(y, self._classes), fold
+
+    @property
+    def _classes(self) -> int:
+        return len(self.memory.agreement.classes)
 
     def _descent(self, last: SumResult | None) -> Descent:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
         memory, settings, columns = self.memory, self.settings, self.data.X.shape[1]
-        stack = len(settings.ridges), settings.folds + 1
-        state = memory.descent or Descent.start(*stack, columns)
+        stack = settings.stack(self._classes)
+        state = memory.descent or Descent.start(stack[0], stack[1], columns)
         stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if stamp == memory.last or (
             last is None and not state.taken
@@ -92,7 +96,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         if last.total.shape != (terms_length(stack, columns),):
             raise ProtocolError(f"the sum of terms does not fit a table of {columns} columns")
         try:  # it depends on the sum alone, which is the same for all
-            state.take(Terms.read(last.reals(SumTerms), stack, columns), settings.ridges)
+            state.take(Terms.read(last.reals(SumTerms), stack, columns), ridges_of(settings, stack))
         except np.linalg.LinAlgError as error:
             raise ProtocolError("no joint models follow from the sum that came") from error
         if not within(state.at.numpy(), STEEPEST):
@@ -104,46 +108,46 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def sum_terms(self, ask: SumTerms) -> Contribution:
         """Add this site's terms to the secure sum."""
         self.agreement.check_agreed(ask.agreed)
-        columns, stack = self.data.X.shape[1], len(self.settings.ridges) * (self.settings.folds + 1)
-        self.check_size(stack * (1 + columns + columns * (columns + 1) // 2))
-        _, X, y, fold = self._table()
+        self.check_size(terms_length(self.settings.stack(self._classes), self.data.X.shape[1]))
+        _, X, told, fold = self._table()
         state = self._descent(ask.last)
         if state.taken != ask.ticket.round - self.joining.memory.sums.index(SumTerms.kind):
             raise ProtocolError("the sum that came is not the one that was taken last")
-        found = site_terms(X, y, fold, state.at.numpy())
+        found = site_terms(X, told, fold, state.at.numpy())
         return self.contribute(ask, found.flat())
 
     @answers(SumEvidence)
     def sum_evidence(self, ask: SumEvidence) -> Contribution:
         """Add this site's evidence to the secure sum."""
         self.agreement.check_agreed(ask.agreed)
-        method, X, y, fold = self._table()
+        method, X, told, fold = self._table()
         state = self._descent(ask.last)
         if state.taken != method.rounds:
             raise ProtocolError("the evidence was asked for before all steps towards the joint models were taken")
-        own, spread = gather(X, y, fold, state.good.numpy(), method.strengths)
-        self.memory.evidence, self.memory.score_spread = Array.of(own.flat()), Array.of(spread)
-        return self.contribute(ask, own.flat())
+        found, spread = gather_all(X, told, fold, state.good.numpy(), method.strengths)
+        own = np.concatenate([one.flat() for one in found])
+        self.memory.evidence, self.memory.score_spread = Array.of(own), Array.of(spread)
+        return self.contribute(ask, own)
 
     @answers(Settle)
     def settle(self, ask: Settle) -> Finished:
         """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
         self.agreement.check_agreed(ask.agreed)
-        (method, X, y, _), memory = self._table(), self.memory
+        (method, X, told, _), memory = self._table(), self.memory
         size = (len(method.ridges), len(method.strengths))
         if memory.evidence is None or memory.score_spread is None or memory.descent is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
         self.sums.check_result(ask.evidence, SumEvidence)
         if ask.evidence.total.shape != memory.evidence.shape:
             raise ProtocolError(f"the evidence is not {memory.evidence.shape} numbers")
-        own = Evidence.read(memory.evidence.numpy(), *size)
+        own = Evidence.read_all(memory.evidence.numpy(), *size)
         joint = memory.descent.good.numpy()[:, -1]
-        everybody = Evidence.read(ask.evidence.reals(SumEvidence), *size)
-        w, b = own_model(method, X, y, joint, own, everybody, memory.score_spread.numpy())
-        memory.model = Array.of(np.concatenate([[b], w]))  # the layout of a logistic learner: intercept, weights
+        everybody = Evidence.read_all(ask.evidence.reals(SumEvidence), *size)
+        w, b = own_model(method, X, told, joint, own, everybody, memory.score_spread.numpy())
+        memory.model = Array.of(np.concatenate([b, w.ravel()]))  # the layout of a logistic learner
         if self.settings.holdout is not None:
             w, b, _ = joint_model(method, joint, everybody)
-            memory.joint = Array.of(np.concatenate([[b], w]))
+            memory.joint = Array.of(np.concatenate([b, w.ravel()]))
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -167,28 +171,10 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _file(self, found: dict[str, Any]) -> bytes:
         if not found:
             return b""
-        columns = self.data.X.shape[1]
-        blank = as_model(self.memory.agreement.classes, np.zeros(columns), 0.0, None, None)
+        columns, classes = self.data.X.shape[1], self.memory.agreement.classes
+        width = len(found["model"]) // (1 + columns)
+        blank = as_model(classes, np.zeros((columns, width)), np.zeros(width), None, None)
         return blank.for_site(found).to_bytes()
-
-
-def as_model(
-    classes: Sequence[str], w: Floats, b: float, centre: Floats | None, spread: Floats | None
-) -> TrainedModel:
-    """Return direction and intercept as a model: a logistic one.
-
-    w, centre and spread (columns,), f8.
-    """
-    return TrainedModel(
-        method="shrunk",
-        names=tuple(classes),
-        learner="logistic",
-        options={},
-        parameters=Tree(intercept=np.array([b]), weights=w[:, None]),
-        columns=len(w),
-        centre=centre,
-        spread=spread,
-    )
 
 
 def fold_of(y: Ints, count: int, seed: int, site: str) -> Ints:
@@ -199,34 +185,49 @@ def fold_of(y: Ints, count: int, seed: int, site: str) -> Ints:
     return place
 
 
-def joint_model(method: ShrunkSettings, directions: Floats, evidence: Evidence) -> tuple[Floats, float, Floats]:
-    """Return direction and intercept for a newcomer (without any shrinking back), and everybody's shares.
+def ridges_of(method: ShrunkSettings, stack: tuple[int, int]) -> Floats:
+    """Return the α of each joint model, (outcomes·ridges,)."""
+    return np.tile(method.ridges, stack[0] // len(method.ridges))
 
-    directions (ridges, d); returns (d,), f8, a number, and (ridges, strengths), f8.
+
+def joint_model(
+    method: ShrunkSettings, directions: Floats, evidence: Sequence[Evidence]
+) -> tuple[Floats, Floats, Floats]:
+    """Return directions and intercepts for a newcomer (without any shrinking back), and everybody's shares.
+
+    directions (outcomes·ridges, d); returns (d, outcomes), (outcomes,) and (outcomes, ridges, strengths), f8.
     """
-    weights = shares(None, evidence, borrowed=method.borrowed, temperature=method.temperature)
-    kept = weights[:, -1] if weights[:, -1].sum() > 0 else weights.sum(axis=1)
-    kept = kept / kept.sum()
-    mean = evidence.intercepts / max(evidence.rows, 1.0)
-    return kept @ directions, float(kept @ mean), weights
+    w, b, weights = [], [], []
+    for mine, one in zip(directions.reshape(len(evidence), -1, directions.shape[1]), evidence, strict=True):
+        found = shares(None, one, borrowed=method.borrowed, temperature=method.temperature)
+        kept = found[:, -1] if found[:, -1].sum() > 0 else found.sum(axis=1)
+        kept = kept / kept.sum()
+        w.append(kept @ mine)
+        b.append(float(kept @ (one.intercepts / max(one.rows, 1.0))))
+        weights.append(found)
+    return np.array(w).T, np.array(b), np.array(weights)
 
 
 def own_model(
     method: ShrunkSettings,
     X: Floats,
-    y: Ints,
+    told: Ints,
     joint: Floats,
-    own: Evidence,
-    everybody: Evidence,
+    own: Sequence[Evidence],
+    everybody: Sequence[Evidence],
     spread: Floats,
-) -> tuple[Floats, float]:
-    """Return a site's direction and intercept.
+) -> tuple[Floats, Floats]:
+    """Return a site's directions and intercepts.
 
-    X (n, d), y (n,), joint (ridges, d), spread (ridges, strengths); returns (d,), f8, and a number.
+    X (n, d), told (outcomes, n), joint (outcomes·ridges, d), spread (outcomes, ridges, strengths); returns
+    (d, outcomes) and (outcomes,), f8.
     """
-    weights = shares(own, everybody, borrowed=method.borrowed, temperature=method.temperature)
-    directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
-    for a, s in np.argwhere(weights > 1e-3):
-        directions[a, s], intercepts[a, s] = personal(X, y, joint[a], float(method.strengths[s]))
-    weights = np.where(weights > 1e-3, weights, 0.0)
-    return blend(weights / weights.sum(), spread, directions, intercepts)
+    found = []
+    for at, (y, mine) in enumerate(zip(told, joint.reshape(len(told), -1, joint.shape[1]), strict=True)):
+        weights = shares(own[at], everybody[at], borrowed=method.borrowed, temperature=method.temperature)
+        directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
+        for a, s in np.argwhere(weights > 1e-3):
+            directions[a, s], intercepts[a, s] = personal(X, y, mine[a], float(method.strengths[s]))
+        weights = np.where(weights > 1e-3, weights, 0.0)
+        found.append(blend(weights / weights.sum(), spread[at], directions, intercepts))
+    return np.array([w for w, _ in found]).T, np.array([b for _, b in found])

@@ -29,16 +29,16 @@ from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 
 
 def simulate(method: XclpTrainingSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-    """Train as a run does when no site is lost: every site in every round, no rows set aside."""
-    if method.share < 1 or method.validation:
-        raise InputError("the plain twin has no sampling and no rows set aside; use fedgeom.run")
+    """Train as a run does when no site is lost, with the same draws of sites; no rows are set aside."""
+    if method.validation:
+        raise InputError("the plain twin has no rows set aside; use fedgeom.run")
     twin = _Twin(method, sorted(sites, key=lambda site: site.name), seed)
     state = Tree(method.start(method.shared(twin.first)))
     for number in range(method.rounds):
-        given = state.select(method.gives)
+        given, chosen = state.select(method.gives), twin.drawn(number)
         if method.labels_in(number):
-            twin.label(given)
-        state = twin.round(number, state, given)
+            twin.label(given, chosen)
+        state = twin.round(number, state, given, chosen)
     return twin.outcome(state)
 
 
@@ -55,7 +55,7 @@ class _Twin:
         self.scale = scales(method, sites)
         self.known: list[Ints] = [label_numbers(site.y, self.names) for site in sites]
         self.pseudo = [Pseudo(np.full(len(site), -1), np.zeros(len(site))) for site in sites]
-        self.labelled = False
+        self.labelled: set[int] = set()
         self.owns = [State() for _ in sites]
         self.form = Summed.of(method, Tree(method.sent_like(method.shared(self.first))), self.learner.statistics)
 
@@ -68,17 +68,29 @@ class _Twin:
         effort = self.method.effort()
         return Task(self.learner, rows, y, effort, rng, len(self.names), self.first, self.method.loss_of_rows)
 
-    def label(self, given: State) -> None:
-        """Give all sites their pseudo-labels, by the features of the model that they are given (lines 6 and 7)."""
-        method, tasks = self.method, [self.whole(at) for at in range(len(self.sites))]
-        models = [method.whole(task, given["model"], own) for task, own in zip(tasks, self.owns, strict=True)]
+    def drawn(self, number: int) -> list[int]:
+        """Return the places of the sites that train in a round."""
+        chosen = set(self.method.drawn([site.name for site in self.sites], self.seed, number))
+        return [at for at, site in enumerate(self.sites) if site.name in chosen]
+
+    def label(self, given: State, chosen: Sequence[int]) -> None:
+        """Give sites their pseudo-labels, by the features of the model that they are given (lines 6 and 7)."""
+        method, lasting = self.method, self.method.source.lasting
+        chosen = [at for at in chosen if not (lasting and at in self.labelled)]
+        tasks = [self.whole(at) for at in chosen]
+        models = [
+            method.whole(task, given["model"], self.owns[at]) for at, task in zip(chosen, tasks, strict=True)
+        ]
+        known = [self.known[at] for at in chosen]
+        found: Sequence[Pseudo | None]
         if method.xclp is not None:
             features = [np.asarray(t.features(m), np.float64) for t, m in zip(tasks, models, strict=True)]
-            self.pseudo = spread(method.xclp, features, self.known, len(self.names), self.seed)
-        elif not (method.source.lasting and self.labelled):
-            found = [method.source.at_site(*one) for one in zip(tasks, models, self.known, strict=True)]
-            self.pseudo = [new or old for new, old in zip(found, self.pseudo, strict=True)]
-        self.labelled = True
+            found = spread(method.xclp, features, known, len(self.names), self.seed)
+        else:
+            found = [method.source.at_site(*one) for one in zip(tasks, models, known, strict=True)]
+        for at, new in zip(chosen, found, strict=True):
+            self.pseudo[at] = new or self.pseudo[at]
+        self.labelled |= set(chosen)
 
     def task(self, at: int, number: int) -> Task:
         """Return the rows that a site trains on in a round."""
@@ -92,18 +104,20 @@ class _Twin:
         y, rng = np.where(own, self.known[at], found.codes)[use], generator(self.seed, number, self.sites[at].name)
         return replace(task, X=task.X[use], y=y, effort=effort, rng=rng, round=number, row_weights=weights)
 
-    def round(self, number: int, state: State, given: State) -> State:
-        """Let all sites train, and combine (lines 8 to 10)."""
-        method, tasks = self.method, [self.task(at, number) for at in range(len(self.sites))]
-        sent = [method.train(task, given.copy(), own) for task, own in zip(tasks, self.owns, strict=True)]
+    def round(self, number: int, state: State, given: State, chosen: Sequence[int]) -> State:
+        """Let the sites of a round train, and combine (lines 8 to 10)."""
+        method, tasks = self.method, [self.task(at, number) for at in chosen]
+        sent = [method.train(task, given.copy(), self.owns[at]) for at, task in zip(chosen, tasks, strict=True)]
         weights = np.array([method.weight(task) for task in tasks])
         if not weights.any():
             return state
-        whole = float(sum(map(len, self.sites))) if method.counts_rows else float(len(self.sites))
+        whole = float(sum(map(len, self.sites))) if method.counts_rows else float(len(chosen))
         mean = combined(method, self.form, sent, weights, given, whole).flat
         rng = np.random.default_rng([self.seed % 2**63, number, 2])
         like = Tree(method.sent_like(method.shared(self.first))).like(mean)
-        return method.next_state(state, like, Round(number, 1.0, rng), self.learner.statistics)
+        return method.next_state(
+            state, like, Round(number, len(chosen) / len(self.sites), rng), self.learner.statistics
+        )
 
     def outcome(self, state: State) -> Plain:
         """Return the joint model, and what every site has."""

@@ -103,7 +103,7 @@ class XclpTrainingSettings(TrainingRule):
         everyone = tuple(sorted(members))
         known = [name for name in everyone if name in self.labelled_sites]
         others = [name for name in everyone if name not in self.labelled_sites]
-        wanted = max(self.min_sites, math.ceil(self.share * len(everyone)))
+        wanted = self.count_drawn(len(everyone))
         if not known or not others or wanted >= len(everyone):
             return super().drawn(members, seed, round)
         rng = np.random.default_rng([seed % 2**63, round, 1])

@@ -25,7 +25,7 @@ class Summing(Protocol):
     left: tuple[str, ...]
     settings: Any
 
-    def noise(self, *, sensitivity: float, numbers: int) -> SumNoise:
+    def noise(self, **sum: Any) -> SumNoise:
         """Return the noise that the sites put into a sum."""
 
     def sum_counts(self, question: SumEvaluation, *, length: int) -> npt.NDArray[np.int64]:
@@ -51,7 +51,7 @@ def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:
         if not private:
             sites.evaluation = Counts.read(total, classes)
             return
-        noise = cohort.noise(sensitivity=1.0, numbers=length)
+        noise = cohort.noise(sensitivity=1.0, numbers=length, apart=True)
         sites.evaluation = mended_counts(noise.read(total), classes, len(cohort.left))
         sites.notices.append(
             RunWarning(

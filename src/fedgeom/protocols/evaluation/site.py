@@ -57,7 +57,7 @@ class Evaluating(Part[EvaluationMemory]):
             memory.classes, memory.counts = ask.classes, Array.of(self._counts(own).flat())
         if privacy_of(site.settings) is not None:  # type: ignore[attr-defined]
             counts = Counts.read(memory.counts.numpy(), ask.classes)
-            return site.contribute_noisy(ask, private_counts(counts), sensitivity=1.0)  # type: ignore[attr-defined]
+            return site.contribute_noisy(ask, private_counts(counts), sensitivity=1.0, apart=True)  # type: ignore[attr-defined]
         return site.contribute(ask, memory.counts.numpy())  # type: ignore[attr-defined]
 
     def _counts(self, own: Model) -> Counts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +55,19 @@ class Joined:
         return holder_numbers(self.keys, self.seed)
 
 
-def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: int, draw: bool = False) -> Joined:
+def invite(
+    sites: Sites,
+    *,
+    rounds: int,
+    terms: Mapping[str, Any],
+    min_sites: int,
+    draw: bool = False,
+    smallest_sum: Callable[[int], int] | None = None,
+) -> Joined:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside.
 
-    ``draw``: the order of the sites is drawn also where there are few, since groups follow from it.
+    ``draw``: the order of the sites is drawn also where there are few, since groups follow from it. ``smallest_sum``
+    says over how few of so many sites a sum may go; None: they go over all.
     """
     hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
@@ -70,7 +79,7 @@ def invite(sites: Sites, *, rounds: int, terms: Mapping[str, Any], min_sites: in
         check_same_names({name: keys.columns_hash for name, keys in shown.items()})
     numbers, number = _draw_ring(shown, sites, min_sites, always=draw)
     seed = cohort_seed(sites.run, shown, numbers, number)
-    peers = neighbours(shown, seed)
+    peers = neighbours(shown, seed, smallest_sum(len(shown)) if smallest_sum else None)
     sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Letters)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")

@@ -19,7 +19,9 @@ SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_l
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Scalar = bool | int | float | Text | None
 Several = Annotated[tuple[Scalar, ...], msgspec.Meta(max_length=10_000)]
-Table = dict[Name, Scalar | Several]
+Lists = Annotated[dict[Name, Several], msgspec.Meta(max_length=10_000)]
+"""A setting for each of some columns: their words, or the range that they lie in."""
+Table = dict[Name, Scalar | Several | Lists]
 """A choice with settings of its own."""
 Term = Scalar | Table | Annotated[tuple[Scalar | Table, ...], msgspec.Meta(max_length=10_000)]
 """A setting: a number, a text, nothing, a choice, or several of these (class names, a shape, feature maps)."""

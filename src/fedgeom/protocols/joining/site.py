@@ -17,7 +17,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy_checks import check_settings
-from fedgeom.federation.privacy import privacy_of, smallest_sum
+from fedgeom.federation.privacy import privacy_of, smallest_sum, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.cohorts import pack_cohort, verify_cohort
@@ -71,7 +71,7 @@ class Joining(Part[JoiningMemory]):
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
             name = self.site.method_type.name  # type: ignore[attr-defined]
-            self.site.identity.budget.charge(self.site.run, name, privacy_of(settings))
+            self.site.identity.budget.charge(self.site.run, name, spent_by(settings))
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
             memory.letter_secret = new_exchange_secret()
@@ -146,7 +146,7 @@ class Joining(Part[JoiningMemory]):
         memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
-        memory.peers = neighbours(numbers, seed)[me]
+        memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
         needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)

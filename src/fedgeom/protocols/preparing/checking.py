@@ -26,6 +26,17 @@ def raw_faults(site: SiteData, steps: Sequence[Step]) -> list[Finding]:
                 topic="text",
             )
         )
+    given = {name for step in steps for name in getattr(step, "categories", None) or ()}
+    strange = sorted(set(site.categories) - given)
+    if given and strange:
+        found.append(
+            fault(
+                f"these columns hold text, and the terms do not say which words: {listed(strange)}",
+                "name the columns to use, columns = […], or ask for terms that list the words (categories)",
+                site=site.name,
+                topic="text",
+            )
+        )
     if not any(step.fills_gaps for step in steps):
         numbers = [at for at, name in enumerate(site.columns) if name not in site.categories]
         collector = Collector(site.name)

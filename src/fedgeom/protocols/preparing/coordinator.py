@@ -9,6 +9,7 @@ from typing import Any
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.joint_columns import uses_union
 from fedgeom.federation.preparation import Fitting, Preparation
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.steps import Columns, Step
 from fedgeom.protocols.preparing.messages import (
     SUMS,
@@ -29,8 +30,17 @@ from fedgeom.protocols.secure_sum.messages import SumResult
 def prepare(cohort: Any, steps: Sequence[Step]) -> Preparation:
     """Have all sites of a `Cohort` prepare their rows; those that fail to answer are left out of it."""
     raw = _agree(cohort)
+    private = privacy_of(cohort.settings) is not None
     fitting = Fitting(
-        tuple(steps), raw, cohort.sites.seed, cohort.class_floors, len(cohort.names), [], uses_union(steps)
+        tuple(steps),
+        raw,
+        cohort.sites.seed,
+        cohort.class_floors,
+        len(cohort.names),
+        [],
+        uses_union(steps),
+        private,
+        cohort.noise if private else None,
     )
     last: SumResult | None = None
     while (wanted := fitting.next()) is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from fedgeom.arrays import Ints
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.letters import seal, unseal
-from fedgeom.data.findings import FaultsError, Finding
+from fedgeom.data.findings import FaultsError
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.joint_columns import (
@@ -24,8 +24,10 @@ from fedgeom.federation.joint_columns import (
     own_columns,
     own_counts,
     uses_union,
+    with_given_words,
 )
 from fedgeom.federation.preparation import Fitting, Preparation
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Part, answers
 from fedgeom.federation.steps import Columns, Fit, Step
 from fedgeom.protocols.joining.site import Joining
@@ -101,7 +103,11 @@ class Preparing(Part[PreparingMemory]):
         return found
 
     def _own(self) -> SiteColumns:
-        return own_columns(self._rows, self.steps, self.site.policy.min_rows_per_class)
+        return own_columns(self._rows, self.steps, self.site.policy.min_rows_per_class, private=self._private)
+
+    @property
+    def _private(self) -> bool:
+        return privacy_of(self.site.settings) is not None
 
     @answers(SealColumns)
     def seal_columns(self, ask: SealColumns) -> SealedColumns:
@@ -178,7 +184,8 @@ class Preparing(Part[PreparingMemory]):
             places = self._places(slots)
             sites, rows = counts[places], counts[slots + places]
         if memory.raw is None:
-            memory.raw = joint_columns(agreed, sites, rows, category_floors(self.steps, self.joining.class_floors))
+            found = joint_columns(agreed, sites, rows, category_floors(self.steps, self.joining.class_floors))
+            memory.raw = with_given_words(found, self.steps)
             warn_of(self.site.name, left_out(self._rows, memory.raw))
         if not memory.raw.width:  # it depends on sums and lists that are the same for all
             raise ProtocolError("no column is left that all sites have and that policies let be summed")
@@ -189,10 +196,9 @@ class Preparing(Part[PreparingMemory]):
         memory, joined = self.memory, self.joining
         if memory.raw is None:
             raise ProtocolError("the joint columns are not agreed on yet")
-        sites = len(joined.memory.order)
-        return Fitting(
-            self.steps, memory.raw, self.site.seed, joined.class_floors, sites, memory.fits, uses_union(self.steps)
-        )
+        noise = self.site.noising.noise if self._private else None
+        known = self.steps, memory.raw, self.site.seed, joined.class_floors, len(joined.memory.order), memory.fits
+        return Fitting(*known, uses_union(self.steps), self._private, noise)
 
     def _take(self, last: SumResult | None) -> Fitting:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
@@ -219,8 +225,10 @@ class Preparing(Part[PreparingMemory]):
         if wanted is None or SUMS[wanted[0]] is not type(ask) or ask.ticket.round != 1 + fitting.planned():
             raise ProtocolError("the sum that is asked for does not come next")
         self.site.check_size(wanted[1])
-        scratch = self.site.scratch.setdefault("preparing", {})
-        return self.site.contribute(ask, fitting.summand(self._rows, scratch))
+        found = fitting.summand(self._rows, self.site.scratch.setdefault("preparing", {}))
+        if fitting.private:
+            return self.site.contribute_noisy(ask, found, sensitivity=fitting.sensitivity())
+        return self.site.contribute(ask, found)
 
     @answers(SumCells)
     def sum_cells(self, ask: SumCells) -> Any:
@@ -280,8 +288,7 @@ class Preparing(Part[PreparingMemory]):
 
     def check_raw(self, settings: Any, rows: SiteData) -> None:
         """Refuse a raw table that the steps of these settings cannot take."""
-        faults: list[Finding] = raw_faults(rows, settings.preparing)
-        if faults:
+        if faults := raw_faults(rows, settings.preparing):
             raise FaultsError(faults)
 
     def result(self) -> dict[str, Any]:

@@ -111,7 +111,8 @@ class Hiding:
             self.check_mixture({name: page.factors.get(name, 0.0) for name in alive}, least)
         joined = self.joining.memory
         if len(joined.cohort) > COMPLETE_UP_TO:  # with fewer sites, everybody masks with everybody
-            part = smallest_part(tuple(sorted(joined.cohort)), joined.cohort_seed, tuple(sorted(set(alive))))
+            few = self.joining.settings.smallest_sum(len(joined.cohort))
+            part = smallest_part(tuple(sorted(joined.cohort)), joined.cohort_seed, tuple(sorted(set(alive))), few)
             if part < least:
                 raise ProtocolError(
                     f"of the living sites {part} share masks with each other only; the policy asks for {least}"
