@@ -383,8 +383,9 @@ def page(results: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['sites']}{mark} | {figure(row['MB'])} | {figure(row['embedded_MB_s'])} | {figure(row['flower_MB_s'])} | "
-        f"{figure(row['MB_ratio'])} | {row['idle_processors']:.2f} | {row['megabytes']:,} |"
+        f"| {row['sites']}{mark} | {figure(row['MB'])} | {figure(row['embedded_MB_s'])} | "
+        f"{figure(row['flower_MB_s'])} | {figure(row['MB_ratio'])} | {row['idle_processors']:.2f} | "
+        f"{row['megabytes']:,} |"
         for mark, row in [("", row) for row in rows] + [(", before", row) for row in before.values()]
         if "MB" in row
     ]
