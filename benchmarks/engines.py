@@ -373,7 +373,7 @@ def page(results: dict[str, Any]) -> str:
     lines += [
         f"| {row['sites']} | {figure(row['embedded_question_s'])} | {was(before, row, 'flower_question_s')} | "
         f"{figure(row['flower_question_s'])} | {GOALS.get(row['sites'], '')} | {row['requests']:.1f} | "
-        f"{was(before, row, 'link_answer_s')} | {row['link_answer_s']:.3f} | {row['slowdown']:.1f} |"
+        f"{was(before, row, 'link_answer_s')} | {row['link_answer_s']:.3f} | {slowed(row)} |"
         for row in rows
     ]
     lines += [
@@ -397,11 +397,16 @@ def page(results: dict[str, Any]) -> str:
         row = settings.get(name)
         lines += [
             f"| {name} | {row['flower_question_s']:.2f} | {row['requests']:.1f} | {row['link_answer_s']:.3f} | "
-            f"{row['slowdown']:.1f} |"
+            f"{slowed(row)} |"
             if row
             else f"| {name} | not measured yet | | | |"
         ]
     return "\n".join([*lines, "", *NOTES[1], "", *NOTES[2], ""])
+
+
+def slowed(row: dict[str, Any]) -> str:
+    """Return the slowdown of a row, where it was measured."""
+    return f"{row['slowdown']:.1f}" if row.get("slowdown") else "not measured"
 
 
 def was(before: dict[str, Any], row: dict[str, Any], key: str) -> str:
@@ -418,6 +423,7 @@ def said_of_rows(rows: list[dict[str, Any]]) -> list[str]:
     load = ", ".join(f"{row['load_before']:.1f}" for row in rows)
     found = [f"The model {same}. Best of so many runs: {runs}. Load of the"]
     found += [f"machine before each row, with the sites that had just started: {load}.", ""]
+    found[2:2] = [f"{row['sites']} sites: {row['note']}." for row in rows if "note" in row]
     missing = [n for n in (2, 8, 10, 50) if n not in {row["sites"] for row in rows}]
     if missing:
         found[2:2] = [f"**Not measured yet: {', '.join(map(str, missing))} sites.**"]
