@@ -10,10 +10,8 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS
 from fedgeom.methods.hulls.messages import EncodeHulls, Reach, SumScatter
 from fedgeom.methods.hulls.plan import decode_hulls
-from fedgeom.protocols import maximum
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, replace
 
 
@@ -42,10 +40,8 @@ def corners(
     if bend is not None:
         matrix = zoom * bend
     given = None if matrix is None else Array.of(matrix)
-    total_levels = cohort.sum_elements(
-        Reach(embedding=given, scatter=scatter), modulus=maximum.MODULUS, length=sum(LEVELS)
-    )
-    plan = method._plan(maximum.read_levels(total_levels, LEVELS), len(cohort.names))
+    reach = method._reach(cohort, Reach(embedding=given, scatter=scatter))
+    plan = method._plan(reach, len(cohort.names))
     plan = plan if epsilon is None else replace(plan, epsilon=epsilon)
     word = cohort.sum_elements(
         EncodeHulls(plan=plan, embedding=given), modulus=plan.code.modulus, length=plan.code.length

@@ -6,11 +6,13 @@ import hashlib
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+import fedgeom
 from fedgeom.crypto import keys as keys_module
 from fedgeom.crypto.keys import (
     _SHORT,
@@ -188,9 +190,32 @@ def test_agreements_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatc
     known = _Agreements()
     own, peers = new_exchange_secret(), [new_exchange_secret() for _ in range(10)]
     for peer in peers * 2:
+        known.made_here(exchange_public(own))
+        known.made_here(exchange_public(peer))
         agreed = known.agree(own, exchange_public(peer))
         assert agreed == known.agree(peer, exchange_public(own))
         assert agreed == X25519PrivateKey.from_private_bytes(own).exchange(
             X25519PrivateKey.from_private_bytes(peer).public_key()
         )
-    assert max(len(known._known), len(known._before)) <= 3
+    assert max(len(known._known), len(known._before), len(known._here)) <= 3
+
+
+def test_a_site_in_a_process_of_its_own_keeps_no_agreement() -> None:
+    known, own = _Agreements(), new_exchange_secret()
+    known.made_here(exchange_public(own))
+    elsewhere = X25519PrivateKey.generate()
+    agreed = known.agree(own, elsewhere.public_key().public_bytes_raw())
+    assert agreed == elsewhere.exchange(X25519PrivateKey.from_private_bytes(own).public_key())
+    assert len(known) == 0
+    peer = new_exchange_secret()
+    known.made_here(exchange_public(peer))
+    known.agree(own, exchange_public(peer))
+    assert len(known) == 1
+    known.forget()
+    assert len(known) == 0
+
+
+def test_nothing_that_simulated_sites_agreed_on_stays_when_their_run_is_over() -> None:
+    sites = [fedgeom.SiteData(name, np.array([[0.0], [1.0]] * 3), ["a", "b"] * 3) for name in ("x", "y", "z")]
+    fedgeom.run(fedgeom.Moments(space="euclidean"), sites)
+    assert len(keys_module._AGREEMENTS) == 0

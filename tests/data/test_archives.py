@@ -18,11 +18,12 @@ def test_npz(tmp_path):
     site = read_site(file, label="y", columns="emb")
     assert site.X.shape == (3, 2)
     assert site.y.tolist() == ["0", "1", "1"]
+    assert read_site(file, label="y", columns="cube").X.shape == (3, 1)
     for options, message in [
         ({"label": "z"}, "no key 'z'; its keys are"),
         ({"label": "y", "columns": ["X"]}, "wanted one key"),
         ({"label": "short"}, r"'short' has shape \(2,\); wanted one value for each of 3 rows"),
-        ({"label": "y", "columns": "cube"}, "wanted a table of numbers"),
+        ({"label": "y", "columns": "y"}, "wanted a table of numbers"),
         ({"label": "cube"}, "wanted one value for each"),
     ]:
         with pytest.raises(InputError, match=message):

@@ -62,6 +62,17 @@ def test_tables_that_are_none(given, message):
         SiteData(**{"name": "s", "X": [[1], [2]], "y": ["u", "v"], **given})
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_images_are_rows_of_their_own_type_and_are_not_copied(dtype):
+    images = np.arange(24).reshape(2, 3, 2, 2).astype(dtype)
+    site = SiteData("s", images, ["u", "v"])
+    assert site.shape == (2, 12)
+    assert site.table.dtype == dtype
+    assert np.shares_memory(site.table, images)
+    assert site.table[1].tolist() == list(range(12, 24))
+    assert SiteData("nobody", images[:0], []).shape == (0, 12)
+
+
 def test_a_site_shows_itself_briefly():
     site = SiteData("<North>", np.zeros((1204, 3)), ["ill"] * 1200 + ["<b>"] * 3 + [""])
     assert site.class_counts() == {"<b>": 3, "ill": 1200}

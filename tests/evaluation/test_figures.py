@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedgeom.errors import InputError
 from fedgeom.evaluation.figures import (
     FILE,
     Evaluation,
@@ -15,6 +16,7 @@ from fedgeom.evaluation.figures import (
     score_rows,
     with_score,
 )
+from fedgeom.geometry.graphs.class_tree import ClassTree
 from tests.evaluation.counting import counts, figures, tally
 
 
@@ -75,3 +77,14 @@ def test_it_comes_back_from_its_file(tmp_path):
     (tmp_path / FILE).write_bytes(msgspec.json.encode(figures()))
     assert read_evaluation(tmp_path) == figures()
     assert msgspec.json.decode(msgspec.json.encode(figures()), type=Evaluation) == figures()
+
+
+def test_the_tree_error_is_that_of_the_confusion_matrix():
+    found = figures()
+    assert found.classes == ["no", "yes"]
+    # 9 and 5 of 19 answers are right; the other 5 are two edges away, or three in a deeper tree.
+    assert found.tree_error({"no": "all", "yes": "all"}) == (10 / 19, 2.0)
+    deeper = ClassTree.read({"all": {"some": ["yes", "maybe"], "no": {}}}, ["yes", "no", "maybe"])
+    assert found.tree_error(deeper) == (15 / 19, 3.0)
+    with pytest.raises(InputError, match="'no' is no class of the tree"):
+        found.tree_error(ClassTree.read({"yes": "all", "maybe": "all"}))

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 cells = importlib.import_module("papers.hyperfed.cells")
+sets = importlib.import_module("papers.hyperfed.cell_sets")
 
 
 @pytest.fixture
@@ -28,8 +29,13 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
         "class_names": np.array(["c", "b", "a", "rare"]),
         "class_tree": np.array([["c", "y"], ["b", "x"], ["a", "x"], ["rare", "y"]]),
     }
-    monkeypatch.setattr(cells, "load_data", lambda name: contextlib.nullcontext(file))
-    monkeypatch.setattr(cells, "GENES", 6)
+    file |= {"cl_ids": np.array(["CL:3", "CL:2", "CL:1", "CL:4"])}
+    edges = [[0, 4], [1, 4], [4, 5], [2, 5], [3, 5]]
+    terms = {"ids": np.array([f"CL:{at}" for at in range(1, 7)]), "edges": np.array(edges)}
+    terms |= {"names": np.array(["A", "B", "C", "rare", "x", "cell"])}
+    files = {"cell_ontology.npz": terms}
+    monkeypatch.setattr(sets, "load_data", lambda name: contextlib.nullcontext(files.get(name, file)))
+    monkeypatch.setattr(sets, "GENES", 6)
 
 
 def test_a_quarter_of_each_site_is_held_out_and_rare_classes_are_left_out(made_up: None) -> None:
@@ -43,6 +49,19 @@ def test_a_quarter_of_each_site_is_held_out_and_rare_classes_are_left_out(made_u
     assert np.abs(cells.draw("lung", 1).X - drawn.X).max() > 0
 
 
+def test_the_tree_may_be_that_of_the_cell_ontology(made_up: None) -> None:
+    drawn = cells.draw("lung, Cell Ontology", 0)
+    assert drawn.tree.distances().tolist() == [[0, 2, 3], [2, 0, 3], [3, 3, 0]]
+    assert drawn.tree.nodes[1:] == ("c", "x (CL:5)", "a", "b")
+
+
+def test_cells_that_no_site_has_are_tested_too(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sets.FILES, "lung", ("", "donor", 20, 7))
+    drawn = cells.draw("lung", 0)
+    assert [len(site) for site in drawn.sites] == [15, 15, 15]
+    assert len(drawn.X) == 3 * (5 + 7)
+
+
 def test_every_row_is_measured_once_and_the_page_pairs_seeds(made_up: None) -> None:
     results: dict[str, Any] = {"lung": {}}
     kept: list[int] = []
@@ -50,7 +69,7 @@ def test_every_row_is_measured_once_and_the_page_pairs_seeds(made_up: None) -> N
         known = results["lung"].setdefault(str(seed), {})
         cells.measure("lung", seed, 2, known, lambda: kept.append(1))
         assert set(known) == set(cells.ROWS)
-    trainings = len([row for row in cells.ROWS if not row.endswith((cells.CLASS, cells.NODE))])
+    trainings = len([row for row in cells.ROWS if not row.endswith((cells.CLASS, cells.NODE, cells.SOFT))])
     assert len(kept) == 2 * trainings
     cells.measure("lung", 0, 2, results["lung"]["0"], lambda: kept.append(1))
     assert len(kept) == 2 * trainings

@@ -137,7 +137,9 @@ class Roster(Mapping[str, bytes]):
 
 def new_exchange_secret() -> bytes:
     """Make the private half of a Diffie–Hellman key."""
-    return X25519PrivateKey.generate().private_bytes_raw()
+    made = X25519PrivateKey.generate()
+    _AGREEMENTS.made_here(made.public_key().public_bytes_raw())
+    return made.private_bytes_raw()
 
 
 def exchange_public(secret: bytes) -> bytes:
@@ -156,10 +158,11 @@ def _public(secret: bytes) -> bytes:
 
 
 class _Agreements:
-    """What pairs of keys have agreed on in this process, by both public halves.
+    """What pairs of keys have agreed on, by both public halves, where this process made both keys.
 
     Two sites agree once for letters, to seal and to open, and once for each sum. A process that simulates both ends
-    of a pair has the same agreement twice; nobody finds one here who does not hold a secret half of the pair.
+    of a pair has the same agreement twice; nobody finds one here who does not hold a secret half of the pair. A site
+    in a process of its own keeps nothing here: its peers' keys were made elsewhere.
     """
 
     MOST = 1 << 17
@@ -167,6 +170,19 @@ class _Agreements:
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
         self._before: dict[bytes, bytes] = {}
+        self._here: dict[bytes, None] = {}
+        """Public halves that were made in this process, in their order."""
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._before)
+
+    def made_here(self, public: bytes) -> None:
+        if len(self._here) >= self.MOST:
+            del self._here[next(iter(self._here))]
+        self._here[public] = None
+
+    def forget(self) -> None:
+        self._known, self._before = {}, {}
 
     def agree(self, secret: bytes, peer_public: bytes) -> bytes:
         own = _public(secret)
@@ -174,13 +190,21 @@ class _Agreements:
         found = self._known.get(pair) or self._before.get(pair)
         if found is None:
             found = _private(secret).exchange(X25519PublicKey.from_public_bytes(peer_public))
-            if len(self._known) >= self.MOST:
-                self._known, self._before = {}, self._known
-            self._known[pair] = found
+            if peer_public in self._here:
+                if len(self._known) >= self.MOST:
+                    self._known, self._before = {}, self._known
+                self._known[pair] = found
         return found
 
 
 _AGREEMENTS = _Agreements()
+
+
+def forget_agreements() -> None:
+    """Forget what simulated sites have agreed on in this process; who needs it again works it out again."""
+    _AGREEMENTS.forget()
+    _private.cache_clear()
+    _public.cache_clear()
 
 
 def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:

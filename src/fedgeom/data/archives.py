@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedgeom.data.rows import flat_rows
 from fedgeom.data.tables import Columns, Table, as_labels, listed
 from fedgeom.errors import InputError
 from fedgeom.registry import did_you_mean
@@ -34,7 +35,7 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} cannot be read as an .npz archive without pickles: {error}") from error
-    if X.ndim != 2 or X.dtype.kind not in "biuf":
+    if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InputError(
             f"{file}: {key!r} has shape {X.shape} and type {X.dtype}; wanted a table of numbers (rows × columns)"
         )
@@ -44,4 +45,4 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
                 f"{file}: {one!r} has shape {values.shape}; wanted one value for each of {len(X)} rows"
             )
     y = None if label is None else as_labels(along[label])
-    return Table(X, y, also={one: as_labels(along[one]) for one in also})
+    return Table(flat_rows(X), y, also={one: as_labels(along[one]) for one in also})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ Rows = Any
 def as_rows(X: Any, where: str) -> Rows:
     """Return a table as it came: sparse ones as ``csr_array``, arrays of small numbers in their own type.
 
-    Others become float64. Nothing is copied where nothing has to be.
+    Others become float64. Rows of several dimensions, such as images, become rows of columns. Nothing is copied where
+    nothing has to be.
     """
     cells = X.X if hasattr(X, "var_names") else X
     if is_sparse(cells):
@@ -34,9 +36,14 @@ def as_rows(X: Any, where: str) -> Rows:
         rows = rows if is_small(rows.dtype) else rows.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: X must be numbers ({_culprit(X) or error})") from error
-    if rows.ndim != 2:
+    if rows.ndim < 2:
         raise InputError(f"{where}: X must be a table of rows and columns, {rows.ndim}-D was given")
-    return rows
+    return flat_rows(rows)
+
+
+def flat_rows(rows: Rows) -> Rows:
+    """Return rows of any shape, such as images, as rows of columns: (rows, …) to (rows, columns), without a copy."""
+    return rows if rows.ndim == 2 else rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
 def dense_bytes(rows: Rows) -> int:

@@ -23,7 +23,8 @@ class SiteData(FromTables):
 
     ``SiteData(name, X, y)`` takes arrays, SciPy's sparse tables, frames and AnnData as X; `from_frame` and
     `from_anndata` also find labels, sites and patients among the columns. A table is kept as it came, in `table`; `X`
-    is the same as dense float64 rows, which are made when somebody first wants them.
+    is the same as dense float64 rows, which are made when somebody first wants them. Images, (rows, channels, height,
+    width), become rows of columns; a method's ``shape`` says what they were.
     """
 
     name: str

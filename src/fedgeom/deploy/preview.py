@@ -25,6 +25,7 @@ from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.conversation import Lost
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -158,7 +159,7 @@ class _RecordingEngine:
     def names(self) -> tuple[str, ...]:
         return self.inner.names
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         for name, reply in self.inner.deliver(requests):
             if name == self._site and isinstance(reply, bytes):
                 self.heard.append((requests[name], reply))

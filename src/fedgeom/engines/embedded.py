@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
-from fedgeom.crypto.keys import Identity, Roster
+from fedgeom.crypto.keys import Identity, Roster, forget_agreements
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.workers import Workers, check_jobs
 from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.conversation import Lost
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
@@ -78,7 +79,7 @@ class EmbeddedEngine:
         """The sites that can be asked."""
         return tuple(self.runners)
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield each asked site's answer in turn.
 
         ``interfere``, if given, may return a reason why a site is lost before it answers: it lets tests
@@ -100,9 +101,10 @@ class EmbeddedEngine:
                 )
             yield from self._workers.deliver(going)
 
-    def _answer_for(self, name: str, request: bytes) -> bytes | Lost:
+    def _answer_for(self, name: str, request: bytes) -> Buffer | Lost:
         """Answer as a site, and keep what it remembers."""
         try:
+            self.runners[name].by_reference = True
             answer, memory = self.runners[name].answer(request, self.memories.get(name))
         except DecodeError as error:
             return Lost(str(error))
@@ -110,7 +112,8 @@ class EmbeddedEngine:
         return answer
 
     def close(self) -> None:
-        """Stop the workers, where there are any, and take over what their sites remember."""
+        """Stop the workers, where there are any, and take over what their sites remember; forget their agreements."""
+        forget_agreements()
         if self._workers is not None:
             workers, self._workers = self._workers, None
             self.memories.update({name: memory for name, memory in workers.close().items() if memory})

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Lost
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.settings import POSITIVE, SHARE, Between, check_fields
@@ -123,7 +124,7 @@ class NetworkEngine:
         """The sites' identities."""
         return self._inner.roster
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield the answers of the inner engine; those that a network would have lost, or brought too late, as lost."""
         network, clock = self._network, _Clock(self._network, self._rng)
         self.timing.coordinator += max(time.process_time() - self._since, 0.0) if network.speed < math.inf else 0.0

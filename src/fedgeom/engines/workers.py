@@ -19,8 +19,9 @@ import msgspec
 
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.conversation import Lost
+from fedgeom.federation.envelopes import Buffer
 
-Answer = Callable[[str, bytes], bytes | Lost]
+Answer = Callable[[str, bytes], Buffer | Lost]
 """From a site's name and a question's bytes to the answer's."""
 AHEAD = 4
 """How many answers of a worker may wait until those of sites before them are in."""
@@ -75,7 +76,7 @@ class Workers:
             self._pipes.append(here)
             self._processes.append(process)
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield the answers in the order of the requests, so that a run's record does not depend on who was faster."""
         tasks: dict[tuple[int, int], Task] = {}
         for name, request in requests.items():  # the same question to many sites goes to a worker once
@@ -102,7 +103,7 @@ class Workers:
             done = waiting.pop(name)
             if done.broke is not None:
                 raise ContractError(done.broke)
-            yield name, bytes(done.answer) if done.lost is None else Lost(done.lost)
+            yield name, done.answer if done.lost is None else Lost(done.lost)
         for helper in helpers:
             helper.join()
 

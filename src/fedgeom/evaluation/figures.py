@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedgeom.errors import InputError
 from fedgeom.evaluation import metrics
 from fedgeom.evaluation.metrics import Figure
 from fedgeom.federation.frames import as_frame
+from fedgeom.geometry.graphs.class_tree import ClassTree, tree_error
 from fedgeom.protocols.evaluation.counts import Counts, Tally
 
 FILE = "evaluation.json"
@@ -104,6 +106,20 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     def __contains__(self, model: object) -> bool:
         return any(one.model == model for one in self.scores)
+
+    def tree_error(self, tree: Mapping[str, Any] | ClassTree) -> tuple[float, float]:
+        """Return the mean tree distance between true class and the federated models' answer, and that of mistakes.
+
+        It follows from the confusion matrix, so no site shows more for it. Rows that no class stands for, and answers
+        that are none, are left out; ``tree`` is a `ClassTree` or what its ``read`` takes.
+        """
+        known = tree if isinstance(tree, ClassTree) else ClassTree.read(tree, self.classes)
+        of = {known.nodes[node]: at for at, node in enumerate(known.classes.tolist())}
+        missing = [name for name in self.classes if name not in of]
+        if missing:
+            raise InputError(f"{missing[0]!r} is no class of the tree; it has {', '.join(list(of)[:8])}")
+        order, size = [of[name] for name in self.classes], len(self.classes)
+        return tree_error(np.array(self.confusion)[:size, :size], known.distances()[np.ix_(order, order)])
 
     def frame(self) -> Any:
         """Return the figures as a pandas frame (model, metric, value, low, high), or as records without pandas."""

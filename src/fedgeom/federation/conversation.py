@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy.typing as npt
 
 from fedgeom.errors import DecodeError, TooFewSitesError, printable
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.messages import Message, Question, Refusal, pack, read_answer, unpack
 from fedgeom.federation.run_warnings import ABSENT, RunWarning, lost_sites
@@ -31,7 +32,7 @@ class Engine(Protocol):
     def names(self) -> tuple[str, ...]:
         """The sites that can be asked."""
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield each asked site's answer, or why there is none, as they come."""
 
 
@@ -205,7 +206,7 @@ class Sites:
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}
         return answers
 
-    def _read(self, name: str, reply: bytes, received: int, question: Question, expect: type[A]) -> A | Lost:
+    def _read(self, name: str, reply: Buffer, received: int, question: Question, expect: type[A]) -> A | Lost:
         try:
             frame = unpack(reply)
             if frame.run != self.run or frame.method != self.method:

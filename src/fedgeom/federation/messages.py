@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import CONTROL, DecodeError
+from fedgeom.federation.envelopes import LARGE, Buffer, put_together
 
 VERSION = 1
 """The protocol's version; both ends must agree."""
@@ -152,7 +153,49 @@ def decode(body: bytes | memoryview, kind: type[M]) -> M:
 
 def pack(run: bytes, method: str, message: Message) -> bytes:
     """Put a message into its frame."""
-    return pack_body(run, method, message.kind, encode(message))
+    packed = pack_large(run, method, message)
+    return packed if isinstance(packed, bytes) else bytes(packed)
+
+
+def pack_large(run: bytes, method: str, message: Message) -> Buffer:
+    """Put a message into its frame, the same bytes; a large one may stand where its vector stood, without a copy."""
+    if not any(_is_large(getattr(message, name)) for name in message.__struct_fields__):
+        return pack_body(run, method, message.kind, encode(message))
+    body = _parts(message, {})
+    size = sum(map(len, body))
+    frame = Frame(VERSION, run, method, message.kind, memoryview(b""))
+    return put_together(_parts(frame, {"body": [_bin_header(size), *body]}))
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, Array) and len(value.data) >= LARGE
+
+
+def _parts(struct: msgspec.Struct, given: Mapping[str, list[Buffer]]) -> list[Buffer]:
+    """Return the pieces of a struct's encoding: its large arrays as they stand, and what is around them.
+
+    ``given`` are fields that are encoded already.
+    """
+    names, encoded = struct.__struct_encode_fields__, msgspec.msgpack.encode
+    parts: list[Buffer] = [bytes([0x80 | len(names)])]  # a map of up to 15 fields, as messages are
+    assert len(names) < 16, "a message with so many fields does not travel in parts"
+    for name in names:
+        value = getattr(struct, name)
+        parts.append(encoded(name))
+        if name in given:
+            parts += given[name]
+        elif isinstance(value, Array):
+            parts += _parts(value, {"data": [_bin_header(len(value.data)), value.data]})
+        else:
+            parts.append(encoded(value))
+    return parts
+
+
+def _bin_header(size: int) -> bytes:
+    """Return what stands before so many bytes in msgpack."""
+    if size < 2**16:
+        return b"\xc4" + size.to_bytes(1, "big") if size < 2**8 else b"\xc5" + size.to_bytes(2, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
 
 
 def pack_body(run: bytes, method: str, kind: str, body: bytes) -> bytes:
@@ -160,7 +203,7 @@ def pack_body(run: bytes, method: str, kind: str, body: bytes) -> bytes:
     return msgspec.msgpack.encode(Frame(VERSION, run, method, kind, memoryview(body)))
 
 
-def unpack(data: bytes, *, limit: int = LARGEST_MESSAGE) -> Frame:
+def unpack(data: Buffer, *, limit: int = LARGEST_MESSAGE) -> Frame:
     """Open a frame, refusing what is too large, malformed or of another protocol version."""
     if len(data) > limit:
         raise DecodeError(f"a message of {len(data):,} bytes came; the limit is {limit:,}")

@@ -15,7 +15,8 @@ import msgspec
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
 from fedgeom.federation.approval import Invitation, NotApprovedError, RevokedError, hash_terms
-from fedgeom.federation.messages import Question, Refusal, Waiting, decode, pack, unpack
+from fedgeom.federation.envelopes import Buffer
+from fedgeom.federation.messages import Question, Refusal, Waiting, decode, pack, pack_large, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.run_warnings import LEAVES
 from fedgeom.federation.site import Memory, Site, SiteIdentity
@@ -42,6 +43,8 @@ class SiteRunner:
         data: Callable[[], SiteData],
     ):
         self.site, self.method, self.identity, self._data = site, method, identity, data
+        self.by_reference = False
+        """Whether an engine in the same process takes large answers where they stand; otherwise they are bytes."""
         self._scratch: dict[bytes, dict[Any, Any]] = {}
 
     def answer(
@@ -76,9 +79,10 @@ class SiteRunner:
                 begin()
             site = self._site(remembered)
             reply = site.answer(question)
-            packed = pack(frame.run, self.method.name, reply)
+            packed = (pack_large if self.by_reference else pack)(frame.run, self.method.name, reply)
             self._check_sent(packed)
-            return packed, msgspec.msgpack.encode(site.memory)
+            # Only an engine that said ``by_reference`` gets anything but bytes.
+            return packed, msgspec.msgpack.encode(site.memory)  # type: ignore[return-value]
         except NotApprovedError:
             return pack(frame.run, self.method.name, Waiting()), memory or b""
         except RevokedError as error:
@@ -105,7 +109,7 @@ class SiteRunner:
         kept = self.site.memory_type(run=run, method=self.method.name, left=True, approved=approved)
         return pack(run, self.method.name, Refusal(reason=reason or LEAVES)), msgspec.msgpack.encode(kept)
 
-    def _check_sent(self, packed: bytes) -> None:
+    def _check_sent(self, packed: Buffer) -> None:
         """Refuse to send more than the policy allows: the last check, where no handler could tell beforehand.
 
         How long such an answer is may depend on the data, so the site leaves.

@@ -15,6 +15,7 @@ import msgspec
 
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Engine, Lost
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.storage import open_to_append, write_file
 
 
@@ -50,7 +51,7 @@ class Transcript:
         first = {site for step, site in self._known if step == 1}
         return tuple(sorted(first if 1 in self._over else {*self._engine.names, *first}))
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield known outcomes, then new ones, each written down before it is used."""
         self._step += 1
         step, new = self._step, {}
@@ -73,7 +74,7 @@ class Transcript:
                     step=step,
                     site=name,
                     request=hashlib.sha256(requests[name]).digest(),
-                    answer=b"" if isinstance(outcome, Lost) else outcome,
+                    answer=b"" if isinstance(outcome, Lost) else bytes(outcome),
                     lost=lost,
                 )
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fedgeom.errors import DecodeError
 from fedgeom.federation.conversation import Engine, Lost
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.messages import Waiting, unpack
 
 
@@ -44,7 +45,7 @@ class PatientEngine:
         """The sites that can be asked."""
         return self._engine.names
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield answers as they come; those that wait are held back and asked again.
 
         A site that waits and cannot be reached for a while still waits: its steward may need days, and machines are
@@ -73,7 +74,7 @@ class PatientEngine:
         for name in held:
             yield name, Lost(self._gave_up(details[name]))
 
-    def _waits(self, request: bytes, outcome: bytes | Lost, *, waited: bool) -> str | None:
+    def _waits(self, request: bytes, outcome: Buffer | Lost, *, waited: bool) -> str | None:
         """Return what is known of a site that waits, which may be nothing (""); None when it does not wait.
 
         Only an invitation may be answered so: a site that has joined could otherwise hold up a run at any question.

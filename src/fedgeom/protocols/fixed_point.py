@@ -8,6 +8,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.crypto.rings import Ring
 from fedgeom.errors import InputError
+from fedgeom.federation.envelopes import roomy_words
 
 RING = Ring(2**64)
 _PIECE = 1 << 14
@@ -22,21 +23,22 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int, largest: 
     values (…), real numbers; returns the same shape, u8.
     """
     numbers = np.asarray(values).ravel()
-    bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
-    fixed = np.empty(len(numbers), np.int64)
+    bound, scale = 2.0 ** (62 - fraction_bits) / max(sites, 1), 2.0**fraction_bits
+    fixed = roomy_words(len(numbers))
+    whole, room = fixed.view(np.int64), np.empty(min(_PIECE, len(numbers)))
     for start in range(0, len(numbers), _PIECE):
-        piece = numbers[start : start + _PIECE].astype(np.float64)
+        given = numbers[start : start + _PIECE]
+        piece = np.multiply(given, scale, out=room[: len(given)], dtype=np.float64)  # exact: a power of two
         if largest is not None:
-            np.clip(piece, -largest, largest, out=piece)
-        if not (np.abs(piece) < bound).all():  # NaN is no number below the bound
-            at = int(np.flatnonzero(~(np.abs(piece) < bound))[0])
+            np.clip(piece, -largest * scale, largest * scale, out=piece)
+        if not (piece.max() < bound * scale and piece.min() > -bound * scale):  # NaN is no number below the bound
+            at = int(np.flatnonzero(~(np.abs(piece) < bound * scale))[0])
             raise InputError(
-                f"entry {start + at} is {piece[at]:.6g}; sums over {sites} sites with {fraction_bits} binary digits "
-                f"hold numbers below {bound:.6g}: rescale the columns"
+                f"entry {start + at} is {piece[at] / scale:.6g}; sums over {sites} sites with {fraction_bits} binary "
+                f"digits hold numbers below {bound:.6g}: rescale the columns"
             )
-        piece *= 2.0**fraction_bits
-        fixed[start : start + _PIECE] = np.rint(piece, out=piece)
-    return fixed.view(np.uint64)
+        whole[start : start + len(given)] = np.rint(piece, out=piece)
+    return fixed
 
 
 def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:

@@ -246,7 +246,7 @@ class SummingSite(Site[Mem]):
             return self.row_sums.mask(question.ticket, found.vector, found.own_rows)  # type: ignore[attr-defined, no-any-return]
         vector = found.vector.ravel()
         if question.checked:
-            vector = self.sums.tagged(question.ticket, vector)
+            vector = self.sums.tagged(question.ticket, vector, in_place=found.fresh)
         return self.sums.mask(question.ticket, vector, in_place=found.fresh or question.checked)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.messages import Frame, Question, Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -64,7 +65,7 @@ class Rehearsal:
         """The sites that can be asked."""
         return self.engine.names
 
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Carry questions as the embedded engine does, and write all down."""
         self._step += 1
         before = {name: self.engine.memories.get(name) for name in requests}

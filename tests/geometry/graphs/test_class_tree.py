@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.graphs.class_tree import ROOT, ClassTree, depth_accuracy, tree_error
+from fedgeom.geometry.graphs.class_tree import ROOT, ClassTree, depth_accuracy, softened, tree_error
 
 PARENTS = {
     "naive": "CD4",
@@ -185,3 +185,15 @@ def test_no_rule_beats_the_nearest_node_where_probabilities_are_right():
     assert node < nearest < likeliest
     assert found.nodes[found.nearest_node([[0, 0, 0.5, 0.5]])[0]] in ("memory", "naive")  # a tie goes deep
     assert found.nodes[found.nearest_node([[0.0, 0.34, 0.33, 0.33]])[0]] in ("CD4", "T")
+
+
+def test_softened_probabilities_keep_their_order_and_sum():
+    chances = np.random.default_rng(0).dirichlet(np.ones(5), 20)
+    for temperature in (0.5, 1.0, 3.0):
+        found = softened(chances, temperature)
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(found.argsort(axis=1), chances.argsort(axis=1))
+    np.testing.assert_allclose(softened(chances, 1.0), chances)
+    assert softened([[0.0, 1.0]], 2.0).tolist() == [[0.0, 1.0]]
+    with pytest.raises(InputError, match="temperature=0"):
+        softened(chances, 0)

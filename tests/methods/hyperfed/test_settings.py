@@ -6,6 +6,7 @@ import pytest
 
 from fedgeom import HyperFed
 from fedgeom.errors import InputError
+from fedgeom.geometry.graphs.class_tree import ClassTree
 from fedgeom.methods.iterative import Consistent, LeNet, Mean, Poincare, PublicTriplet, Triplet
 
 TREE = {"CD4": "T", "CD8": "T", "T": "blood", "B": "blood"}
@@ -81,3 +82,14 @@ def test_losses_by_name_and_table():
 def test_what_cannot_be_is_refused(changes, says):
     with pytest.raises(InputError, match=says):
         HyperFed(**changes)
+
+
+def test_a_tree_may_be_one_from_an_ontology():
+    edges = [("CD4", "T"), ("CD8", "T"), ("T", "lymphocyte"), ("T", "blood"), ("lymphocyte", "blood")]
+    edges += [("B", "lymphocyte")]
+    tree = ClassTree.from_ontology(edges, ["B", "CD8", "T"])  # CD4 is no class here, and T is one above another
+    assert tree.distances().tolist() == [[0, 3, 2], [3, 0, 1], [2, 1, 0]]
+    method = HyperFed(class_tree=tree)
+    assert method.classes == ("B", "CD8", "T")
+    assert method.head.class_tree().distances().tolist() == tree.distances().tolist()
+    assert HyperFed(class_tree=method.class_tree, classes=method.classes) == method

@@ -35,7 +35,8 @@ ROWS = sorted(
     for name, cls in METHODS.items()
     if issubclass(cls, Algorithm) and cls.__module__.startswith("fedgeom.") and cls.sends and name != "ptopofl"
 )
-"""All but local training, which has no rounds, and pTopoFL, whose groups have tests of their own."""
+"""All but local training, which has no rounds, and pTopoFL, which has settings of its own below."""
+TOPOLOGY = {"points": 10, "clusters": 2, "closeness": False, "trust": "none"}
 OTHERS: dict[str, dict[str, Any]] = {
     "fedavg by image": {"shape": (1, 2, 2), "augmentation": {"name": "crops", "pad": 1}},
     "fedavg with a share": {"share": 0.75},
@@ -43,6 +44,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "hyperfed averaged": {"aggregation": "mean"},
     "hyperfed own prototypes": {"prototypes": "fixed"},
     "hyperfed published": {"loss": "triplet", "aggregation": {"name": "consistent", "deviations": "raw"}},
+    "ptopofl activations": TOPOLOGY | {"described": "activations", "first_described": 1},
+    "ptopofl open": TOPOLOGY | {"described": "activations", "secure": False, "topo_inputs": True},
 }
 """The same rows with other settings, by the row's name and what is other."""
 SITES = clinics(4, 24)
@@ -56,6 +59,8 @@ def made(title: str) -> Any:
     name = title.split()[0]
     if name == "hyperfed":
         pytest.importorskip("seal", reason="updates are compared by seal-python")
+    if name == "ptopofl":
+        pytest.importorskip("gudhi", reason="shapes are described by gudhi")
     plain = {"optimizer": "sgd"} if name in BARE else {}
     return METHODS[name](**(SHORT | plain | OTHERS.get(title, {})))
 

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedgeom import FedAvg
-from fedgeom.methods.iterative.scaling import column_sums, fixed_scale, scale_from, scaled
+import fedgeom
+from fedgeom import FedAvg, SiteData
+from fedgeom.methods.iterative import MLP
+from fedgeom.methods.iterative.scaling import column_sums, fixed_scale, scale_from, scaled, site_sums
 from tests.methods.iterative.making import unlike, whole
 
 tables = st.tuples(st.integers(1, 12), st.integers(1, 4)).flatmap(
@@ -48,6 +50,21 @@ def test_no_rows():
     centre, spread = scale_from(np.zeros(5))
     assert centre.tolist() == [0, 0]
     assert spread.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_a_run_on_images_keeps_no_double_rows(kind):
+    """As the sites' own sums of columns, block by block, are those of all rows."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (5000, 1, 3, 3)).astype(kind)
+    site = SiteData("s", images, np.zeros(5000))
+    wanted = column_sums(images.reshape(5000, 9).astype(np.float64))
+    assert site_sums(site) == pytest.approx(wanted, rel=1e-12)
+    sites = [SiteData(f"site {at}", images[at : at + 20], np.arange(20) % 2) for at in range(3)]
+    method = FedAvg(network=MLP(hidden=4), rounds=1, steps=1)
+    pytest.importorskip("torch")
+    fedgeom.run(method, sites, seed=0)
+    assert not any("X" in vars(one) for one in (site, *sites))
 
 
 def test_bytes_are_never_made_double():

@@ -29,6 +29,8 @@ COUNT_LEVELS = 170
 
 LEVELS = (MOST_CLASSES, COUNT_LEVELS, RADIUS_LEVELS)
 """How many levels the three secure maxima have: classes, hull points, radius."""
+REACH = sum(LEVELS) + 1
+"""How many numbers a site adds: the levels, and how many hull points its level stands for."""
 
 
 def count_of_level(level: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgeom.federation.messages import Array
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, level_of_count
+from fedgeom.methods.hulls.core import REACH, count_of_level, level_of_count
 from fedgeom.methods.hulls.evidence import Evidence
 from fedgeom.methods.hulls.foresight import joint_points, joint_reach
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
@@ -40,7 +40,8 @@ def write_costs(
         work = 2e-9 * sheet.rows * columns**2
         scatter = sheet.sum(SumScatter(scales=scales), joint_map.scatter_length(columns), work=work)
         embedding = Array.of(np.zeros((columns, 2)))
-    levels = [words, level_of_count(min(CORNERS, max(sheet.rows, 1))), OUTERMOST]
+    level = level_of_count(min(CORNERS, max(sheet.rows, 1)))
+    levels = [words, level, OUTERMOST, sheet.n * count_of_level(level)]
     if sheet.tables:
         points, _ = joint_points(settings, sheet.tables)
         levels = joint_reach(settings, points, sheet.tables)
@@ -49,7 +50,7 @@ def write_costs(
     hulls_work = 2e-7 * sheet.rows + 2e-3
     if not settings.settled:
         ask = Reach(embedding=embedding, scatter=scatter)
-        sheet.sum(ask, sum(LEVELS), modulus=maximum.MODULUS, work=hulls_work)
+        sheet.sum(ask, REACH, modulus=maximum.MODULUS, work=hulls_work)
         scatter = None
     plan = make_plan(levels, sheet.n, words if settings.shared else 0)
     encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if settings.shared else EncodeHulls

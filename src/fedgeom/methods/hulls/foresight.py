@@ -10,7 +10,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import class_hulls, reach_levels
+from fedgeom.methods.hulls.core import class_hulls, count_of_level, reach_levels
 from fedgeom.methods.hulls.messages import SumScatter
 from fedgeom.methods.hulls.plan import HullPlan
 from fedgeom.methods.hulls.settings import HullSettings
@@ -39,12 +39,13 @@ def joint_points(settings: HullSettings, sites: Sequence[SiteData]) -> tuple[lis
 
 
 def joint_reach(settings: HullSettings, points: Sequence[Floats], sites: Sequence[SiteData]) -> list[int]:
-    """Return the levels that the sites would agree on: classes, hull points, radius."""
+    """Return what the sites would agree on: levels of classes, hull points and radius, and all hull points."""
     both = zip(points, sites, strict=True)
     c = settings.curvature
     found = [(rows, class_hulls(rows, site.y.astype(str), settings.trim, c=c)) for rows, site in both]
     levels = [reach_levels(rows, hulls, c=c) for rows, hulls in found]
-    return [int(level) for level in np.max(levels, axis=0)]
+    in_all = sum(count_of_level(count) for _, count, _ in levels)
+    return [*(int(level) for level in np.max(levels, axis=0)), in_all]
 
 
 def word_length(

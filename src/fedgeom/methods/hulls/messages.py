@@ -34,12 +34,15 @@ class SumScatter(SumQuestion, frozen=True, kw_only=True):
 
 
 class Reach(SumQuestion, frozen=True, kw_only=True):
-    """Ask for masked levels: how many classes, how many hull points, how far out (Section 5.5's K_max)."""
+    """Ask for masked levels: how many classes, how many hull points, how far out (Section 5.5's K_max).
+
+    Behind them stands the number of hull points, rounded up to its level: a word needs room for the sum of them.
+    """
 
     kind: ClassVar[str] = "hulls.reach"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the most hull points, the largest radius and, with own names, the most classes at "
-        "any site, not whose"
+        "any site, not whose, and about how many hull points there are in all"
     )
     embedding: Array | None
     """The joint map, (columns, 2), f8; None: rows are points of the disc."""

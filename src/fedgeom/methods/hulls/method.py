@@ -21,7 +21,15 @@ from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import LEVELS, Bins, count_of_level, local_hulls, make_grid, radius_of_level
+from fedgeom.methods.hulls.core import (
+    LEVELS,
+    REACH,
+    Bins,
+    count_of_level,
+    local_hulls,
+    make_grid,
+    radius_of_level,
+)
 from fedgeom.methods.hulls.costs import write_costs
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, word_length
@@ -97,7 +105,7 @@ class Hulls(HullSettings, Method):
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of the largest of scatter, levels that are agreed on, and encoded hulls."""
         scatter = 8 * joint_map.scatter_length(sites[0].shape[1]) if self.maps else 0
-        levels = 0 if self.settled else 8 * sum(LEVELS)
+        levels = 0 if self.settled else 8 * REACH
         words = len(self.classes or label_names(sites)) if self.shared else 0
         hulls = 8 * word_length(self, sites, lambda reach: self._plan(reach, len(sites), words))
         return MessageSizes(max(scatter, levels, hulls), scatter)
@@ -122,7 +130,7 @@ class Hulls(HullSettings, Method):
         words = agree_on_names(cohort, self.classes) if self.shared else ()
         mapped, scatter = self._joint_map(cohort) if self.maps else ((None, None), None)
         embedding = None if mapped[0] is None else Array.of(mapped[0])
-        reach = [0, 0, 0]
+        reach = [0, 0, 0, 0]
         if not self.settled:
             reach, scatter = self._reach(cohort, Reach(embedding=embedding, scatter=scatter)), None
         plan = self._plan(reach, len(cohort.names), len(words))
@@ -191,8 +199,9 @@ class Hulls(HullSettings, Method):
         return (joint_map.projection(total, columns), joint), result
 
     def _reach(self, cohort: Cohort, question: Reach) -> list[int]:
-        total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=sum(LEVELS))
-        return maximum.read_levels(total, LEVELS)
+        """Return the three levels, and how many hull points there are in all, each site's rounded up to its level."""
+        total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=REACH)
+        return [*maximum.read_levels(total, LEVELS), int(total[-1])]
 
     def _plan(self, reach: Sequence[int], blocks: int, words: int = 0) -> HullPlan:
         classes = words or self.given_classes or reach[0]
@@ -203,13 +212,15 @@ class Hulls(HullSettings, Method):
                 else "no site has more than one class; say how many classes there are: n_classes=…"
             )
         radius = self.radius or radius_of_level(reach[2], c=self.curvature)
+        capacity = self.capacity or count_of_level(reach[1])
         return HullPlan(
             epsilon=self.epsilon,
             radius=radius,
             curvature=self.curvature,
             classes=classes,
             blocks=blocks,
-            capacity=self.capacity or count_of_level(reach[1]),
+            capacity=capacity,
+            corners=0 if self.settled else min(reach[3], capacity * blocks),
             h=self.h or largest_order(classes, blocks, self._grid(radius).size, shared=self.shared),
             shared=self.shared,
             equal_area=self.equal_area,

@@ -55,6 +55,8 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """L, the number of sites that joined."""
     capacity: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
     """K_max: no site sends more non-empty bins (Section 5.5)."""
+    corners: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 0
+    """How many hull points all sites have together, each site's number rounded up to a level; 0: nobody counted."""
     h: Annotated[int, msgspec.Meta(ge=1, le=32)]
     """The order of the B_h labels: how many hulls may meet in one bin (Section 5.4)."""
     shared: bool = False
@@ -78,7 +80,7 @@ class HullPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def _filled(self) -> int:
         """The largest number of non-empty bins in the sum."""
-        return min(self.capacity * self.blocks, self.grid.size)
+        return min(self.corners or self.capacity * self.blocks, self.grid.size)
 
     @cached_property
     def labels(self) -> CountedLabels:
@@ -178,6 +180,8 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
         raise ProtocolError(f"the plan's radius {plan.radius} is none of the levels that sites agree on")
     if settings.capacity is None and plan.capacity != count_of_level(level_of_count(plan.capacity)):
         raise ProtocolError(f"the plan's capacity {plan.capacity} is none of the levels that sites agree on")
+    if plan.corners > (0 if settings.settled else plan.capacity * plan.blocks):
+        raise ProtocolError(f"the plan has room for {plan.corners} hull points, more than its sites can have")
     try:  # last: labels for thousands of classes take megabytes to make
         size = plan.grid.size
         order = settings.h or largest_order(plan.classes, plan.blocks, size, shared=plan.shared)

@@ -27,6 +27,7 @@ from fedgeom.methods.hulls.core import (
     check_corner_share,
     class_hulls,
     corner_shares,
+    count_of_level,
     reach_levels,
     rounded_hulls,
 )
@@ -104,20 +105,24 @@ class HullSite(SummingSite[HullMemory]):
         joint = self.handed.model
         if joint is None:
             return {}
+        found, some = self._meanings(joint), self.data.some(MOST_SCORED)
+        right = np.mean(joint.for_site(found).predict(some.X) == some.y.astype(str))
+        return found | {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
+
+    def _meanings(self, joint: HullModel) -> dict[str, Any]:
+        """Return what the joint model's classes mean here: names, how sure they are, and the scale of the columns."""
         names = {label: group for label, group in self.memory.groups.items() if group >= 0}
         found: dict[str, Any] = {"names": names, "unknown": sorted(set(self.memory.groups) - set(names))}
         if not self.settings.shared:
             found["evidence"] = {name: self.memory.evidence[name].told() for name in names}
         if joint.embedding is not None and not self.settings.joint_scale:
             found["scales"] = joint_map.column_scales(self.rows.X).tolist()
-        some = self.data.some(MOST_SCORED)
-        right = np.mean(joint.for_site(found).predict(some.X) == some.y.astype(str))
-        return found | {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
+        return found
 
     def model_file(self) -> bytes:
         """Return the joint model in the site's own words, with the scale of its columns."""
         joint = self.handed.model
-        return b"" if joint is None else joint.for_site(self.result()).to_bytes()
+        return b"" if joint is None else joint.for_site(self._meanings(joint)).to_bytes()
 
     def class_numbers(self, model: Model) -> dict[str, int]:
         """Return the global class of each of the site's words; of a word whose hull was lost, none."""
@@ -135,7 +140,8 @@ class HullSite(SummingSite[HullMemory]):
         classes, count, radius = reach_levels(points, self._class_hulls(points), c=settings.curvature)
         reached = (0 if settings.shared else classes, count, radius)
         key = fingerprint(b"levels", self.joining.memory.private, str(ask.ticket.round).encode())
-        return self.contribute(ask, write_levels(list(zip(reached, LEVELS, strict=True)), key))
+        levels = write_levels(list(zip(reached, LEVELS, strict=True)), key)
+        return self.contribute(ask, np.append(levels, np.uint64(count_of_level(count))))
 
     @answers(EncodeHulls)
     def encode(self, ask: EncodeHulls) -> Contribution:

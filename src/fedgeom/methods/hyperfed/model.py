@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry.graphs.class_tree import ClassTree, tree_error
+from fedgeom.geometry.graphs.class_tree import ClassTree, softened, tree_error
 from fedgeom.geometry.hyperbolic import poincare
 from fedgeom.methods.iterative.heads.base import Head
 from fedgeom.methods.iterative.heads.poincare import Poincare
@@ -45,9 +45,14 @@ class HyperFedModel(TrainedModel):
         found: npt.NDArray[Any] = np.array(tree.nodes)[tree.likeliest_at_depth(self.predict_proba(X), depth)]
         return found
 
-    def predict_nearest(self, X: npt.ArrayLike, *, groups: bool = False) -> npt.NDArray[Any]:
-        """Return for each row the class with the least expected tree distance to the true one; or class or group."""
-        tree, chances = self.tree, self.predict_proba(X)
+    def predict_nearest(
+        self, X: npt.ArrayLike, *, groups: bool = False, temperature: float = 1.0
+    ) -> npt.NDArray[Any]:
+        """Return for each row the class with the least expected tree distance to the true one; or class or group.
+
+        ``temperature`` above 1 makes the probabilities less sure of themselves first (`softened`).
+        """
+        tree, chances = self.tree, softened(self.predict_proba(X), temperature)
         if groups:
             found: npt.NDArray[Any] = np.array(tree.nodes)[tree.nearest_node(chances)]
             return found
@@ -67,7 +72,8 @@ class HyperFedModel(TrainedModel):
         """Return where rows lie in the ball, (rows, d), f8: exp_o of their features (Eq. 6)."""
         if self.centre is None or self.spread is None:
             raise InputError("the sites scaled by their own columns; use model.for_site(run.local[site])")
-        rows = self.features((np.asarray(X, np.float64) - self.centre) / self.spread)
+        given = np.asarray(X, np.float64)
+        rows = self.features((given.reshape(len(given), -1) - self.centre) / self.spread)
         learner = built_learner(self.learner, dict(self.options))
         learner.bind(rows.shape[1], len(self.names))
         return poincare.exp0(learner.features(self.parameters, rows))

@@ -21,7 +21,7 @@ from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 
 if TYPE_CHECKING:
-    TreeOrLines = Mapping[str, Any] | tuple[str, ...]
+    TreeOrLines = Mapping[str, Any] | ClassTree | tuple[str, ...]
 else:  # a tree is read into lines, which travel
     TreeOrLines = tuple[str, ...]
 
@@ -57,12 +57,15 @@ class HyperFedSettings(TrainingRule):
     tuning_steps: Annotated[int, Between(1, 10**6)] | None = 5
     """Gradient steps of fine-tuning; None: as many as in a round."""
     class_tree: TreeOrLines | None = None
-    """A tree of the classes, {child: parent} or nested tables: the prototypes are then placed by it. Where ``classes``
-    is not given, the leaves are the classes."""
+    """A tree of the classes, {child: parent}, nested tables or a `ClassTree`: the prototypes are then placed by it.
+    Where ``classes`` is not given, they are the leaves, or those of the `ClassTree`."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.class_tree, Mapping):
-            object.__setattr__(self, "class_tree", tree_lines(self.class_tree))
+        tree = self.class_tree
+        if isinstance(tree, ClassTree) and self.classes is None:
+            object.__setattr__(self, "classes", tuple(tree.nodes[at] for at in tree.classes))
+        if isinstance(tree, Mapping | ClassTree):
+            object.__setattr__(self, "class_tree", tree_lines(tree))
         super().__post_init__()
         if self.consistent is not None:  # the weights are those of Eq. 10, whatever sites have in rows
             object.__setattr__(self, "weights", "sites")
@@ -79,7 +82,7 @@ class HyperFedSettings(TrainingRule):
                 raise InputError('prototypes and class_tree are of the head "poincare"; another was given')
             return
         if self.class_tree:
-            lines = tuple(self.class_tree)
+            lines = tree_lines(self.class_tree)
             parents = dict(line.split(UNDER, 1) for line in lines if UNDER in line)
             leaves = ClassTree.read(parents)
             classes = self.classes or tuple(leaves.nodes[at] for at in leaves.classes)

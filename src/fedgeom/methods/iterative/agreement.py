@@ -173,7 +173,7 @@ class Agreement(SummingPart[AgreementMemory]):
     @answers(SumColumns)
     def sum_columns(self, ask: SumQuestion) -> Contribution:
         """Add this site's column sums to the secure sum."""
-        return self.contribute(ask, scaling.column_sums(self.site.table.X))
+        return self.contribute(ask, scaling.site_sums(self.site.table))
 
     @answers(SumRows)
     def sum_rows(self, ask: SumQuestion) -> Contribution:
@@ -208,7 +208,8 @@ class Agreement(SummingPart[AgreementMemory]):
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
-            far = joint and not within((self.site.table.X - centre) / spread, FARTHEST)
+            parts = scaling.double_rows(self.site.table)
+            far = joint and not all(within((part - centre) / spread, FARTHEST) for part in parts)
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = classes, Array.of(centre), Array.of(spread)
@@ -236,7 +237,7 @@ class Agreement(SummingPart[AgreementMemory]):
     def own_scale(self) -> tuple[Floats, Floats]:
         """Return a scale that follows from the terms, or from this site's rows alone."""
         fixed = scaling.fixed_scale(self.settings.scale, self.site.data.shape[1])
-        return fixed or scaling.scale_from(scaling.column_sums(self.site.table.X))
+        return fixed or scaling.scale_from(scaling.site_sums(self.site.table))
 
     @property
     def scale(self) -> tuple[Floats, Floats]:

@@ -108,7 +108,7 @@ def scales(
     fixed = scaling.fixed_scale(settings.scale, columns)
     if fixed is not None:
         return [fixed] * len(sites)
-    sums = [scaling.column_sums(site.X) for site in sites]
+    sums = [scaling.site_sums(site) for site in sites]
     if settings.scale == "site":
         return [scaling.scale_from(one) for one in sums]
     if groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from fedgeom.data.sites import SiteData
 
 FRACTION_BITS = 20
 """Fewer than elsewhere: squares of raw columns are large."""
+
+BLOCK = 4096
+"""How many rows of small numbers are made double at once."""
 
 
 def fixed_scale(name: str, columns: int) -> tuple[Floats, Floats] | None:
@@ -46,9 +50,24 @@ def scaled(rows: npt.NDArray[Any], centre: Floats, spread: Floats, dtype: type[n
     return np.asarray(found, dtype)
 
 
+def double_rows(site: SiteData) -> Iterator[Floats]:
+    """Yield a site's rows as f8, (some, columns); those of small numbers block by block, so that none are kept."""
+    table = site.table
+    if not isinstance(table, np.ndarray) or table.dtype.itemsize >= 8:
+        yield site.X
+        return
+    for start in range(0, max(len(table), 1), BLOCK):
+        yield table[start : start + BLOCK].astype(np.float64)
+
+
 def column_sums(X: Floats) -> Floats:
     """Return the number of rows, Σx and Σx²: they add across sites."""
     return np.concatenate([[float(len(X))], X.sum(axis=0), (X**2).sum(axis=0)])
+
+
+def site_sums(site: SiteData) -> Floats:
+    """Return `column_sums` of a site's rows, (1 + 2·columns,), f8."""
+    return np.asarray(sum(column_sums(some) for some in double_rows(site)))
 
 
 def scale_from(sums: Floats) -> tuple[Floats, Floats]:

@@ -14,8 +14,9 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.core import GRID
 from fedgeom.methods.ridge.discriminant import summed_scores, turn, turned, turned_scores
-from fedgeom.methods.ridge.gram import Rows, trapezoid
+from fedgeom.methods.ridge.gram import Rows, starts, trapezoid
 
+PANEL = 128
 TOLERANCE = 1e-6
 """How far an equation may be off, beside the largest right-hand side that its feature could have."""
 
@@ -79,15 +80,18 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
             raise ProtocolError("a part of the sum came before the solution")
         W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
-        first, last = rows
-        upper, ties = trapezoid(vector, rows, len(W) - 1, W.shape[1])
-        own = np.arange(last - first)
-        left[first:last] += upper @ W[first:] - 2 * ties
-        diagonal[first:last] += upper[own, own]
-        if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
-            left += upper[0][:, None]
-        upper[own, own] = 0.0
-        left[first:] += upper.T @ W[first:last]
+        at = starts(len(W) - 1, W.shape[1])
+        for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
+            last = min(first + PANEL, rows[1])
+            some = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
+            upper, ties = trapezoid(some, (first, last), len(W) - 1, W.shape[1])
+            own = np.arange(last - first)
+            left[first:last] += upper @ W[first:] - 2 * ties
+            diagonal[first:last] += upper[own, own]
+            if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
+                left += upper[0][:, None]
+            upper[own, own] = 0.0
+            left[first:] += upper.T @ W[first:last]
         self.remainder, self.diagonal = Array.of(left), Array.of(diagonal)
         scores, sizes = summed_scores(vector, rows, W)
         self.class_scores = Array.of(self.class_scores.numpy() + np.vstack([sizes, scores]))

@@ -13,9 +13,11 @@ import msgspec
 
 from fedgeom.crypto.keys import fingerprint, verify
 from fedgeom.federation.messages import encode
+from fedgeom.protocols.joining.last_call import remembers_last
 from fedgeom.protocols.joining.messages import PublicKeys, follow_chain
 
 
+@remembers_last
 def pack_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
     """Encode everybody's keys; the same keys always give the same bytes."""
     return msgspec.msgpack.encode(dict(cohort), order="sorted")
@@ -52,6 +54,21 @@ def broken_commitments(packed: bytes, numbers: bytes, draw: int) -> tuple[str, .
     shown = msgspec.msgpack.decode(numbers, type=dict[str, bytes])
     cohort = read_cohort(packed)
     return tuple(sorted(n for n in cohort if follow_chain(shown[n], draw + 1) != cohort[n].ring_commit))
+
+
+@lru_cache(maxsize=4)  # the same for all sites of a process
+def hash_cohort(packed: bytes) -> bytes:
+    """Return what a packed cohort is remembered by when the ring is drawn for it."""
+    return fingerprint(b"drawn for", packed)
+
+
+@lru_cache(maxsize=4)  # the same for all sites of a process that have the same columns
+def misfits(packed: bytes, columns: bytes, rounds: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the sites of a packed cohort with other columns, by their hash, and those with keys for other sums."""
+    cohort = read_cohort(packed)
+    others = [n for n, keys in cohort.items() if columns and keys.columns_hash and columns != keys.columns_hash]
+    odd = [n for n, keys in cohort.items() if not len(keys.masks) == len(keys.seals) == rounds]
+    return tuple(others), tuple(odd)
 
 
 @lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster

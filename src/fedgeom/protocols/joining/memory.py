@@ -10,6 +10,13 @@ from fedgeom.protocols.joining.cohorts import cohort_of
 from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term
 
 
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """The shares that a site holds for one sum, by the site that they are of."""
+
+    masks: dict[str, bytes]
+    selves: dict[str, bytes]
+
+
 class JoiningMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its keys, its peers and the terms."""
 
@@ -39,10 +46,27 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     own_letter: Letter | None = None
     letters: bytes = b""
     """What was sent to the others: asked again, the site sends the very same."""
-    opened: dict[str, Letter] = {}
+    shares: tuple[bytes, ...] = ()
+    """For each sum the shares that came in letters (`Held`), encoded: they are read when they are asked for."""
     secret: bytes = b""
     order: tuple[str, ...] = ()
     """All sites that shared their keys, in the hidden order."""
+
+    def keep_shares(self, letters: Mapping[str, Letter]) -> None:
+        """Keep the shares of letters, by the site that they came from, each sum's together."""
+        self.shares = tuple(
+            msgspec.msgpack.encode(
+                Held(
+                    {name: letter.mask_shares[at] for name, letter in letters.items()},
+                    {name: letter.self_shares[at] for name, letter in letters.items()},
+                )
+            )
+            for at in range(len(self.mask_secrets))
+        )
+
+    def held(self, round: int) -> Held:
+        """Return the shares that the site holds for one sum."""
+        return msgspec.msgpack.decode(self.shares[round], type=Held)
 
     @property
     def cohort(self) -> Mapping[str, PublicKeys]:

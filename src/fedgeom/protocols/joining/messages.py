@@ -13,6 +13,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.approval import Invitation, JobTerms, job_terms
 from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
+from fedgeom.protocols.joining.last_call import remembers_last
 from fedgeom.version import __version__
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
@@ -157,6 +158,7 @@ def follow_chain(number: bytes, links: int) -> bytes:
     return number
 
 
+@remembers_last
 def cohort_seed(
     run: bytes, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes] | None = None, draw: int = 0
 ) -> bytes:

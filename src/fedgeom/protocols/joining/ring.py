@@ -16,11 +16,10 @@ from typing import ClassVar
 
 import msgspec
 
-from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.site import Part, answers
-from fedgeom.protocols.joining.cohorts import broken_commitments, hash_each, pack_cohort
+from fedgeom.protocols.joining.cohorts import broken_commitments, hash_cohort, hash_each, pack_cohort
 from fedgeom.protocols.joining.messages import DRAWS, DrawRing, PublicKeys, RingNumber, follow_chain
 
 
@@ -58,7 +57,7 @@ class RingDraw(Part[RingMemory]):
                 f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}"
             )
         packed = pack_cohort(ask.cohort)
-        over = _hash_cohort(packed)
+        over = hash_cohort(packed)
         if ask.draw not in memory.draws:
             shown = dict(hash_each(packed))
             anew = not memory.draws or (ask.draw > max(memory.draws) and shown.items() < memory.cohort.items())
@@ -83,7 +82,7 @@ class RingDraw(Part[RingMemory]):
                 raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
             return
         draws, packed = self.memory.draws, pack_cohort(cohort)
-        if not draws or draw != max(draws) or draws[draw] != _hash_cohort(packed):
+        if not draws or draw != max(draws) or draws[draw] != hash_cohort(packed):
             raise ProtocolError(
                 "this is not the cohort, or not the draw, for which this site showed its last number"
             )
@@ -92,7 +91,3 @@ class RingDraw(Part[RingMemory]):
         wrong = broken_commitments(packed, msgspec.msgpack.encode(dict(numbers), order="sorted"), draw)
         if wrong:
             raise ProtocolError(f"the ring's numbers of {', '.join(wrong[:8])} are not those committed to")
-
-
-def _hash_cohort(packed: bytes) -> bytes:
-    return fingerprint(b"drawn for", packed)

@@ -20,7 +20,7 @@ from fedgeom.federation.policy_checks import check_settings
 from fedgeom.federation.privacy import privacy_of, smallest_sum, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
-from fedgeom.protocols.joining.cohorts import pack_cohort, verify_cohort
+from fedgeom.protocols.joining.cohorts import misfits, pack_cohort, verify_cohort
 from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import (
     Hello,
@@ -153,6 +153,7 @@ class Joining(Part[JoiningMemory]):
         sealed = {name: self._seal(memory.cohort_seed, name, letter) for name, letter in letters.items()}
         answer = Letters(letters=sealed, needed=needed)
         memory.letters = encode(answer)
+        self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
         return answer
 
     def holders_needed(self) -> int:
@@ -187,16 +188,16 @@ class Joining(Part[JoiningMemory]):
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
         roster = tuple(site.identity.roster.items())
-        verify_cohort(roster, site.run, memory.terms_hash, pack_cohort(cohort))
-        rounds, own = len(memory.mask_secrets), cohort[me].columns_hash
-        for name, keys in cohort.items():
-            if own and keys.columns_hash and own != keys.columns_hash:
-                raise ProtocolError(
-                    f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
-                    "order at each site, columns = […] in site.toml"
-                )
-            if not len(keys.masks) == len(keys.seals) == rounds:
-                raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
+        packed = pack_cohort(cohort)
+        verify_cohort(roster, site.run, memory.terms_hash, packed)
+        renamed, odd = misfits(packed, cohort[me].columns_hash, len(memory.mask_secrets))
+        for name in renamed[:1]:
+            raise ProtocolError(
+                f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
+                "order at each site, columns = […] in site.toml"
+            )
+        for name in odd[:1]:
+            raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
     def _write(self, numbers: Mapping[str, int], needed: int, *, herald: bool) -> dict[str, Letter]:
         memory, me = self.memory, self.site.name
@@ -249,17 +250,18 @@ class Joining(Part[JoiningMemory]):
             return
         if me not in members or not set(members) <= set(memory.cohort):
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
-        for sender in sorted(set(letters) & set(members) - {me}):
-            memory.opened[sender] = self._unseal(memory.cohort_seed, sender, letters[sender])
-        memory.opened[me] = memory.own_letter or Letter()
+        senders = sorted(set(letters) & set(members) - {me})
+        opened = {sender: self._unseal(memory.cohort_seed, sender, letters[sender]) for sender in senders}
+        opened[me] = memory.own_letter or Letter()
         heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
-        missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(memory.opened))
+        missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
-        said = [memory.opened[name].secret for name in heralds if name in memory.opened]
+        said = [opened[name].secret for name in heralds if name in opened]
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
-        memory.secret = said[0]
+        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened})
+        memory.secret, memory.own_letter = said[0], None
         memory.order = hidden_order(memory.secret, members)
 
     @property

@@ -15,6 +15,7 @@ from fedgeom.crypto.keys import fingerprint, hash_names, verify_each
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.envelopes import lengthened
 from fedgeom.federation.messages import Array, bytes_of
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.joining.site import Joining
@@ -122,10 +123,11 @@ class Sums(Part[SumsMemory]):
             self.site.run, number, page.question_hash, page.content, page.participants, page.factors
         )
 
-    def tagged(self, ticket: Ticket, vector: Words) -> Words:
+    def tagged(self, ticket: Ticket, vector: Words, *, in_place: bool = False) -> Words:
         """Return a vector with its tag behind it, for a sum that sites can check later."""
         key = tag_key(self.joining.memory.secret, ticket.round, ticket.question_hash)
-        return np.concatenate([vector, site_tag(key, self.site.name, vector.view(np.int64))])
+        tag = site_tag(key, self.site.name, vector.view(np.int64))
+        return lengthened(vector, tag) if in_place else np.concatenate([vector, tag])
 
     def check_result(self, result: SumResult, question: type[SumQuestion]) -> None:
         """Refuse a sum of a kind that is not the one which the sites it names have added up.
@@ -230,9 +232,10 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
         # Who signed the list is bound to the same question by it; of the others, their masked vectors' signatures tell.
         self._check_masked(ask.round, sorted((holders & set(ask.alive)) - set(agreeing)), ask.masked)
+        held = joined.held(ask.round)
         return UnmaskShares(
-            self_shares={n: joined.opened[n].self_shares[ask.round] for n in ask.alive if n in holders},
-            mask_shares={n: joined.opened[n].mask_shares[ask.round] for n in ask.dropped if n in holders},
+            self_shares={name: held.selves[name] for name in ask.alive if name in holders},
+            mask_shares={name: held.masks[name] for name in ask.dropped if name in holders},
         )
 
     def _check_lists(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> None:

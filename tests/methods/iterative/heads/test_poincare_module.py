@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fedgeom
 from fedgeom.geometry.hyperbolic import poincare, prototypes
+from fedgeom.geometry.hyperbolic.riemannian import sgd_step
+from fedgeom.methods.iterative import MLP
+from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.heads.poincare import Poincare
 
 torch = pytest.importorskip("torch")
@@ -61,3 +65,22 @@ def test_branches_and_distances_of_a_tree():
     assert module.apart.int().tolist() == [[0, 2, 3], [2, 0, 3], [3, 3, 0]]
     assert not module.state_dict()
     assert len(Poincare().build(3, 3).branches) == 0
+
+
+def test_prototypes_in_the_ball_take_riemannian_steps_and_the_body_plain_ones():
+    X, y = np.random.default_rng(1).normal(size=(12, 5)).astype(np.float32), np.arange(12) % 3
+    after = {}
+    for steps in ("plain", "riemannian"):
+        head = Poincare(prototypes="trained", steps=steps)
+        method = fedgeom.FedAvg(network=MLP(hidden=4, embedding=3), head=head, loss="geodesic-softmax")
+        learner = method.build_learner()
+        first = learner.start(5, 3, np.random.default_rng(0))
+        effort = Effort(steps=1, batch=None, rate=0.2)
+        after[steps] = learner.fit(first, X, y, effort=effort, rng=np.random.default_rng(0))
+    plain, riemannian = after["plain"], after["riemannian"]
+    for name in set(first) - {"head.tangents"}:
+        np.testing.assert_array_equal(plain[name], riemannian[name])
+    gradient = (first["head.tangents"] - plain["head.tangents"]) / 0.2  # a plain step tells it
+    wanted = sgd_step(first["head.tangents"], gradient, 0.2)
+    np.testing.assert_allclose(riemannian["head.tangents"], wanted, atol=1e-5)
+    assert np.abs(wanted - plain["head.tangents"]).max() > 1e-3

@@ -42,6 +42,9 @@ class Poincare(Head):
     prototypes: Literal["fixed", "trained", "own"] = "fixed"
     """"fixed": neither trained nor sent; "trained": both, as tangent vectors at the origin; "own": not trained, but an
     array of the model, so that a site can have its own."""
+    steps: Literal["plain", "riemannian"] = "plain"
+    """How prototypes that are trained move: "plain": their tangent vectors, by the optimizer like all other parameters;
+    "riemannian": their points in the ball, by Riemannian SGD, which has neither momentum nor decay."""
     seed: Annotated[int, Between(0, 2**31)] = 0
     """Of searched and random prototypes."""
     tree: tuple[str, ...] = ()
@@ -73,7 +76,10 @@ class Poincare(Head):
         from fedgeom.methods.iterative.heads.poincare_module import PoincareModule  # torch is optional
 
         tree = self.class_tree()
-        return PoincareModule(self.points(features, classes), self.prototypes, tree)
+        module = PoincareModule(self.points(features, classes), self.prototypes, tree)
+        if module.trained and self.steps == "riemannian":
+            module.on_ball = ("tangents",)
+        return module
 
     def trained_arrays(self, features: int) -> tuple[str, ...]:
         """Return the name of the trained prototypes; a head with a tree is built for its classes only."""
@@ -88,11 +94,11 @@ def tree_of(lines: tuple[str, ...], classes: tuple[str, ...]) -> ClassTree:
     return ClassTree.read(dict(pairs), classes)
 
 
-def tree_lines(tree: Mapping[str, Any] | tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    """Return a class tree, given as `ClassTree.read` takes it or as lines already, as lines "child < parent"."""
-    if not isinstance(tree, Mapping):
+def tree_lines(tree: Mapping[str, Any] | ClassTree | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Return a class tree, a `ClassTree`, as its ``read`` takes it, or as lines already, as lines "child < parent"."""
+    if not isinstance(tree, Mapping | ClassTree):
         return tuple(tree)
-    found = ClassTree.read(tree)
+    found = tree if isinstance(tree, ClassTree) else ClassTree.read(tree)
     named = zip(found.nodes, found.parents.tolist(), strict=True)
     return tuple(f"{name}{UNDER}{found.nodes[parent]}" for name, parent in named if parent >= 0)
 

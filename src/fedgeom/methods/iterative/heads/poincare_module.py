@@ -22,6 +22,8 @@ class PoincareModule(torch.nn.Module):
 
     points: torch.Tensor
     """(classes, d), f4: the prototypes, where they are not trained."""
+    on_ball: tuple[str, ...] = ()
+    """Parameters that stand for points of the ball, as tangent vectors at the origin, and move by Riemannian SGD."""
 
     def __init__(self, points: Floats, prototypes: Literal["fixed", "trained", "own"], tree: ClassTree | None):
         super().__init__()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedgeom.geometry.hyperbolic.riemannian import sgd_step
 from fedgeom.methods.iterative.tree import Tree
 
 
@@ -42,6 +43,11 @@ class FlatModule:
         self.statistics = {name: buffer for name, buffer in buffers.items() if buffer.is_floating_point()}
         counters = {name: buffer for name, buffer in buffers.items() if name not in self.statistics}
         self._counters = [(buffer, buffer.clone()) for buffer in counters.values()]
+        self._on_ball = [
+            f"{path}.{name}".lstrip(".")
+            for path, part in module.named_modules()
+            for name in getattr(part, "on_ball", ())
+        ]
         norm = nn.modules.batchnorm._BatchNorm
         self.normalises = any(isinstance(part, norm) for part in module.modules())
 
@@ -73,6 +79,19 @@ class FlatModule:
             tensor.requires_grad_(name not in held)
             tensor.grad = None if name in held else self.gradient[self.spans[name]].view(tensor.shape)
         self.gradient.zero_()
+
+    def on_ball(self, rate: float) -> list[tuple[slice, torch.Tensor]]:
+        """Return where parameters that live in the ball lie in the vector, and where Riemannian SGD takes them.
+
+        Which these are a part of the module says by its attribute ``on_ball``; all others take the optimizer's steps.
+        """
+        found = []
+        for name in self._on_ball:
+            span, shape = self.spans[name], self._tensors[name].shape
+            v, slope = (one.detach()[span].view(shape).cpu().numpy() for one in (self.vector, self.gradient))
+            moved = torch.from_numpy(sgd_step(v, slope, rate).ravel()).to(self.device, torch.float32)
+            found.append((span, moved))
+        return found
 
     def read(self) -> Tree:
         """Return the model's numbers, f4."""

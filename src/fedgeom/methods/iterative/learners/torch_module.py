@@ -178,9 +178,11 @@ class TorchLearner(Learner):
                         flat.gradient.add_(away, alpha=objective.strength)
                     if effort.clip is not None:
                         torch.nn.utils.clip_grad_norm_([flat.vector], effort.clip)
+                    moved = flat.on_ball(effort.rate)
                     steps.step()
-                    for span, kept in held:  # the terms, momentum and decay would move these as well
-                        flat.vector.data[span] = kept
+                    # Points of the ball go their own way; the terms, momentum and decay would move frozen arrays.
+                    for span, wanted in (*moved, *held):
+                        flat.vector.data[span] = wanted
         return flat.read()
 
     def _batches(
