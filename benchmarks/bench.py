@@ -118,10 +118,11 @@ def _pairs(found: dict[str, Any]) -> Found:
 
 
 def _engines(found: dict[str, Any]) -> Found:
-    for sites, goal in (("2", 0.4), ("10", 0.8)):
+    for sites, goal in (("2", 0.4), ("8", 0.8)):
         if sites in found["sites"]:
             one = found["sites"][sites]
             yield Figure(f"Flower, {sites} sites: s a question", one["flower_question_s"], goal)
+            yield Figure(f"Flower, {sites} sites: requests an answer", one["requests"], 8)
             yield Figure(f"Flower, {sites} sites: SuperLink's CPU s an answer", one["link_answer_s"], 0.05)
 
 

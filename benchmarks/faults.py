@@ -49,6 +49,25 @@ HURRIED = {"wait": 15, "deadline": 30}
 PATIENT = {"wait": 60, "deadline": 150}
 """The site or its line comes back: somebody should wait."""
 LONGEST = 420.0
+HELD = "held"
+"""By what a row is known that was measured since polls are held."""
+SLOWLY = """\
+import sys
+
+if "/guards/flwr-clientapp" in " ".join(sys.orig_argv):
+    import time
+
+    import fedgeom.deploy.answering as answering
+
+    answer = answering.answer
+
+    def answer_slowly(*given):
+        time.sleep(1)
+        return answer(*given)
+
+    answering.answer = answer_slowly
+"""
+"""What the victim's processes do first: answers take a second, so that one can be caught at it."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,15 @@ def settings(times: Mapping[str, float], only: tuple[str, ...] = ()) -> str:
     lines = ['method = "hulls"', *(f"{key} = {value}" for key, value in times.items())]
     lines += ["[parameters]", f"epsilon = {EPSILON}"]
     return "\n".join([*lines, *(f'[[sites]]\nname = "{name}"' for name in only), ""])
+
+
+def start(there: Federation, name: str) -> None:
+    """Start a site; the victim answers slowly."""
+    custom = there.root / "slowly"
+    custom.mkdir(exist_ok=True)
+    (custom / "sitecustomize.py").write_text(SLOWLY, encoding="utf-8")
+    path = os.pathsep.join([str(custom), *filter(None, [os.environ.get("PYTHONPATH")])])
+    there.start_site(name, {"PYTHONPATH": path} if name == VICTIM else {})
 
 
 def reach(there: Federation, job: Job, step: int, state: str) -> None:
@@ -151,7 +179,7 @@ def site_returns(there: Federation, cell: Cell) -> Ending:
     job = there.submit(settings(PATIENT), name=cell.name)
     caught(there, job, cell.step)
     there.kill(VICTIM)
-    there.start_site(VICTIM)
+    start(there, VICTIM)
     return ended(there, job)
 
 
@@ -196,7 +224,7 @@ def too_few(there: Federation, cell: Cell) -> Ending:
     first = ended(there, job)
     if first.how == "finished":
         return first
-    there.start_site(VICTIM)
+    start(there, VICTIM)
     there.until(lambda: there.connected(VICTIM), 90)
     there.resume(job)
     last = ended(there, job, resumed=True)
@@ -277,7 +305,7 @@ def prepare(there: Federation) -> None:
         there.start_coordinator()
     for name in there.data:
         if name not in there.running:
-            there.start_site(name)
+            start(there, name)
     if not there.until(lambda: all(there.connected(name) for name in there.data), 120):
         raise RuntimeError("not all sites connected")
 
@@ -290,7 +318,7 @@ def run(wanted: list[Cell], results: dict[str, Any], *, say: Callable[[str], Non
             began = time.monotonic()
             try:
                 ending = cell.act(there, cell)
-                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began)}
+                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began), HELD: True}
                 row |= verdict(there, cell, ending) if ending.how.endswith("finished") else {"ok": False}
             except RuntimeError as error:
                 say(f"{cell.name} could not be measured: {error}")
@@ -310,6 +338,7 @@ def table(results: dict[str, Any]) -> str:
         "",
         "Made by `python benchmarks/faults.py`: a coordinator and four sites as processes on loopback, with TLS",
         "and node keys, and one run of `Hulls` (nine questions) per row. Killed means SIGKILL, without warning.",
+        "The site that dies takes a second longer for each answer than it needs, or nobody would catch it at one.",
         "*Equal* means that the model is that of an undisturbed run in one process over the sites in the result, to",
         "the last bit; with all sites in it, the model *file* is the same byte for byte. Where whoever died comes",
         "back, a row counts only if nobody is missing in the end.",
@@ -328,8 +357,15 @@ def table(results: dict[str, Any]) -> str:
             f"| {cell.fault} | {cell.when} | {row['how']} | {inside} | {equal} | {row.get('seconds', '')} |"
         )
     measured = [results[cell.name] for cell in cells() if cell.name in results]
-    good = sum(row["ok"] for row in measured)
-    return "\n".join([*lines, "", f"{good} of {len(measured)} rows ended as they should.", "", *NOTES, ""])
+    good, new = (
+        sum(row["ok"] for row in measured),
+        [cell.name for cell in cells() if HELD in results.get(cell.name, {})],
+    )
+    said = [
+        f"{good} of {len(measured)} rows ended as they should. Measured since the coordinator holds polls and keeps"
+    ]
+    said += [f"Flower's state in memory: {', '.join(new) or 'none yet'}; the other rows are from before."]
+    return "\n".join([*lines, "", *said, "", *NOTES, ""])
 
 
 NOTES = """\
@@ -341,8 +377,10 @@ How to read it:
   more than `deadline` for one answer; when it is back, the question is put again. The site answers from
   what it remembers on its own disk: the same question gets the same answer, another one under the same masks is
   refused.
-- When only the process that answers dies, the site notices within seconds, connects anew, and is asked again. When
+- When only the process that answers dies, the site says so at once, stays connected, and is asked again. When
   the connection ends for good, the site builds a new one by itself.
+- What the coordinator's SuperLink knows is in its memory, and ends with it. A new one is told again who is admitted;
+  the sites connect anew by themselves, and the run goes on from its transcript and from what the sites remember.
 - A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
   transcript, only the rest is asked.
 - A run that stops because too few sites are left reveals nothing. When the lost sites are back,

@@ -251,10 +251,10 @@ class Federation:
         self.running.pop(name).wait()
 
     def answering(self, name: str) -> list[int]:
-        """Return the processes that answer a question for a site just now: children of its SuperExec."""
-        found = self.find(f"/{name}/flower/guards/")
-        executors = {process.pid for process in found if "flower-superexec" in process.command}
-        return [process.pid for process in found if process.parent in executors]
+        """Return the processes that answer a question for a site just now: forks of the one that stays."""
+        found = self.find(f"/{name}/flower/guards/flwr-clientapp")
+        staying = {process.pid for process in found}
+        return [process.pid for process in found if process.parent in staying]
 
     def kill_conductor(self, job: Job) -> bool:
         """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""

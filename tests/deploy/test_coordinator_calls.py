@@ -7,10 +7,11 @@ import os
 import pytest
 
 from fedgeom.deploy import coordinator_calls
-from fedgeom.deploy.coordinator_calls import register_nodes
+from fedgeom.deploy.coordinator_calls import forget_nodes, register_nodes
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE
 from fedgeom.deploy.programs import BUNDLE
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.flower.calls import Called
 from fedgeom.errors import InputError
 from tests.deploy.making import NAMES, make_coordinator, make_sites
 
@@ -23,14 +24,19 @@ class Flower:
 
     def __call__(self, environment, command):
         self.asked.append(" ".join(command[1:3]))
-        if command[2] != "register":
-            return '{"nodes": [], "runs": [{"status": "running"}], "run-id": 17}'
+        return '{"nodes": [], "runs": [{"status": "running"}], "run-id": 17}'
+
+    def together(self, environment, several):
+        return [self.register(command) for command in several]
+
+    def register(self, command):
+        self.asked.append(" ".join(command[1:3]))
         name = command[command.index("--name") + 1]
         if name in self.refused:
-            raise InputError("Flower refused `flwr supernode register`: out of order")
+            return Called(1, "out of order")
         if name in self.known:
-            raise InputError("Flower refused `flwr supernode register`: the key is already in use")
-        return f'{{"success": true, "node-id": {NAMES.index(name) + 1}}}'
+            return Called(1, "the key is already in use")
+        return Called(0, f'{{"success": true, "node-id": {NAMES.index(name) + 1}}}')
 
     def registrations(self):
         return self.asked.count("supernode register")
@@ -40,6 +46,7 @@ class Flower:
 def flower(monkeypatch):
     made = Flower()
     monkeypatch.setattr("fedgeom.engines.flower.calls.call", made)
+    monkeypatch.setattr("fedgeom.engines.flower.calls.call_together", made.together)
     return made
 
 
@@ -68,6 +75,19 @@ def test_nodes_are_registered_once_and_shut_out_when_removed(made, flower, tmp_p
     assert made.registered().shut == [key]
     with pytest.raises(InputError, match="--new-node-key"):
         made.admit(tmp_path / "bert" / "bert.pub")
+
+
+def test_a_new_superlink_is_told_of_everybody_again_and_removed_keys_stay_shut_out(made, flower):
+    register_nodes(made, lambda text: None)
+    key = made.node_keys()["bert"]
+    made.remove("bert")  # while no coordinator runs
+    forget_nodes(made)
+    assert numbers(made) == {}
+    assert made.registered().shut == [key]
+    register_nodes(made, lambda text: None)
+    assert numbers(made) == {"anna": "1", "carl": "3"}
+    assert flower.registrations() == 5
+    assert "supernode unregister" not in flower.asked  # it knows nobody who could be shut out
 
 
 def test_a_new_key_takes_the_place_of_the_old_one(made, flower, tmp_path):

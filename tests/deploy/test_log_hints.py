@@ -10,7 +10,7 @@ import pytest
 from fedgeom.deploy.journal import LocalEntry
 from fedgeom.deploy.log_hints import HINTS, STILL_COUNTED, ConnectionHints, describe, explain
 from fedgeom.engines.flower import log_lines
-from fedgeom.engines.flower.watchdog import DIED
+from fedgeom.engines.flower.node_answers import DIED
 from tests.deploy.making import make_coordinator, make_sites
 
 
@@ -48,6 +48,18 @@ def test_signs_of_a_connection(tmp_path):
     with log.open("a") as file:
         file.write("SuperNode ID: 7\n")
     assert hints.new() == "connected to host:1"
+
+
+def test_a_process_that_died_is_told_while_the_site_stays_connected(tmp_path):
+    log = tmp_path / "site.log"
+    log.write_text("SuperNode ID: 7\n")
+    hints = ConnectionHints(log, 0, "host:1")
+    assert hints.new() == "connected to host:1"
+    for _ in range(2):  # each time it happens
+        with log.open("a") as file:
+            file.write(f"{DIED}\n")
+        assert "process that answered a question died" in hints.new()
+    assert hints.new() == ""
 
 
 def test_only_what_is_new_is_read(tmp_path):

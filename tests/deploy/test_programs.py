@@ -50,14 +50,13 @@ def test_a_coordinator_conducts_jobs_of_its_folder_only(tmp_path, monkeypatch):
     assert conducted == [(coordinator, job, grid)]
 
 
-def test_an_executor_forks_at_a_site_and_not_at_a_coordinator(monkeypatch):
-    given = []
-    monkeypatch.setattr(programs.programs, "superexec", lambda *arguments: given.append(arguments))
-    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    programs.superexec()
-    monkeypatch.setenv(FOLDER_VARIABLE, "c")
-    programs.superexec()
-    assert given == [(programs.clientapp, programs.import_ahead), (None, programs.import_ahead)]
+def test_what_answers_for_a_site_has_imported_everything_before_the_first_question(monkeypatch):
+    done = []
+    monkeypatch.setattr(programs, "leave_no_traces", lambda: done.append("no traces"))
+    monkeypatch.setattr(programs, "import_ahead", lambda: done.append("imported"))
+    monkeypatch.setattr(programs.programs, "clientapp", lambda make_app: done.append("answers"))
+    programs.clientapp()
+    assert done == ["no traces", "imported", "answers"]
 
 
 def test_what_is_imported_ahead_is_what_every_method_answers_with(tmp_path):

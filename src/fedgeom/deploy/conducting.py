@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
-from fedgeom.engines.flower.commands import poll_seconds
 from fedgeom.engines.flower.engine import FlowerEngine, Grid
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
 from fedgeom.evaluation.figures import evaluate
@@ -79,5 +78,4 @@ def reach_sites(folder: CoordinatorFolder, job: Job, grid: Grid, watch: Callable
         deadline=job.file.deadline,
         grace=job.file.wait,
         look=lambda: connected(grid, names_of),
-        poll=poll_seconds(len(nodes)),
     )

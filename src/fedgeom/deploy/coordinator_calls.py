@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, Node
 from fedgeom.deploy.programs import BUNDLE, write_launchers
 from fedgeom.engines.flower import calls, commands
 from fedgeom.engines.flower.processes import Say
+from fedgeom.errors import InputError
 
 
 def coordinator_environment(folder: CoordinatorFolder) -> dict[str, str]:
@@ -30,19 +28,24 @@ def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
                 calls.unregister_node(environment, node.number)
             say(f"{name} may connect no more" if name not in keys else f"{name}: the old node key is shut out")
     new = [name for name in keys if name not in registered.nodes]
-    with ThreadPoolExecutor(os.cpu_count()) as several:  # a call takes two seconds, most of it Flower's imports
-        started = {
-            name: several.submit(calls.register_node, environment, folder.node_key_file(name), name)
-            for name in new
-        }
-    for name, one in started.items():
-        if one.exception() is None:
-            registered.nodes[name] = Node(keys[name], number := one.result())
+    numbers = calls.register_nodes(environment, {name: folder.node_key_file(name) for name in new})
+    for name, number in numbers.items():
+        if isinstance(number, str):
+            registered.nodes[name] = Node(keys[name], number)
             if number:
                 say(f"{name} may connect")
     folder.save_registered(registered)
-    for one in started.values():
-        one.result()  # raises what went wrong, after the numbers of all the others are kept
+    for number in numbers.values():
+        if isinstance(number, InputError):
+            raise number  # after the numbers of all the others are kept
+
+
+def forget_nodes(folder: CoordinatorFolder) -> None:
+    """Say that a new SuperLink, which knows nobody, has been told of no node yet; removed keys stay shut out."""
+    registered, keys = folder.registered(), folder.node_keys()
+    registered.shut += [node.key for name, node in registered.nodes.items() if keys.get(name) != node.key]
+    registered.nodes.clear()
+    folder.save_registered(registered)
 
 
 def node_states(folder: CoordinatorFolder) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fedgeom.deploy.coordinator_calls import coordinator_environment, register_nodes
+from fedgeom.deploy.coordinator_calls import coordinator_environment, forget_nodes, register_nodes
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.processes import Say, check_port, running, wait_for_port
@@ -25,6 +25,7 @@ def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None)
         folder.close_to_others()
         commands.write_connection(folder.path / "flower", address=address, certificate=certificate)
         command = commands.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
+        forget_nodes(folder)
         with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:
             wait_for_port(address, process)
             if not config.insecure:

@@ -8,11 +8,13 @@ from pathlib import Path
 from fedgeom.deploy.journal import LocalEntry
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import log_lines
-from fedgeom.engines.flower.watchdog import DIED
+from fedgeom.engines.flower.node_answers import DIED
 from fedgeom.errors import printable
 
+DIED_HINT = "the process that answered a question died (was memory short?); the site is asked again"
+
 HINTS = {
-    DIED: "the process that answered a question died (was memory short?); connecting anew, to be asked again",
+    DIED: DIED_HINT,
     log_lines.FOREIGN_CERTIFICATE: "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
     "the coordinator for its current ca.pem",
     log_lines.UNKNOWN_NODE: "the coordinator does not know this site's node key: it was not admitted, or with "
@@ -44,6 +46,8 @@ class ConnectionHints:
             file.seek(self._at)
             text = file.read().decode(errors="replace")
             self._at = file.tell()
+        if DIED in text:
+            return DIED_HINT
         up, down = text.rfind(log_lines.ACTIVATED), text.rfind(log_lines.RETRYING)
         if up < 0 and down < 0:
             return ""

@@ -25,7 +25,9 @@ BUNDLE = Path(__file__).with_name("flower_app")
 AHEAD = (
     "fedgeom.deploy.answering",
     "fedgeom.data.readers",
+    "fedgeom.data.readiness",
     "fedgeom.methods.hulls.fitting",  # scikit-learn: 2.5 s
+    "safetensors.numpy",
 )
 """What answers import late."""
 
@@ -86,9 +88,10 @@ def import_ahead() -> None:
 
 
 def clientapp() -> None:
-    """Run Flower's ClientApp process for a site."""
+    """Run the process that answers for a site, in forks of itself, until its node ends."""
     leave_no_traces()
-    programs.clientapp(lambda: client_app(limit_memory), BUNDLE)
+    import_ahead()
+    programs.clientapp(lambda: client_app(limit_memory))
 
 
 def serverapp() -> None:
@@ -110,10 +113,9 @@ def superlink() -> None:
 
 
 def superexec() -> None:
-    """Run Flower's SuperExec, which starts the processes that answer at a site, and that conduct at a coordinator."""
+    """Run a coordinator's SuperExec, which starts the processes that conduct."""
     leave_no_traces()
-    at_coordinator = FOLDER_VARIABLE in os.environ
-    programs.superexec(None if at_coordinator else clientapp, import_ahead)
+    programs.superexec()
 
 
 def refuse() -> None:

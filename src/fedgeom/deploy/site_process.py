@@ -35,7 +35,7 @@ def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -
     launchers = write_launchers(home)
     say(f"connecting to {config.coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:
-        environment = commands.environment(home, launchers=launchers, sites=len(folder.roster()))
+        environment = commands.environment(home, launchers=launchers)
         command = commands.supernode(
             config.coordinator,
             port=port or free_port(),

@@ -14,6 +14,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.coordinator_process import is_running
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
+from fedgeom.engines.flower.calls import UNKNOWN
 from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Event
 from fedgeom.federation.record import Status, read_status, write_status
@@ -170,7 +171,7 @@ def follow(
             return _give_up(job, "the coordinator stopped")
         if clock() - heard > ASK_FLOWER_SECONDS:
             said, heard = flower_status(folder, number), clock()
-            if said.startswith("finished") and not is_conducted(job):
+            if said.startswith(("finished", UNKNOWN)) and not is_conducted(job):
                 last = read_status(job.run_folder)
                 return last if last.state in ENDS else _give_up(job, f"Flower ended the run ({said})")
         sleep(POLL_SECONDS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fedgeom.engines.flower import patch_table
 from fedgeom.engines.flower.engine import RECORD
 
 
@@ -17,6 +18,16 @@ def inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     identity = pytest.importorskip("flwr.supercore.task_identity", reason="Flower is not installed").TaskIdentity
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(identity, name, 1)
+
+
+@pytest.fixture
+def flwr(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The installed Flower; what is changed in it is put back."""
+    pytest.importorskip("flwr", reason="Flower is not installed")
+    for symbol in patch_table.TABLE:
+        owner, name = symbol.place()
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    return patch_table
 
 
 class Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -45,16 +46,45 @@ def test_a_refusal_is_said(flower: Flower) -> None:
         calls.call(flower.environment, ["flwr", "stop", "7"])
 
 
-def test_a_node_gets_a_number_unless_flower_knew_it(flower: Flower, tmp_path: Path) -> None:
-    flower.says('a remark\n{"success": true, "node-id": 17}')
-    assert calls.register_node(flower.environment, tmp_path / "anna.pub", "anna") == "17"
-    assert flower.asked == [f"supernode register {tmp_path / 'anna.pub'} fedgeom --name anna --format json"]
-    flower.says("the key is ALREADY in use", code=1)
-    assert calls.register_node(flower.environment, tmp_path / "anna.pub", "anna") == ""
-    flower.says("out of order", code=1)
-    with pytest.raises(InputError, match="out of order"):
-        calls.register_node(flower.environment, tmp_path / "anna.pub", "anna")
-    flower.says("")
+def test_nodes_get_numbers_unless_flower_knew_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+    answers = [
+        calls.Called(0, 'a remark\n{"success": true, "node-id": 17}'),
+        calls.Called(1, "the key is ALREADY in use"),
+        calls.Called(1, "out of order"),
+    ]
+
+    def together(environment: calls.Environment, several: list[list[str]]) -> list[calls.Called]:
+        asked.extend(several)
+        return answers
+
+    monkeypatch.setattr(calls, "call_together", together)
+    files = {name: tmp_path / f"{name}.pub" for name in ("anna", "bert", "carl")}
+    found = calls.register_nodes({}, files)
+    assert (found["anna"], found["bert"]) == ("17", "")
+    assert isinstance(found["carl"], InputError)
+    assert "out of order" in str(found["carl"])
+    words = f"flwr supernode register {files['anna']} fedgeom --name anna --format json"
+    assert asked[0] == words.split()
+    assert calls.register_nodes({}, {}) == {}
+    assert len(asked) == 3
+
+
+def test_flowers_command_line_is_called_several_times_in_one_process() -> None:
+    pytest.importorskip("flwr", reason="Flower is not installed")
+    nonsense, version = calls.call_together(os.environ, [["flwr", "nonsense"], ["flwr", "--version"]])
+    assert nonsense.code != 0
+    assert "nonsense" in nonsense.said
+    assert version.code == 0
+    assert "1.41" in version.said
+
+
+def test_a_command_line_that_cannot_be_called_is_said() -> None:
+    with pytest.raises(InputError, match="could not be called"):
+        calls.call_together({**os.environ, "PYTHONPATH": "/nowhere", "PYTHONHOME": "/nowhere"}, [["flwr", "ls"]])
+
+
+def test_a_node_is_shut_out(flower: Flower) -> None:
     calls.unregister_node(flower.environment, "17")
     assert flower.asked[-1].startswith("supernode unregister 17 ")
 
@@ -87,6 +117,14 @@ def test_starting_a_run(flower: Flower, tmp_path: Path) -> None:
 def test_how_a_run_stands(flower: Flower, text: str, state: str) -> None:
     flower.says(text)
     assert calls.run_state(flower.environment, "123") == state
+
+
+def test_a_run_that_flower_has_forgotten_is_unknown(flower: Flower) -> None:
+    flower.says("Run ID 123 not found", code=1)
+    assert calls.run_state(flower.environment, "123") == calls.UNKNOWN
+    flower.says("out of order", code=1)
+    with pytest.raises(InputError, match="out of order"):
+        calls.run_state(flower.environment, "123")
 
 
 def test_stopping_what_has_just_ended_is_no_error(flower: Flower) -> None:

@@ -30,13 +30,6 @@ def test_no_telemetry_and_no_foreign_settings(monkeypatch, tmp_path):
     assert environment["ANYTHING_ELSE"] == "stays"
 
 
-@pytest.mark.parametrize(("sites", "seconds"), [(2, 0.5), (5, 0.5), (20, 2.0), (50, 5.0), (1000, 10.0)])
-def test_sites_ask_more_rarely_the_more_they_are(sites, seconds, tmp_path):
-    assert commands.poll_seconds(sites) == seconds
-    environment = commands.environment(tmp_path, sites=sites)
-    assert float(environment[commands.POLL_VARIABLE]) == seconds
-
-
 def test_commands_ask_for_safety(tmp_path):
     link = commands.superlink(tmp_path, host="0.0.0.0", port=8000, insecure=False)
     assert {"--enable-supernode-auth", "--ssl-certfile", "--disable-runtime-dependency-installation"} <= set(link)
@@ -44,6 +37,7 @@ def test_commands_ask_for_safety(tmp_path):
     bare = commands.superlink(tmp_path, host="127.0.0.1", port=8000, insecure=True)
     assert {"--insecure", "--disable-runtime-dependency-installation"} <= set(bare)
     assert not any(word.startswith("--ssl") for word in bare)
+    assert "--database" not in link  # what must outlive it is in our own files
 
 
 @pytest.mark.parametrize(("certificate", "key"), [(None, None), ("ca.pem", None), (None, "node.key")])
@@ -64,6 +58,7 @@ def test_a_node_listens_on_this_machine_only_and_is_insecure_only_without_certif
     assert "--insecure" in bare
     for command in (safe, bare):
         assert command[command.index("--host") + 1] == "127.0.0.1"
+        assert command[command.index("--isolation") + 1] == "process"  # it starts no program that runs apps
         assert tomllib.loads(command[command.index("--node-config") + 1]) == {commands.SITE_SETTING: str(tmp_path)}
 
 

@@ -21,7 +21,7 @@ from fedgeom.engines.flower import patch_table
 from fedgeom.engines.flower.patch_table import (
     TABLE,
     Symbol,
-    a_list,
+    client_class,
     function,
     module,
     number_or_nothing,
@@ -64,9 +64,8 @@ def test_every_row_stands_in_the_table_once_and_says_why() -> None:
 def test_what_keeps_foreign_code_and_foreign_control_out_is_required() -> None:
     required = {(row.module.rpartition(".")[2], row.name) for row in TABLE if row.required}
     assert required == {
-        ("run_clientapp", "install_from_fab"),
-        ("run_clientapp", "get_project_dir"),
-        ("run_clientapp", "get_load_client_app_fn"),
+        ("start_client_internal", "_push_messages"),
+        ("start_client_internal", "_insert_message"),
         ("run_serverapp", "install_from_fab"),
         ("run_serverapp", "get_project_dir"),
         ("flower_superlink", "uvicorn"),
@@ -74,6 +73,16 @@ def test_what_keeps_foreign_code_and_foreign_control_out_is_required() -> None:
 
 
 # --- a table that expected anything would be no contract ---
+
+
+class Client:
+    @classmethod
+    def from_server_address(cls, address: str, interceptors: list[Any]) -> None: ...
+
+
+class OtherClient:
+    @classmethod
+    def from_server_address(cls, address: str) -> None: ...
 
 
 def keyword_only(a: int, *, b: int = 1) -> None: ...
@@ -102,8 +111,10 @@ def keyword_only(a: int, *, b: int = 1) -> None: ...
         (number_under("k"), {"j": 1}, "no number 'k'"),
         (number_under("k"), {"k": "soon"}, "no number 'k'"),
         (number_under("k"), None, "no number 'k'"),
-        (a_list, [], ""),
-        (a_list, (), "not a list"),
+        (client_class, Client, ""),
+        (client_class, Client(), "not a class"),
+        (client_class, dict, "not a function"),
+        (client_class, OtherClient, "no parameter interceptors"),
         (number_or_nothing, None, ""),
         (number_or_nothing, 7, ""),
         (number_or_nothing, "7", "neither a whole number"),

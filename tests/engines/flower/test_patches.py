@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from fedgeom.engines.flower import patch_table, patches
+from fedgeom.engines.flower import patches
 from fedgeom.engines.flower.access_filter import AccessFilter
+from fedgeom.engines.flower.carrier import Carrier
+from fedgeom.engines.flower.message_layer import MessageLayer
+from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.patch_table import Symbol, function, seconds
 
 
@@ -63,25 +66,53 @@ def test_all_or_none(changed):
 # --- the installed Flower ---
 
 
-@pytest.fixture
-def flwr(monkeypatch):
-    """The installed Flower; what is changed in it is put back."""
-    pytest.importorskip("flwr", reason="Flower is not installed")
-    for symbol in patch_table.TABLE:
-        owner, name = symbol.place()
-        monkeypatch.setattr(owner, name, getattr(owner, name))
-    return patch_table
-
-
-def test_what_was_shipped_is_neither_unpacked_nor_loaded(flwr, tmp_path):
-    patches.run_installed_client(lambda: "our app", tmp_path)
+def test_what_was_submitted_is_neither_unpacked_nor_found(flwr, tmp_path):
     patches.run_installed_server(tmp_path)
-    for symbol in (flwr.CLIENTAPP_INSTALL, flwr.SERVERAPP_INSTALL):
-        assert symbol.value()(b"a stranger", skip_prompt=True) == tmp_path
-    for symbol in (flwr.CLIENTAPP_FOLDER, flwr.SERVERAPP_FOLDER):
-        assert symbol.value()("evil/app", "1.0", "hash") == tmp_path
-    load = flwr.CLIENTAPP_LOAD.value()(default_app_ref="evil:app", app_path=None, multi_app=True)
-    assert load("evil/app", "1.0", "hash") == "our app"
+    assert flwr.SERVERAPP_INSTALL.value()(b"a stranger", skip_prompt=True) == tmp_path
+    assert flwr.SERVERAPP_FOLDER.value()("evil/app", "1.0", "hash") == tmp_path
+
+
+def test_a_node_without_a_way_to_answer_stops(flwr, monkeypatch):
+    answers = NodeAnswers(lambda question: b"", Carrier(lambda: 0.0))
+    for symbol in (flwr.NODE_STORES, flwr.NODE_ANSWERS):
+        owner, name = symbol.place()
+        with monkeypatch.context() as patch:
+            patch.delattr(owner, name)
+            with pytest.raises(SystemExit, match=f"no {name}"):
+                patches.answer_in_node(answers)
+
+
+def test_a_node_opens_no_port(flwr):
+    assert patches.serve_nobody()
+    server, thread = flwr.NODE_SERVER.value()(object(), object())
+    server.should_exit = True  # what Flower does with them in the end
+    thread.join(timeout=1.0)
+    assert not thread.is_alive()
+
+
+def test_the_nodes_and_the_grids_clients_have_a_carrier_in_their_chain(flwr):
+    carrier = Carrier(lambda: 0.0)
+    assert patches.carry_for_node(carrier)
+    assert patches.carry_for_grid(carrier)
+    for symbol in (flwr.NODE_CLIENT, flwr.GRID_CLIENT):
+        with symbol.value().from_server_address("127.0.0.1:1", True, None, interceptors=["other"]) as client:
+            assert client._interceptors == (carrier, "other")
+    assert flwr.NODE_CLOCK.value().monotonic is time.monotonic
+    assert not patches.carry_for_node(carrier)  # no second time: it is not Flower's class any more
+
+
+def test_a_state_that_has_dropped_a_message_says_nothing_of_it(flwr, monkeypatch):
+    class State:
+        def get_message_res(self, message_ids, run_id):
+            return [{"a": "reply to a", "b": "reply to b"}[one] for one in sorted(message_ids)]
+
+        def get_message_ids_from_run_id(self, run_id):
+            return {"a", "b", "d"}
+
+    monkeypatch.setattr("flwr.server.superlink.linkstate.InMemoryLinkState", State)
+    patches.ask_for_known_replies()
+    assert State().get_message_res({"a", "b"}, 1) == ["reply to a", "reply to b"]
+    assert State().get_message_res({"a", "c"}, 1) == ["reply to a"]
 
 
 def test_what_the_superlink_serves_passes_the_filter(flwr):
@@ -96,6 +127,17 @@ def test_forwarded_addresses_are_not_believed():
     patches.FilteredServer(server).run(app="app", port=1)
     assert isinstance(served["app"], AccessFilter)
     assert (served["port"], served["proxy_headers"]) == (1, False)
+    assert served["timeout_graceful_shutdown"] == patches.STOPPING_SECONDS  # held polls do not keep it alive
+
+
+def test_an_application_that_is_not_as_expected_is_served_without_our_layer(flwr, monkeypatch):
+    state = SimpleNamespace(linkstate_factory=SimpleNamespace(state=lambda: None))
+    app = SimpleNamespace(state=state)
+    assert isinstance(patches.with_messages(app), MessageLayer)
+    assert patches.with_messages("app") == "app"
+    owner, name = flwr.LINK_STORES.place()
+    monkeypatch.delattr(owner, name)
+    assert patches.with_messages(app) is app
 
 
 def test_parts_of_messages_are_asked_for_again_soon(flwr):
@@ -116,50 +158,6 @@ def test_the_heartbeat_that_is_promised_is_kept(flwr):
     assert flwr.NODE_HEARTBEAT.value() > patches.HEARTBEAT_SECONDS
     patches.beat_often()
     assert flwr.NODE_HEARTBEAT.value() == flwr.SENT_HEARTBEAT.value() == patches.HEARTBEAT_SECONDS
-
-
-def test_something_is_called_before_each_question_is_fetched(flwr, monkeypatch):
-    done = []
-    owner, name = flwr.NODE_FETCH.place()
-
-    def fetch(state, *, receive):
-        done.append("fetched")
-        return state, receive
-
-    monkeypatch.setattr(owner, name, fetch)
-    assert patches.call_before_each_question(lambda: done.append("begun"))
-    assert flwr.NODE_FETCH.value()(1, receive=2) == (1, 2)
-    assert done == ["begun", "fetched"]
-    monkeypatch.delattr(owner, name)
-    assert not patches.call_before_each_question(lambda: None)
-
-
-def test_loops_sleep_at_our_pace(flwr):
-    node, executor = object(), object()
-    assert patches.pace_node(node)
-    assert patches.pace_executor(executor)
-    assert (flwr.NODE_CLOCK.value(), flwr.EXECUTOR_CLOCK.value()) == (node, executor)
-    assert not patches.pace_node(executor)  # no second time: it is not the time module any more
-    assert flwr.NODE_CLOCK.value() is node
-
-
-def test_programs_are_started_by_ours_only_if_a_fork_can_forget_the_parents_clean_up(flwr, monkeypatch):
-    owner, name = flwr.EXIT_HANDLERS.place()
-    with monkeypatch.context() as patch:
-        patch.delattr(owner, name)
-        assert not patches.start_programs_by("ours")
-        assert flwr.EXECUTOR_START.value() is subprocess
-    assert patches.start_programs_by("ours")
-    assert flwr.EXECUTOR_START.value() == "ours"
-
-
-def test_the_parents_clean_up_is_forgotten_in_place(flwr, monkeypatch):
-    owner, name = flwr.EXIT_HANDLERS.place()
-    handlers = ["close the connection"]
-    monkeypatch.setattr(owner, name, handlers)
-    patches.forget_exit_handlers()
-    assert flwr.EXIT_HANDLERS.value() is handlers
-    assert handlers == []
 
 
 def test_outside_a_task_numbers_are_made_up_and_inside_one_they_are_left_alone(monkeypatch):

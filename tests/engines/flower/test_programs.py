@@ -63,61 +63,23 @@ def run(text, tmp_path, **environment):
     return done.stdout.split()
 
 
-def test_a_shipped_bundle_is_ignored(tmp_path):
-    """The ClientApp process unpacks nothing and loads our app, whatever was shipped."""
+def test_a_node_answers_by_ours_opens_no_port_and_has_its_polls_held(tmp_path):
+    """Whatever app was shipped: the program that answers is started once, by name, from our launchers."""
     pytest.importorskip("flwr")
     said = run(
         """
-        from pathlib import Path
         import flwr.supernode.cli as cli
         from fedgeom.engines.flower import patch_table as flower, programs
+        programs.Answerer = lambda command: print(*command) or (lambda question: b"")
+        push = flower.NODE_ANSWERS.value()
         def main():
-            print(flower.CLIENTAPP_INSTALL.value()(b"a stranger"))
-            load = flower.CLIENTAPP_LOAD.value()(default_app_ref="evil:app", app_path=None, multi_app=True)
-            print(load("a", "b", "c"))
-        cli.flwr_clientapp = main
-        programs.clientapp(lambda: "our-app", Path("our-folder"))
-        """,
-        tmp_path,
-    )
-    assert said == ["our-folder", "our-app"]
-
-
-def test_a_node_is_watched_and_looks_often(tmp_path):
-    pytest.importorskip("flwr")
-    said = run(
-        """
-        import flwr.supernode.cli as cli
-        from fedgeom.engines.flower import patch_table as flower, pacing, programs
-        fetch = flower.NODE_FETCH.value()
-        def main():
-            pace = flower.NODE_CLOCK.value()
-            print(type(pace).__name__, pace._quick, pace._slow, pace._look.__qualname__)
-            print(flower.NODE_FETCH.value() is not fetch, flower.SENT_HEARTBEAT.value())
+            print(flower.NODE_ANSWERS.value() is push, type(flower.NODE_CLOCK.value()).__name__)
+            print(type(flower.NODE_CLIENT.value()).__name__, flower.SENT_HEARTBEAT.value())
+            print(type(flower.NODE_SERVER.value()(None, None)[0]).__name__)
         cli.flower_supernode = main
         programs.supernode()
         """,
         tmp_path,
         FLWR_HOME=str(tmp_path),
-        FEDGEOM_POLL_SECONDS="4",
     )
-    assert said == ["Pace", "4.0", "4.0", "Watchdog.look", "True", str(patches.HEARTBEAT_SECONDS)]
-
-
-@pytest.mark.parametrize(("answers", "forked"), [(True, "ForkingStarter"), (False, "module")])
-def test_a_sites_executor_forks_and_a_coordinators_does_not(tmp_path, answers, forked):
-    pytest.importorskip("flwr")
-    if answers and sys.platform != "linux":
-        pytest.skip("elsewhere Flower starts its programs")
-    said = run(
-        f"""
-        import flwr.supercore.cli as cli
-        from fedgeom.engines.flower import patch_table as flower, programs
-        def main():
-            print(type(flower.EXECUTOR_START.value()).__name__, type(flower.EXECUTOR_CLOCK.value()).__name__)
-        cli.flower_superexec = main
-        programs.superexec({"print" if answers else None}, lambda: print("imported"))
-        """,
-        tmp_path,
-    )
-    assert said == (["imported", forked, "Pace"] if answers else [forked, "module"])
+    assert said == ["flwr-clientapp", "False", "Pace", "WithCarrier", str(patches.HEARTBEAT_SECONDS), "Closed"]

@@ -15,20 +15,10 @@ CONNECTION = "fedgeom"
 SITE_SETTING, JOB_SETTING = "site", "job"
 """By what names a node's own settings say where the site's folder is, and a run's which job it is."""
 
-POLL_VARIABLE = "FEDGEOM_POLL_SECONDS"
-"""How often a site's node asks for questions while a run goes on."""
-QUICKEST, SLOWEST = 0.5, 10.0
-"""Bounds for it."""
-ASKED_PER_SECOND = 10
-"""How often all sites together may ask: each time costs the SuperLink, which is one process, 15 ms."""
 
-
-def poll_seconds(sites: int) -> float:
-    """Return how long each of so many sites waits before it asks again, and the coordinator before it looks again.
-
-    Flower's own interval is 3 s. Few sites can ask more often; of many, the SuperLink would do nothing but say no.
-    """
-    return min(SLOWEST, max(QUICKEST, sites / ASKED_PER_SECOND))
+DATABASE = ""
+"""The file, within Flower's home, where the SuperLink keeps its state; without one it is in memory. What must outlive
+it is in our own files: sites' journals, transcripts of runs, who is admitted."""
 
 
 def need_flower() -> None:
@@ -39,11 +29,11 @@ def need_flower() -> None:
         raise InputError("deployments need Flower: pip install 'fedgeom[flower]'") from error
 
 
-def environment(home: Path, *, launchers: Path | None = None, sites: int = 0) -> dict[str, str]:
-    """Return the environment for Flower programs: our home for their files, no telemetry, quick polling.
+def environment(home: Path, *, launchers: Path | None = None) -> dict[str, str]:
+    """Return the environment for Flower programs: our home for their files, no telemetry.
 
     ``launchers`` is a folder with our replacements for the programs that would run code from the network; it
-    comes first on the path. ``sites`` is how many sites there are, where the programs are a site's.
+    comes first on the path.
     """
     programs = Path(sys.executable).parent
     path = [str(p) for p in (launchers, programs) if p is not None]
@@ -53,9 +43,7 @@ def environment(home: Path, *, launchers: Path | None = None, sites: int = 0) ->
         "FLWR_HOME": str(home),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
-        # A site's executor asks its own node, which is next to nothing; a coordinator's asks the SuperLink.
-        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2" if sites else "1",
-        POLL_VARIABLE: f"{poll_seconds(sites):g}",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "1",
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -69,8 +57,7 @@ def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str
         "--port",
         str(port),
         "--disable-runtime-dependency-installation",
-        "--database",
-        str(folder / "flower" / "state.db"),
+        *(["--database", str(folder / "flower" / DATABASE)] if DATABASE else []),
     ]
     if insecure:
         return [*command, "--insecure"]
@@ -87,7 +74,8 @@ def supernode(address: str, *, port: int, site: Path, certificate: Path | None, 
     """Return the command that starts the SuperNode of the site in a folder; without a certificate it is insecure."""
     settings = f'{SITE_SETTING}="{site}"'
     command = ["flower-supernode", "--superlink", address, "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--node-config", settings]
+    # The node starts no executor: it has another way to have its questions answered.
+    command += ["--node-config", settings, "--isolation", "process"]
     if certificate is None or key is None:
         return [*command, "--insecure"]
     return [*command, "--root-certificates", str(certificate), "--auth-supernode-private-key", str(key)]

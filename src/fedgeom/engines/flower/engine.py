@@ -25,7 +25,7 @@ QUESTION = "query.fedgeom"
 """The message type; our ClientApp answers no other."""
 
 POLL_SECONDS = 0.5
-"""How often the coordinator looks for answers (Flower's own helper looks every 3 s)."""
+"""How often the coordinator looks for answers where nobody holds its polls (Flower's own helper looks every 3 s)."""
 
 LOOK_SECONDS = 2.0
 """How often it looks who is connected while it waits."""
@@ -120,6 +120,7 @@ class FlowerEngine:
                 for name in [name for name, asked in waiting.items() if self._given_up(asked)]:
                     yield name, Lost(waiting.pop(name).trouble)
             sent = {message: name for name, asked in waiting.items() for message in asked.messages}
+            began, answered = self._clock(), False
             for reply in self._grid.pull_messages(list(sent)) if sent else ():
                 message = reply.metadata.reply_to_message_id
                 name = sent.get(message, "")
@@ -130,9 +131,11 @@ class FlowerEngine:
                     waiting[name].trouble = trouble_of(reply)
                     continue
                 del waiting[name]
+                answered = True
                 yield name, read_reply(reply)
-            if waiting:
-                self._sleep(self._poll)
+            pause = began + self._poll - self._clock()
+            if waiting and not answered and pause > 0:  # a poll that was held has taken its time
+                self._sleep(pause)
         for name in waiting:
             yield name, Lost(f"no answer within {self._deadline:g} s")
 

@@ -101,9 +101,11 @@ def number_under(key: str) -> Fault:
     return fault
 
 
-def a_list(value: Any) -> str:
-    """Expect a list."""
-    return "" if isinstance(value, list) else f"{value!r} is not a list"
+def client_class(value: Any) -> str:
+    """Expect a class of HTTP clients that take others into the chain of each call."""
+    if not isinstance(value, type):
+        return f"{value!r} is not a class"
+    return function("interceptors")(getattr(value, "from_server_address", None))
 
 
 def number_or_nothing(value: Any) -> str:
@@ -111,32 +113,78 @@ def number_or_nothing(value: Any) -> str:
     return "" if value is None or type(value) is int else f"{value!r} is neither a whole number nor nothing"
 
 
-CLIENTAPP, SERVERAPP = "flwr.supernode.runtime.run_clientapp", "flwr.superlink.runtime.run_serverapp"
-NODE = "flwr.supernode.start_client_internal"
+SERVERAPP = "flwr.superlink.runtime.run_serverapp"
+NODE, GRID = "flwr.supernode.start_client_internal", "flwr.superlink.grid.http_grid"
 TASK = "flwr.supercore.task_identity"
 NO_FOREIGN_CODE = "Flower ships an app's code to every node; a stranger's must neither be unpacked nor run"
 STOPS = "the program stops"
 MESSAGES_OUTSIDE = "messages can be made in Flower's tasks only; with the loopback engine there are none"
 NO_LOOPBACK = "the loopback engine says that it does not fit the installed Flower; deployments do not need it"
+WITH_THE_MESSAGE = (
+    "small parts of a message travel with it: a question and its answer cost four requests, not sixteen"
+)
+MORE_REQUESTS = "every part of a message travels in a request of its own: everything takes longer"
 
-CLIENTAPP_INSTALL = Symbol(
-    CLIENTAPP, "install_from_fab", function("fab_file", "skip_prompt"), NO_FOREIGN_CODE, STOPS, required=True
-)
-CLIENTAPP_FOLDER = Symbol(
-    CLIENTAPP,
-    "get_project_dir",
-    function("fab_id", "fab_version", "fab_hash"),
-    NO_FOREIGN_CODE,
+NODE_ANSWERS = Symbol(
+    NODE,
+    "_push_messages",
+    function("state", "object_store", "send", "push_object"),
+    "a site runs the app that is installed with fedgeom, whatever was shipped: the node has the question answered "
+    "before Flower waits for somebody who does",
     STOPS,
     required=True,
 )
-CLIENTAPP_LOAD = Symbol(
-    CLIENTAPP,
-    "get_load_client_app_fn",
-    function("default_app_ref", "app_path", "multi_app"),
-    "a site runs the app that is installed with fedgeom, whatever was shipped",
+NODE_STORES = Symbol(
+    NODE,
+    "_insert_message",
+    function("msg", "state", "store"),
+    "the answer is stored where Flower looks for it",
     STOPS,
     required=True,
+)
+NODE_SERVER = Symbol(
+    "flwr.supernode.cli.flower_supernode",
+    "_start_supernode_http_api",
+    function("config", "state_factory"),
+    "whoever reaches a node's port on loopback can ask it for questions; nobody needs it, so nothing listens there",
+    "the port is there, for this machine only, and nobody uses it",
+)
+NODE_CLIENT = Symbol(
+    "flwr.supernode.fleet_http_connection",
+    "FleetHttpClient",
+    client_class,
+    WITH_THE_MESSAGE,
+    "the site looks for questions as rarely as Flower does, and part by part: every step takes longer",
+)
+GRID_CLIENT = Symbol(GRID, "RuntimeHttpClient", client_class, WITH_THE_MESSAGE, MORE_REQUESTS)
+GRID_PARTS = Symbol(GRID, "get_all_nested_objects", function(), WITH_THE_MESSAGE, MORE_REQUESTS)
+EXECUTOR_CLIENT = Symbol(
+    "flwr.supercore.superexec.run_superexec",
+    "RuntimeHttpClient",
+    client_class,
+    "the coordinator's executor asks every second whether there is something to start; it need not while it is held",
+    "the SuperLink says no every second",
+)
+LINK_READS = Symbol(
+    "flwr.supercore.corestate",
+    "CoreState.get_object",
+    function("run_id", "object_id"),
+    "parts are attached to the message that they belong to; the function is used, not replaced",
+    MORE_REQUESTS,
+)
+LINK_STORES = Symbol(
+    "flwr.supercore.corestate",
+    "CoreState.store_object",
+    function("run_id", "session_id", "object_id", "object_content"),
+    "parts that came with a message are stored; the function is used, not replaced",
+    MORE_REQUESTS,
+)
+LINK_REPLIES = Symbol(
+    "flwr.server.superlink.linkstate",
+    "InMemoryLinkState.get_message_res",
+    function("message_ids", "run_id"),
+    "a state in memory fails when it is asked for replies to a message that it has dropped, because its time was up",
+    "a run may break off when a site lets the deadline pass, and has to be resumed",
 )
 SERVERAPP_INSTALL = Symbol(
     SERVERAPP, "install_from_fab", function("fab_file", "skip_prompt"), NO_FOREIGN_CODE, STOPS, required=True
@@ -160,16 +208,9 @@ WEB_SERVER = Symbol(
 NODE_CLOCK = Symbol(
     NODE,
     "time",
-    module("time", sleep=function(), monotonic=function()),
-    "the node sleeps 3 s between two looks for a question; while a run goes on it looks more often",
+    module("time", sleep=function()),
+    "the node sleeps 3 s after each look that found no question; with a poll that was held it has waited already",
     "the site looks for questions as rarely as Flower does: every step takes longer",
-)
-NODE_FETCH = Symbol(
-    NODE,
-    "_pull_and_store_message",
-    function("receive"),
-    "the node waits without end for an answer whose process has died; with each question a watch begins anew",
-    "such a site is connected and deaf until it is started again",
 )
 NODE_HEARTBEAT = Symbol(
     "flwr.supernode.fleet_http_connection",
@@ -203,47 +244,29 @@ DATABASE_SETTINGS = Symbol(
     "such an answer is lost, and the site is asked again",
     usual={"busy_timeout": "5000"},
 )
-EXECUTOR_CLOCK = Symbol(
-    "flwr.supercore.superexec.run_superexec",
-    "time",
-    module("time", sleep=function(), monotonic=function()),
-    "a site's executor asks its own node often while a run goes on, and rarely when nothing happens",
-    "it asks as often as its environment says, also when nothing happens",
-)
-EXECUTOR_START = Symbol(
-    "flwr.supercore.superexec.executor.subprocess_executor",
-    "subprocess",
-    module("subprocess", Popen=function()),
-    "a new Python for every question spends two seconds on imports; a fork of the executor does not",
-    "every answer comes two seconds later",
-)
-EXIT_HANDLERS = Symbol(
-    "flwr.supercore.exit.exit_handler",
-    "registered_exit_handlers",
-    a_list,
-    "a forked process must not do the executor's clean-up when it ends: that would close the executor's connection",
-    "processes are started instead of forked: every answer comes two seconds later",
-)
 TASK_NUMBER = Symbol(TASK, "TaskIdentity._task_id", number_or_nothing, MESSAGES_OUTSIDE, NO_LOOPBACK)
 TASK_RUN = Symbol(TASK, "TaskIdentity._run_id", number_or_nothing, MESSAGES_OUTSIDE, NO_LOOPBACK)
 TASK_NODE = Symbol(TASK, "TaskIdentity._node_id", number_or_nothing, MESSAGES_OUTSIDE, NO_LOOPBACK)
 
 TABLE = (
-    CLIENTAPP_INSTALL,
-    CLIENTAPP_FOLDER,
-    CLIENTAPP_LOAD,
+    NODE_ANSWERS,
+    NODE_STORES,
+    NODE_SERVER,
+    NODE_CLIENT,
+    GRID_CLIENT,
+    GRID_PARTS,
+    EXECUTOR_CLIENT,
+    LINK_READS,
+    LINK_STORES,
+    LINK_REPLIES,
     SERVERAPP_INSTALL,
     SERVERAPP_FOLDER,
     WEB_SERVER,
     NODE_CLOCK,
-    NODE_FETCH,
     NODE_HEARTBEAT,
     SENT_HEARTBEAT,
     RETRY_DEFAULTS,
     DATABASE_SETTINGS,
-    EXECUTOR_CLOCK,
-    EXECUTOR_START,
-    EXIT_HANDLERS,
     TASK_NUMBER,
     TASK_RUN,
     TASK_NODE,

@@ -15,6 +15,9 @@ from typing import Any
 
 from fedgeom.engines.flower import patch_table as flower
 from fedgeom.engines.flower.access_filter import AccessFilter
+from fedgeom.engines.flower.carrier import Carrier, WithCarrier
+from fedgeom.engines.flower.message_layer import MessageLayer
+from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.pacing import Pace
 from fedgeom.engines.flower.patch_table import Symbol
 
@@ -22,6 +25,8 @@ HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
 LOCKED_SECONDS = 60
 """How long the SuperLink waits for its database when many sites answer at once (Flower: 5 s, then one is lost)."""
+STOPPING_SECONDS = 2
+"""How long requests that are being answered may take when the SuperLink is stopped."""
 RETRY_SECONDS = 0.2
 """How soon a part of a message that was announced, but is not there yet, is asked for again (Flower: 1 s, then 2)."""
 
@@ -43,28 +48,13 @@ def replace(*symbols: Symbol, by: Callable[[Any], Any]) -> bool:
     return True
 
 
-def run_installed_client(make_app: Callable[[], Any], bundle: Path) -> None:
-    """Let the ClientApp process run the app that is installed here, whatever was shipped."""
-
-    def load(*_: Any, **__: Any) -> Any:
-        return lambda *_: make_app()
-
-    _ignore_bundle(bundle, flower.CLIENTAPP_INSTALL, flower.CLIENTAPP_FOLDER)
-    replace(flower.CLIENTAPP_LOAD, by=lambda _: load)
-
-
 def run_installed_server(bundle: Path) -> None:
     """Let the ServerApp process run the app in a folder that is installed here, whatever was submitted."""
-    _ignore_bundle(bundle, flower.SERVERAPP_INSTALL, flower.SERVERAPP_FOLDER)
-
-
-def _ignore_bundle(ours: Path, *symbols: Symbol) -> None:
-    """Let the functions that unpack and find a shipped app do nothing but return the folder of ours."""
 
     def ignore(*_: Any, **__: Any) -> Path:
-        return ours
+        return bundle
 
-    replace(*symbols, by=lambda _: ignore)
+    replace(flower.SERVERAPP_INSTALL, flower.SERVERAPP_FOLDER, by=lambda _: ignore)
 
 
 class FilteredServer:
@@ -77,8 +67,20 @@ class FilteredServer:
         return getattr(self._server, name)
 
     def run(self, app: Any, **options: Any) -> None:
-        """Serve the application; a forwarded address is not believed, because the filter asks for the real one."""
-        self._server.run(app=AccessFilter(app), **options, proxy_headers=False)
+        """Serve the application; a forwarded address is not believed, because the filter asks for the real one.
+
+        Polls that are held end when the server does, not when they would.
+        """
+        options |= {"proxy_headers": False, "timeout_graceful_shutdown": STOPPING_SECONDS}
+        self._server.run(app=AccessFilter(with_messages(app)), **options)
+
+
+def with_messages(app: Any) -> Any:
+    """Put our layer in front of Flower's application, if both fit together."""
+    factory = getattr(getattr(app, "state", None), "linkstate_factory", None)
+    if factory is None or flower.LINK_READS.fault() or flower.LINK_STORES.fault():
+        return app
+    return MessageLayer(app, factory.state)
 
 
 def filter_requests() -> None:
@@ -97,49 +99,77 @@ def wait_for_database() -> None:
     replace(flower.DATABASE_SETTINGS, by=lambda settings: tuple((dict(settings) | waiting).items()))
 
 
+def ask_for_known_replies() -> None:
+    """Let a state in memory say nothing of a message that it has dropped, instead of failing."""
+
+    def wrapped(get: Callable[..., Any]) -> Callable[..., Any]:
+        def get_known(self: Any, message_ids: set[str], run_id: int) -> Any:
+            try:
+                return get(self, message_ids, run_id)
+            except KeyError:
+                return get(self, message_ids & self.get_message_ids_from_run_id(run_id), run_id)
+
+        return get_known
+
+    replace(flower.LINK_REPLIES, by=wrapped)
+
+
 def beat_often() -> None:
     """Let the coordinator hear of the node more often, so that it notices sooner when it is gone."""
     replace(flower.NODE_HEARTBEAT, flower.SENT_HEARTBEAT, by=lambda _: HEARTBEAT_SECONDS)
 
 
-def call_before_each_question(begin: Callable[[], None]) -> bool:
-    """Have a function called before Flower's node fetches a question; say whether that can be done."""
-
-    def wrapped(fetch: Callable[..., Any]) -> Callable[..., Any]:
-        def begin_and_fetch(*arguments: Any, **options: Any) -> Any:
-            begin()
-            return fetch(*arguments, **options)
-
-        return begin_and_fetch
-
-    return replace(flower.NODE_FETCH, by=wrapped)
+def answer_in_node(answers: NodeAnswers) -> None:
+    """Let the node have its questions answered, instead of waiting for a program that nobody starts."""
+    replace(flower.NODE_STORES, by=lambda insert: insert)  # required, and used as it is
+    replace(flower.NODE_ANSWERS, by=lambda push: answers.before(push, flower.NODE_STORES.value()))
 
 
-def pace_node(pace: Pace) -> bool:
-    """Let Flower's node sleep at our pace; say whether that can be done."""
-    return replace(flower.NODE_CLOCK, by=lambda _: pace)
+def serve_nobody() -> bool:
+    """Let the node open no port; say whether that can be done."""
+
+    class Closed:
+        """Stands for the server and for the thread in which it would run."""
+
+        should_exit = force_exit = True
+
+        def join(self, timeout: float = 0.0) -> None:
+            """Has ended already."""
+
+        def is_alive(self) -> bool:
+            """Say no."""
+            return False
+
+    return replace(flower.NODE_SERVER, by=lambda _: lambda config, state_factory: (Closed(), Closed()))
 
 
-def pace_executor(pace: Pace) -> bool:
-    """Let Flower's executor sleep at our pace; say whether that can be done."""
-    return replace(flower.EXECUTOR_CLOCK, by=lambda _: pace)
+def carry_for_node(carrier: Carrier) -> bool:
+    """Let the node's polls be held, and small parts travel with their message; say whether that can be done."""
+    pace = Pace(lambda: carrier.held)
+    return replace(flower.NODE_CLIENT, by=lambda client: WithCarrier(client, carrier)) and replace(
+        flower.NODE_CLOCK, by=lambda _: pace
+    )
 
 
-def start_programs_by(starter: Any) -> bool:
-    """Let something else stand for the subprocess module in Flower's executor; say whether that can be done."""
-    if flower.EXIT_HANDLERS.fault():  # or a forked process would clean up what is the executor's
-        return False
-    return replace(flower.EXECUTOR_START, by=lambda _: starter)
+def carry_for_grid(carrier: Carrier) -> bool:
+    """Let the coordinator's polls be held, and small parts travel with their message; say whether that can be done."""
+
+    def wrapped(get_parts: Callable[..., Any]) -> Callable[..., Any]:
+        def get_and_bring(message: Any) -> Any:
+            parts = get_parts(message)
+            carrier.bring((name, part.deflate()) for name, part in parts.items())
+            return parts
+
+        return get_and_bring
+
+    return replace(flower.GRID_CLIENT, by=lambda client: WithCarrier(client, carrier)) and replace(
+        flower.GRID_PARTS, by=wrapped
+    )
 
 
-def forget_exit_handlers() -> None:
-    """Forget, in a forked process, what its parent wanted to clean up in the end."""
-
-    def emptied(handlers: list[Any]) -> list[Any]:
-        handlers.clear()  # in place: Flower may hold on to the list
-        return handlers
-
-    replace(flower.EXIT_HANDLERS, by=emptied)
+def carry_for_executor(carrier: Carrier) -> bool:
+    """Let the executor's polls be held; say whether that can be done."""
+    return replace(flower.EXECUTOR_CLIENT, by=lambda client: WithCarrier(client, carrier))
 
 
 def act_as_task() -> bool:

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedgeom.engines.flower import forking, patches
-from fedgeom.engines.flower.commands import POLL_VARIABLE, QUICKEST
-from fedgeom.engines.flower.pacing import IDLE_SECONDS, Pace
+from fedgeom.engines.flower import patches
+from fedgeom.engines.flower.answerer import Answerer, serve
+from fedgeom.engines.flower.carrier import Carrier
+from fedgeom.engines.flower.engine import LOOK_SECONDS
+from fedgeom.engines.flower.message_layer import LONGEST_HOLD
+from fedgeom.engines.flower.node_answers import NodeAnswers, answer_with
 from fedgeom.engines.flower.processes import exit_with_parent, run_and_exit
-from fedgeom.engines.flower.watchdog import Watchdog, marker_file
 from fedgeom.storage import locked, make_private_folder, write_text
 
 REPLACED = {
@@ -27,6 +29,10 @@ REPLACED = {
     "flower-superexec": "superexec",
 }
 """Flower's programs, and the functions that run them."""
+ANSWERER = "flwr-clientapp"
+"""The program that a site's node starts, once, and that answers."""
+EXECUTOR_HOLD = 5.0
+"""For how many seconds the coordinator's executor lets itself be held: in between it looks after what it started."""
 REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
 """Programs that no federation needs; the function is `refuse`."""
 
@@ -50,13 +56,9 @@ def _differs(file: Path, text: str) -> bool:
     return not file.is_file() or file.read_text(encoding="utf-8") != text or not os.access(file, os.X_OK)
 
 
-def clientapp(make_app: Callable[[], Any], bundle: Path) -> None:
-    """Run Flower's ClientApp process with the app that is installed here."""
-    from flwr.supernode.cli import flwr_clientapp  # optional, 2 s
-
-    patches.run_installed_client(make_app, bundle)
-    patches.retry_soon()
-    flwr_clientapp()
+def clientapp(make_app: Callable[[], Any]) -> None:
+    """Stay, and answer what the site's node hands over, with the app that is installed here."""
+    serve(answer_with(make_app()))
 
 
 def serverapp(bundle: Path) -> None:
@@ -64,20 +66,19 @@ def serverapp(bundle: Path) -> None:
     from flwr.superlink.cli import flwr_serverapp  # optional, 2 s
 
     patches.run_installed_server(bundle)
+    patches.carry_for_grid(Carrier(lambda: LOOK_SECONDS))
     patches.retry_soon()
     flwr_serverapp()
 
 
 def supernode() -> None:
-    """Run Flower's SuperNode, asking the coordinator for questions more often than it does by itself."""
+    """Run Flower's SuperNode; another program, started once, answers its questions."""
     from flwr.supernode.cli import flower_supernode  # optional, 2 s
 
-    file = marker_file()
-    watchdog = Watchdog(file) if file is not None else None
-    watched = watchdog is not None and patches.call_before_each_question(watchdog.begin)
-    look = watchdog.look if watchdog is not None and watched else lambda: None
-    quick = float(os.environ.get(POLL_VARIABLE, QUICKEST))
-    patches.pace_node(Pace(quick=quick, slow=max(IDLE_SECONDS, quick), sign=1.0, look=look))
+    carrier = Carrier(lambda: LONGEST_HOLD)
+    patches.answer_in_node(NodeAnswers(Answerer([ANSWERER]), carrier))
+    patches.serve_nobody()
+    patches.carry_for_node(carrier)
     patches.beat_often()
     patches.retry_soon()
     exit_with_parent(os.getppid())
@@ -90,23 +91,17 @@ def superlink() -> None:
     from flwr.superlink.cli import flower_superlink  # optional, 2 s
 
     patches.filter_requests()
+    patches.ask_for_known_replies()
     patches.wait_for_database()
     exit_with_parent(os.getppid())
     flower_superlink()
 
 
-def superexec(answer: Callable[[], None] | None, import_ahead: Callable[[], None] = lambda: None) -> None:
-    """Run Flower's SuperExec, which starts a process for each question.
-
-    A site's are forked: ``answer`` is what they do, after ``import_ahead`` was done once. A coordinator's executor
-    has nothing to answer.
-    """
+def superexec() -> None:
+    """Run Flower's SuperExec, which starts the process that conducts a run; a site needs none."""
     from flwr.supercore.cli import flower_superexec  # optional, 2 s
 
-    if answer is not None:
-        pace = Pace(quick=QUICKEST, slow=1.0)
-        if forking.fork_answerers(answer, import_ahead=import_ahead, on_question=pace.wake):
-            patches.pace_executor(pace)
+    patches.carry_for_executor(Carrier(lambda: EXECUTOR_HOLD))
     flower_superexec()
 
 

@@ -1,0 +1,235 @@
+"""In front of Flower's HTTP interface: polls that find nothing are held until there is something, small parts of
+messages travel with them.
+
+Every request goes to Flower's own application first, which says who is who and what he may do. Only a poll that it
+answered, with nothing, is held, and is put to it again when a message for it has come: who is not let in
+waits nowhere. Requests without our headers, such as those of Flower's own nodes, pass as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedgeom.engines.flower.attachments import HELD, HOLD, LARGEST, TAKES, attach, detach, names_in
+from fedgeom.engines.flower.waiting_room import WaitingRoom
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+LONGEST_HOLD = 20.0
+"""For how many seconds a poll is held at most; Flower's clients give up after 30."""
+GATHERING = 0.01
+"""After the first answer to a question, how long the others have to come along in the same response, in seconds."""
+
+
+@dataclass
+class Reply:
+    """What Flower answered."""
+
+    status: int = 500
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One of Flower's two interfaces that carry messages, and what a poll there waits for."""
+
+    name: str
+    pulls: str
+    pushes: str
+
+    def awaited(self, body: bytes) -> tuple[str, list[str]]:
+        """Return who polls, and the topics whose news he waits for; raises `ValueError` if that cannot be read."""
+        request = _parse(self.pulls, body)
+        if self.name == "fleet":
+            node = _node_topic(request.node.node_id)
+            return node, [node]
+        asked = sorted(request.message_ids)
+        return f"replies {asked[0] if asked else ''}", [_reply_topic(number) for number in asked]
+
+    def news(self, body: bytes) -> list[str]:
+        """Return the topics on which a pushed message is news."""
+        request = _parse(self.pushes, body)
+        if self.name == "fleet":
+            return [_reply_topic(message.metadata.reply_to_message_id) for message in request.messages_list]
+        return [_node_topic(message.metadata.dst_node_id) for message in request.messages_list]
+
+
+FLEET = Service("fleet", "PullMessages", "PushMessages")
+RUNTIME = Service("runtime", "PullAppMessages", "PushAppMessages")
+PULLS = {"/v1/fleet/pull-messages": FLEET, "/v1/runtime/pull-messages": RUNTIME}
+PUSHES = {"/v1/fleet/push-messages": FLEET, "/v1/runtime/push-messages": RUNTIME}
+TASKS, STARTS = "/v1/runtime/acquire-task", "/v1/control/start-run"
+"""Where the coordinator's executor asks for something to start, and where that comes from."""
+
+
+class MessageLayer:
+    """Wraps Flower's web application; ``state`` returns what Flower knows of messages and their parts."""
+
+    def __init__(self, app: Any, state: Callable[[], Any], *, room: WaitingRoom | None = None):
+        self._app, self._state = app, state
+        self.room = WaitingRoom() if room is None else room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold, attach, or pass a request on as it is."""
+        path = scope.get("path") if scope["type"] == "http" and scope.get("method") == "POST" else None
+        try:
+            if path in PULLS or path == TASKS:
+                await self._pull(PULLS.get(path), scope, receive, send)
+            elif path in PUSHES:
+                await self._push(PUSHES[path], scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+                if path == STARTS:
+                    self.room.tell([TASKS])
+        except _HungUpError:
+            return
+
+    async def _pull(self, service: Service | None, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, body = _headers(scope), await _read(receive)
+        hold, takes = _number(headers, HOLD, LONGEST_HOLD), int(_number(headers, TAKES, LARGEST))
+        caller, topics = TASKS, [TASKS]
+        if service is not None and hold:
+            try:
+                caller, topics = service.awaited(body)
+            except ValueError:  # Flower says what is wrong with it
+                hold = 0.0
+        with self.room.listen(topics) as waiter:  # before Flower looks, or news could be missed
+            reply = await self._ask(scope, body, receive)
+            until = asyncio.get_running_loop().time() + hold
+            while hold and reply.status == 200 and not reply.body and self.room.admit(caller, waiter):
+                reply.headers.append((HELD.encode(), b"1"))
+                ending = await waiter.wait(until - asyncio.get_running_loop().time(), receive)
+                if ending == "gone":
+                    return
+                if ending == "nothing":
+                    break
+                if len(topics) > 1:
+                    await asyncio.sleep(GATHERING)
+                reply = await self._ask(scope, body, receive)
+        if service is not None and reply.status == 200 and reply.body and takes:
+            reply.body = await asyncio.to_thread(self._attach_parts, service, reply.body, takes)
+        await _answer(send, reply)
+
+    async def _push(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+        brings, body = TAKES in _headers(scope), await _read(receive)
+        reply = await self._ask(scope, body, receive)
+        if reply.status == 200:
+            if brings:
+                reply.body = await asyncio.to_thread(self._store_parts, service, body, reply.body)
+            self.room.tell(service.news(body))
+        await _answer(send, reply)
+
+    async def _ask(self, scope: Scope, body: bytes, receive: Receive) -> Reply:
+        """Put a request to Flower's application, and return what it answers."""
+        reply, given = Reply(), False
+
+        async def replay() -> MutableMapping[str, Any]:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def catch(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                reply.status, reply.headers = message["status"], list(message.get("headers", ()))
+            elif message["type"] == "http.response.body":
+                reply.body += message.get("body", b"")
+
+        # What Flower notes about a request must not be there when it is put again.
+        await self._app({**scope, "state": dict(scope.get("state", {}))}, replay, catch)
+        return reply
+
+    def _attach_parts(self, service: Service, data: bytes, takes: int) -> bytes:
+        """Attach the parts of the messages in a response, as far as they are there and few enough bytes."""
+        response, state = _parse(service.pulls, data, "Response"), self._state()
+        parts: dict[str, bytes] = {}
+        received = []
+        for message, tree in zip(response.messages_list, response.message_object_trees, strict=True):
+            new: dict[str, bytes] = {}
+            for name in names_in(tree):
+                new[name] = state.get_object(message.metadata.run_id, name) or b""
+                if not new[name] or sum(map(len, new.values())) > takes:
+                    break
+            else:
+                parts |= new
+                takes -= sum(map(len, new.values()))
+                received.append(message.metadata.message_id)
+        for number in received:
+            state.object_store.delete(number)  # what Flower does when it is told that they came
+        return attach(data, parts, received) if received else data
+
+    def _store_parts(self, service: Service, body: bytes, data: bytes) -> bytes:
+        """Store the parts that came with a message; return a response that no longer asks for them."""
+        request, response = _parse(service.pushes, body), _parse(service.pushes, data, "Response")
+        parts, state = detach(body).parts, self._state()
+        run = request.messages_list[0].metadata.run_id
+        missing = [
+            name
+            for name in response.objects_to_push
+            if name not in parts or not state.store_object(run, response.session_id, name, parts[name])
+        ]
+        del response.objects_to_push[:]
+        response.objects_to_push.extend(missing)
+        return bytes(response.SerializeToString())
+
+
+class _HungUpError(Exception):
+    """The caller has gone before his request was complete."""
+
+
+def _parse(kind: str, data: bytes, what: str = "Request") -> Any:
+    """Read a protobuf message of Flower's; raises `ValueError` if it is none."""
+    from flwr.proto import fleet_pb2, runtime_pb2  # optional, 2 s
+    from google.protobuf.message import DecodeError
+
+    found = getattr(runtime_pb2 if "App" in kind else fleet_pb2, kind + what)
+    try:
+        return found.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"not a {kind}{what}") from error
+
+
+def _node_topic(node: int) -> str:
+    return f"node {node}"
+
+
+def _reply_topic(message: str) -> str:
+    return f"reply {message}"
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
+
+
+def _number(headers: dict[str, str], name: str, most: float) -> float:
+    """Return a header's number between 0 and the most; 0 if there is none, or something else."""
+    try:
+        number = float(headers.get(name, "0"))
+    except ValueError:
+        return 0.0
+    return min(most, number) if number > 0 else 0.0
+
+
+async def _read(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _HungUpError
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _answer(send: Send, reply: Reply) -> None:
+    length = (b"content-length", str(len(reply.body)).encode())
+    headers = [(name, value) for name, value in reply.headers if name.lower() != b"content-length"]
+    await send({"type": "http.response.start", "status": reply.status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": reply.body})

@@ -1,0 +1,105 @@
+"""The process that stays: one fork a question, and what kills a fork kills nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fedgeom.engines.flower import answerer
+from fedgeom.engines.flower.answerer import Answerer, AnswererDiedError, AnswererGoneError
+
+SERVE = """
+import os, sys, time
+from fedgeom.engines.flower.answerer import serve
+kept = []
+def answer(question):
+    print("whatever prints", flush=True)  # must not reach the node as an answer
+    kept.append(question)
+    word = question.split()[0] if question else b""
+    if word == b"raise":
+        raise RuntimeError("oh")
+    if word == b"exit":
+        sys.exit(3)
+    if word == b"die":
+        os.kill(os.getpid(), 9)
+    if word == b"end":
+        os.kill(os.getppid(), 9)
+    if word == b"sleep":
+        print("sleeping", os.getpid(), flush=True)
+        time.sleep(60)
+    if word == b"who":
+        return b"%d %d" % (os.getpid(), len(kept))
+    return question * 3
+serve(answer)
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
+
+
+@pytest.fixture
+def ask() -> Iterator[Answerer]:
+    made = Answerer([sys.executable, "-c", SERVE])
+    yield made
+    made.close()
+
+
+def test_questions_of_any_size_are_answered_each_in_a_process_of_its_own(ask: Answerer) -> None:
+    for question in (b"", b"x", b"y" * 3_000_000):
+        assert ask(question) == question * 3
+    one, other = ask(b"who").split(), ask(b"who").split()
+    assert one[0] != other[0]
+    assert one[1] == other[1] == b"1"  # what one remembers the next does not know
+
+
+@pytest.mark.parametrize("how", [b"raise", b"exit", b"die"])
+def test_what_kills_a_fork_leaves_the_next_question_alone(ask: Answerer, how: bytes) -> None:
+    for _ in range(2):
+        with pytest.raises(AnswererDiedError):
+            ask(how)
+    assert ask(b"x") == b"xxx"
+
+
+def test_when_the_program_itself_has_ended_it_is_said(ask: Answerer) -> None:
+    for _ in range(2):
+        with pytest.raises(AnswererGoneError):
+            ask(b"end")
+
+
+def test_a_fork_ends_with_the_one_who_asked() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert program.stdin is not None
+    assert program.stderr is not None
+    answerer._write(program.stdin, b"sleep")
+    line = b""
+    while not line.startswith(b"sleeping"):
+        line = program.stderr.readline()
+    fork = int(line.split()[1])
+    program.stdin.close()  # the node is gone
+    program.wait(20)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            os.kill(fork, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(fork, signal.SIGKILL)
+        pytest.fail("it goes on without anybody who wants its answer")
+
+
+def test_where_forking_is_not_safe_the_program_answers_by_itself() -> None:
+    script = SERVE.replace("serve(answer)", "serve(answer, fork=False)")
+    made = Answerer([sys.executable, "-c", script])
+    one, other = made(b"who").split(), made(b"who").split()
+    made.close()
+    assert one[0] == other[0]
+    assert (one[1], other[1]) == (b"1", b"2")
