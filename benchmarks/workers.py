@@ -62,13 +62,13 @@ def measure(method: Any, sites: list[fedgeom.SiteData]) -> dict[str, Any]:
 
 
 def training(quick: bool) -> dict[str, Any]:
-    """Measure FedAvg with a small network, 20 sites."""
+    """Measure FedAvg with the default learner, 20 sites."""
     rng, rows = np.random.default_rng(0), 20 * (100 if quick else 600)
     X = rng.normal(size=(rows, 64))
     y = (X @ rng.normal(size=(64, 5))).argmax(axis=1).astype(str)
     sites = fedgeom.split(X, y, n_sites=20)
-    fedgeom.run(fedgeom.FedAvg(rounds=1, learner="mlp"), [site.some(40) for site in sites[:3]])
-    return measure(fedgeom.FedAvg(rounds=3 if quick else 10, learner="mlp"), sites)
+    fedgeom.run(fedgeom.FedAvg(rounds=1), [site.some(40) for site in sites[:3]])
+    return measure(fedgeom.FedAvg(rounds=3 if quick else 10), sites)
 
 
 def hulls(quick: bool) -> dict[str, Any]:
