@@ -373,7 +373,7 @@ def test_a_plan_that_no_site_could_carry_out_is_refused_at_once(change: dict[str
 
 def test_an_answer_larger_than_the_policy_allows_is_never_made() -> None:
     """With a fine grid and a large capacity a coordinator could ask for gigabytes."""
-    method = fedgeom.Hulls(epsilon=1e-6, capacity=4 * 10**6, n_classes=2)
+    method = fedgeom.Hulls(epsilon=1e-6, capacity=4 * 10**6, n_classes=2, radius=0.99)
     unforeseen = check_aligned(method, small_sites(), Policy(max_message_bytes=2**40))  # as if nobody had looked
     with no_longer_than(60), pytest.raises(TooFewSitesError, match="max_message_bytes = 67,108,864"):
         fedgeom.run(method, small_sites(), checked=unforeseen)

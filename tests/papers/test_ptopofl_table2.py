@@ -22,12 +22,12 @@ def test_rows_are_dealt_once_and_every_site_has_enough() -> None:
 
 
 def test_writers_with_the_most_images_are_the_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    who = np.concatenate([np.zeros(30000, np.int16), np.ones(20000, np.int16), np.full(10000, 2, np.int16)])
-    file = {"X_train": np.zeros((60000, 2, 2), np.uint8), "y_train": np.arange(60000) % 10, "writer_train": who}
+    who = np.concatenate([np.zeros(300, np.int16), np.ones(200, np.int16), np.full(100, 2, np.int16)])
+    file = {"X_train": np.zeros((600, 28, 28), np.uint8), "y_train": np.arange(600) % 10, "writer_train": who}
     monkeypatch.setattr(table2, "load_data", lambda name: contextlib.nullcontext(file))
     found = table2.draw("writers", 0, 2)
-    assert [len(one) for one in found.train] == [24000, 16000]
-    assert [len(one) for one in found.test] == [6000, 4000]
+    assert [len(one) for one in found.train] == [240, 160]
+    assert [len(one) for one in found.test] == [60, 40]
 
 
 def test_every_row_runs_and_the_page_has_the_papers_figures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,8 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int, largest: 
     whole, room = fixed.view(np.int64), np.empty(min(_PIECE, len(numbers)))
     for start in range(0, len(numbers), _PIECE):
         given = numbers[start : start + _PIECE]
-        piece = np.multiply(given, scale, out=room[: len(given)], dtype=np.float64)  # exact: a power of two
+        with np.errstate(over="ignore"):  # what is infinite then is refused, or cut off
+            piece = np.multiply(given, scale, out=room[: len(given)], dtype=np.float64)  # exact: a power of two
         if largest is not None:
             np.clip(piece, -largest * scale, largest * scale, out=piece)
         if not (piece.max() < bound * scale and piece.min() > -bound * scale):  # NaN is no number below the bound
