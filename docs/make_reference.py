@@ -90,7 +90,7 @@ def settings(name: str) -> str:
         rows = [
             f"| `{cls.__name__}` {line}"
             for cls in map(method_class, METHODS)
-            if issubclass(cls, Algorithm) and cls.name not in OWN_PAGES
+            if issubclass(cls, Algorithm) and cls.__module__.startswith("fedgeom.") and cls.name not in OWN_PAGES
             for line in own_settings(cls)
         ]
         return "\n".join(["| algorithm | setting | default | meaning |", "|---|---|---|---|", *rows])
