@@ -155,7 +155,9 @@ def test_a_method_s_page_has_all_that_a_reader_looks_for(name):
 
 def test_every_method_has_a_page():
     settings = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in METHOD_PAGES)
-    ours = [name for name in METHODS if method_class(name).__module__.startswith("fedgeom.")]  # tests have their own
+    ours = [
+        name for name in METHODS if method_class(name).__module__.startswith("fedgeom.")
+    ]  # tests have their own
     assert len(ours) > 25
     for name in ours:
         assert re.search(rf"`{method_class(name).__name__}\b", settings), name

@@ -104,6 +104,8 @@ def test_clinical_tables_are_raw_and_the_page_has_all_models() -> None:
 
 
 def test_the_curves_have_a_column_for_each_size_that_is_there() -> None:
-    text = curves.page({"3000": {"Ridge": {"accuracy": 88.1, "CPU seconds": 9, "MB sent by a site": 2}}, "1000": {}})
+    text = curves.page(
+        {"3000": {"Ridge": {"accuracy": 88.1, "CPU seconds": 9, "MB sent by a site": 2}}, "1000": {}}
+    )
     assert "| images | 1,000 | 3,000 |" in text
     assert "| Ridge: accuracy | – | 88.1 |" in text
