@@ -213,3 +213,25 @@ class Results:
         merged = {title: merged[title] for title in sorted(merged, key=rank)}
         self.write(name, merged, page)
         return merged
+
+
+def finish(
+    options: argparse.Namespace,
+    results: Results,
+    name: str,
+    found: Mapping[str, Any],
+    order: Iterable[str],
+    page: Callable[[dict[str, Any]], str],
+    picture: Callable[[dict[str, Any], Path], None] | None = None,
+) -> None:
+    """End a script: print the page and, with ``--json``, what was found.
+
+    Without ``--quick`` it is put among the results, which are drawn once all parts are there.
+    """
+    print(page(dict(found)))
+    if not options.quick:
+        wanted = list(order)
+        whole = results.keep(name, found, wanted, page)
+        if picture is not None and set(wanted) <= set(whole):
+            picture(whole, results.folder / f"{name}.png")
+    print_json(options, found)

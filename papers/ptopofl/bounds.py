@@ -36,7 +36,7 @@ from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import Floats, parser, print_json, table
+from papers.common import Floats, finish, parser, table
 from papers.ptopofl.scenarios import Scenario, scenario_a, scenario_b
 from papers.ptopofl.scoring import RESULTS
 
@@ -287,12 +287,7 @@ def main() -> None:
         "convergence": lambda: convergence(seeds, rounds),
     }
     found = {name: make[name]() for name in options.only}
-    print(page(found))
-    if not options.quick:
-        whole = RESULTS.keep("bounds", found, PARTS, page)
-        if set(whole) == set(PARTS):
-            picture(whole, RESULTS.folder / "bounds.png")
-    print_json(options, found)
+    finish(options, RESULTS, "bounds", found, PARTS, page, picture)
 
 
 if __name__ == "__main__":

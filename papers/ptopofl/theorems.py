@@ -27,7 +27,7 @@ from fedgeom.geometry.topology.descriptors import descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import Floats, parser, print_json, table
+from papers.common import Floats, finish, parser, table
 from papers.ptopofl.scenarios import Scenario, scenario_a, scenario_b
 from papers.ptopofl.scoring import RESULTS
 
@@ -286,9 +286,12 @@ def picture(found: dict[str, Any], path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
+PARTS = ("stability", "suppression", "variance")
+
+
 def main() -> None:
     """Measure, write and print."""
-    options = parser(__doc__, ("stability", "suppression", "variance")).parse_args()
+    options = parser(__doc__, PARTS).parse_args()
     seeds, draws = (QUICK_SEEDS, DRAWS // 10) if options.quick else (SEEDS, DRAWS)
     made: dict[str, Any] = {}
     if "stability" in options.only:
@@ -297,13 +300,7 @@ def main() -> None:
         made["suppression"] = suppression(seeds)
     if "variance" in options.only:
         made["variance"] = variance(seeds)
-    print(page(made))
-    if not options.quick:
-        whole = RESULTS.read("theorems") | made
-        RESULTS.write("theorems", whole, page)
-        if {"stability", "variance"} <= set(whole):
-            picture(whole, RESULTS.folder / "theorems.png")
-    print_json(options, made)
+    finish(options, RESULTS, "theorems", made, PARTS, page, picture)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import fedgeom
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import parser, print_json, table
+from papers.common import finish, parser, table
 from papers.xclp.tasks import RESULTS
 
 CLASSES, PAILLIER = 3, 512
@@ -165,10 +165,7 @@ def main() -> None:
         found["bytes"] = whole_runs(((3, 6, 64),) if options.quick else SIZES)
     if "operations" in options.only:
         found["operations"] = operations()
-    print(page(found))
-    if not options.quick:
-        RESULTS.keep("cost", found, PARTS, page)
-    print_json(options, found)
+    finish(options, RESULTS, "cost", found, PARTS, page)
 
 
 if __name__ == "__main__":
