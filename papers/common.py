@@ -7,6 +7,7 @@ then imports ``papers.common`` and ``papers.<paper>.…``; tests import them by 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -235,3 +236,19 @@ def finish(
         if picture is not None and set(wanted) <= set(whole):
             picture(whole, results.folder / f"{name}.png")
     print_json(options, found)
+
+
+def draw(
+    doc: str | None, results: Results, pictures: Mapping[str, tuple[Callable[[Any], Any], tuple[float, float]]]
+) -> None:
+    """Be a script that makes pictures from results: each a function of a figure, with its size in inches."""
+    from matplotlib.figure import Figure as Drawing  # only pictures need it
+
+    options, said = parser(doc, pictures).parse_args(), dict[str, Any]()
+    for name in options.only:
+        make, size = pictures[name]
+        drawing = Drawing(figsize=size, layout="constrained")
+        said[name] = make(drawing)
+        drawing.savefig(io.BytesIO() if options.quick else results.folder / f"{name}.png", dpi=110)
+        print(f"{name}: {said[name]}")
+    print_json(options, said)

@@ -10,7 +10,6 @@ Figure 6's parts follow from the sizes of Scenario A's hospitals and Eqs. 10 and
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import parser, print_json
+from papers.common import draw
 from papers.ptopofl.scenarios import scenario_a
 from papers.ptopofl.scoring import RESULTS
 from papers.ptopofl.table1 import PAPER as PAPER1
@@ -154,7 +153,9 @@ def privacy(drawing: Any) -> dict[str, Any]:
     for key, colour, name in (("rebuilt", RED, "rebuilt"), ("chance", GREY, "drawn at random")):
         values = [one[key] for one in found["rows_from_model"].values()]
         steps.plot(sizes, values, "o-", color=colour, label=name)
-    steps.set(xscale="log", xlabel="rows in the step", ylabel="cosine to the true rows", title="Rows from one step")
+    steps.set(
+        xscale="log", xlabel="rows in the step", ylabel="cosine to the true rows", title="Rows from one step"
+    )
     steps.set_xticks(sizes, [str(n) for n in sizes])
     steps.minorticks_off()
     steps.legend(frameon=False, fontsize=8)
@@ -179,7 +180,9 @@ def overhead(drawing: Any) -> dict[str, Any]:
         sent = [name for name in rows if "bytes" in rows[name]]
         places = range(len(sent))
         colours = [GREEN if name.startswith("pTopoFL") else GREY for name in sent]
-        for axis, key, unit in zip(column, ("bytes", "CPU s"), ("kB sent by a site", "CPU s, all sites"), strict=True):
+        for axis, key, unit in zip(
+            column, ("bytes", "CPU s"), ("kB sent by a site", "CPU s, all sites"), strict=True
+        ):
             values = [rows[name][key] / (1000 if key == "bytes" else 1) for name in sent]
             axis.barh(places, values, color=colours)
             axis.set_yticks(places, sent, fontsize=8)
@@ -205,20 +208,5 @@ PICTURES = {
 }
 
 
-def main() -> None:
-    """Draw and write."""
-    from matplotlib.figure import Figure  # only pictures need it
-
-    options = parser(__doc__, PICTURES).parse_args()
-    said: dict[str, Any] = {}
-    for name in options.only:
-        make, size = PICTURES[name]
-        drawing = Figure(figsize=size, layout="constrained")
-        said[name] = make(drawing)
-        drawing.savefig(io.BytesIO() if options.quick else RESULTS.folder / f"{name}.png", dpi=110)
-        print(f"{name}: {said[name]}")
-    print_json(options, said)
-
-
 if __name__ == "__main__":
-    main()
+    draw(__doc__, RESULTS, PICTURES)
