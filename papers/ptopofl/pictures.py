@@ -188,12 +188,18 @@ def overhead(drawing: Any) -> dict[str, Any]:
             axis.set_yticks(places, sent, fontsize=8)
             axis.set(xlabel=unit)
         shapes = [rows[name]["bytes of shapes"] / 1000 for name in sent]
-        column[0].barh(places, shapes, color=RED, label="of these for shapes")
+        column[0].barh(places, shapes, color=RED, label="of the bytes, those for shapes")
         column[0].set_title(f"{model}, 15 rounds")
-        column[1].axvline(rows["describing rows alone"]["CPU s"], color=RED, lw=1, ls=":", label="describing rows")
+        column[1].axvline(
+            rows["describing rows alone"]["CPU s"],
+            color=RED,
+            lw=1,
+            ls=":",
+            label="of the time, that of describing rows",
+        )
     axes[0][0].invert_yaxis()
-    for axis in axes[:, -1]:
-        axis.legend(frameon=False, fontsize=8, loc="lower right")
+    handles = [axis.get_legend_handles_labels()[0][0] for axis in axes[:, 0]]
+    drawing.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return {"models": list(found)}
 
 

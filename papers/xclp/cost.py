@@ -131,8 +131,9 @@ def page(results: dict[str, Any]) -> str:
         rows = [[f"{one[k]:,}" if isinstance(one[k], int) else one[k] for k in keys] for one in part]
         lines += [*table(head, rows), ""]
         lines += [
-            "Section 3.3's count for BFV is that of Paillier with one number in a ciphertext; BFV packs thousands. Two",
-            "groups halve the sites that a site is compared with, and with them the letters.",
+            "Section 3.3's count for BFV is that of Paillier with one number in a ciphertext; BFV packs thousands, and",
+            "sends more for few rows and bits, and less for more. In two groups of three a site is compared with two",
+            "others in place of five: letters are two fifths.",
             "",
         ]
     if part := results.get("operations"):
