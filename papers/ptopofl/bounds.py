@@ -197,8 +197,8 @@ def page(found: dict[str, Any]) -> str:
             "The gradient of a model with an intercept alone tells 0 of every row, and its loss is Lipschitz in x with",
             "any constant; the theorem's right side is then 0, and the descriptor tells more than that: **the theorem",
             "does not hold as stated**. Nor does its proof's bound O(s²) of what a number tells: the mean, which a row",
-            "moves by s = 1/n, tells 1/(2n). Estimates of the mean are off by up to 0.04: for n = 20 the descriptor's says",
-            "nothing. What we did find is in privacy.md: no row was rebuilt from a descriptor.",
+            "moves by s = 1/n, tells 1/(2n). Estimates of the mean are off by up to 0.04: for n = 20 the descriptor's",
+            "says nothing. What we did find is in privacy.md: no row was rebuilt from a descriptor.",
         ]
     if part := found.get("lemma"):
         lines += ["", "## Lemma 12: two sites that pull to ±1, from the common minimum", ""]
