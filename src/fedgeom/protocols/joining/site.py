@@ -203,13 +203,13 @@ class Joining(Part[JoiningMemory]):
         memory, me = self.memory, self.site.name
         holders = (*memory.peers, me)
         xs = [numbers[name] for name in holders]
-        masks = [shamir.share(secret, needed, xs) for secret in memory.mask_secrets]
-        selves = [shamir.share(seed, needed, xs) for seed in memory.self_seeds]
+        rounds = len(memory.mask_secrets)
+        shares = shamir.share_each((*memory.mask_secrets, *memory.self_seeds), needed, xs)
         secret = memory.herald_secret if herald else b""
         letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
         for name in holders:
-            x = numbers[name]
-            letters[name] = Letter(tuple(s[x] for s in masks), tuple(s[x] for s in selves), secret)
+            own = shares[numbers[name]]
+            letters[name] = Letter(own[:rounds], own[rounds:], secret)
         return letters
 
     def _key(self, seed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
