@@ -167,9 +167,9 @@ _NO_SALT = bytes(32)
 class _Agreements:
     """What pairs of keys have agreed on, extracted, by both public halves, where this process made both keys.
 
-    Two sites agree once for letters, to seal and to open, and once for each sum. A process that simulates both ends
-    of a pair has the same agreement twice; nobody finds one here who does not hold a secret half of the pair. A site
-    in a process of its own keeps nothing here: its peers' keys were made elsewhere.
+    Two sites agree to seal a letter and to open one, and from the first follow their keys of all sums. A process that
+    simulates both ends of a pair has the same agreement four times; nobody finds one here who does not hold a secret
+    half of the pair. A site in a process of its own keeps nothing here: its peers' keys were made elsewhere.
     """
 
     MOST = 1 << 17
@@ -215,14 +215,23 @@ def forget_agreements() -> None:
     _peer.cache_clear()
 
 
-def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
-    """Derive the 256-bit key that two sites share for one purpose.
-
-    Both sides get the same key when they give the same context; a different context (run, round,
-    direction) gives an independent key. It is HKDF (RFC 5869) with SHA-256: what two keys agreed on is extracted once.
-    """
+def agreement(secret: bytes, peer_public: bytes) -> bytes:
+    """Return what two sites agree on by their keys, from which `derive` makes keys (HKDF's extraction, RFC 5869)."""
     try:
-        agreed = _AGREEMENTS.agree(secret, peer_public)
+        return _AGREEMENTS.agree(secret, peer_public)
     except ValueError as error:  # a point of small order, or not 32 bytes
         raise ProtocolError("a peer's public key is not a valid X25519 key") from error
+
+
+def derive(agreed: bytes, *context: bytes) -> bytes:
+    """Derive the 256-bit key that two sites share for one purpose (HKDF's expansion, with SHA-256).
+
+    Both sides get the same key when they give the same context; a different context (run, direction) gives an
+    independent key.
+    """
     return hmac.digest(agreed, fingerprint(*context) + b"\x01", "sha256")
+
+
+def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
+    """Agree with a site by its public key, and derive the key for one purpose."""
+    return derive(agreement(secret, peer_public), *context)

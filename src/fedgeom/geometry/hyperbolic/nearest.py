@@ -19,7 +19,7 @@ _POINTS, _HULLS = 512, 32
 
 
 class NearestCorners:
-    """Hulls, each (corners, d), f8, one corner at least; the largest first, so that those with a k-th one are together."""
+    """Hulls, each (corners, d), f8, none empty; the largest first, so that those with a k-th corner are together."""
 
     def __init__(self, hulls: Sequence[Floats], *, c: float = 1.0):
         self._c, self._sizes = c, np.array([len(hull) for hull in hulls])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedgeom.crypto.keys import verify
+from fedgeom.crypto.keys import KEY_BYTES, verify
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.data.checks import check_columns, check_same_names
 from fedgeom.errors import ProtocolError, TooFewSitesError
@@ -39,6 +39,8 @@ class Joined:
     """For each site, how many shares give a secret of it back."""
     seed: bytes
     """What the neighbourhoods follow from (`cohort_seed`)."""
+    locked: dict[str, tuple[bytes, ...]]
+    """For each site and sum the locked keys of its pairs, in the order of its peers."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,6 +83,7 @@ def invite(
     seed = cohort_seed(sites.run, shown, numbers, number)
     peers = neighbours(shown, seed, smallest_sum(len(shown)) if smallest_sum else None)
     sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Letters)
+    _leave_out_unlocked(sent, sites, peers, rounds)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
@@ -89,7 +92,8 @@ def invite(
             if recipient in mail:
                 mail[recipient][sender] = letter
     needed = {name: answer.needed for name, answer in sent.items()}
-    return Joined(sites, dict(shown), peers, mail, needed, seed)
+    locked = {name: answer.locked for name, answer in sent.items()}
+    return Joined(sites, dict(shown), peers, mail, needed, seed, locked)
 
 
 def _draw_ring(
@@ -138,6 +142,16 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
             del shown.came[name]
             shown.missing[name] = reason
             sites.leave_out(name, reason)
+
+
+def _leave_out_unlocked(
+    sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]], rounds: int
+) -> None:
+    """Leave out sites that did not leave the locked keys of all their pairs for each sum."""
+    for name in [n for n, a in sent.items() if list(map(len, a.locked)) != [KEY_BYTES * len(peers[n])] * rounds]:
+        sent.missing[name] = "left no locked keys of all its pairs, one for each sum"
+        sites.leave_out(name, sent.missing[name])
+        del sent.came[name]
 
 
 def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]]) -> None:

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key
+from fedgeom.crypto.keys import agreement, derive, exchange_public, fingerprint, new_exchange_secret
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
+from fedgeom.crypto.pair_keys import keys_by_sum, lock
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
@@ -34,6 +35,7 @@ from fedgeom.protocols.joining.messages import (
     heralds_of,
     hidden_order,
     holder_numbers,
+    lock_seal,
     seal_of,
 )
 from fedgeom.version import __version__
@@ -75,7 +77,7 @@ class Joining(Part[JoiningMemory]):
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
             memory.letter_secret = new_exchange_secret()
-            memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
+            memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.herald_secret = secrets.token_bytes(32)
             memory.private = secrets.token_bytes(32)
@@ -119,7 +121,7 @@ class Joining(Part[JoiningMemory]):
         raw = bool(memory.terms.get("prepare"))  # what columns the sites have, they tell each other later
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
-            masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
+            masks=tuple(lock_seal(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
             columns=0 if raw else site.data.shape[1],
             columns_hash=b"" if raw else hash_columns(site.run, site.data.columns),
@@ -150,8 +152,13 @@ class Joining(Part[JoiningMemory]):
         needed = self.holders_needed()
         letters = self._write(numbers, needed, herald=me in heralds)
         memory.own_letter = letters.pop(me)
-        sealed = {name: self._seal(memory.cohort_seed, name, letter) for name, letter in letters.items()}
-        answer = Letters(letters=sealed, needed=needed)
+        agreed = {name: self._agree(name) for name in letters}  # once for the letter and for all sums
+        sealed = {name: self._seal(agreed[name], name, letter) for name, letter in letters.items()}
+        pairs = {peer: sorted((me.encode(), peer.encode())) for peer in memory.peers}
+        roots = [derive(agreed[peer], b"masks", run, seed, *both) for peer, both in pairs.items()]
+        memory.pair_keys = keys_by_sum(roots, len(memory.mask_secrets))
+        locked = tuple(map(lock, memory.pair_keys, memory.mask_secrets))
+        answer = Letters(letters=sealed, needed=needed, locked=locked)
         memory.letters = encode(answer)
         self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
         return answer
@@ -212,19 +219,20 @@ class Joining(Part[JoiningMemory]):
             letters[name] = Letter(own[:rounds], own[rounds:], secret)
         return letters
 
-    def _key(self, seed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
-        """Return the key of a letter between this site and another, and what the letter is bound to."""
-        envelope = (b"letter", self.site.run, seed, sender.encode(), recipient.encode())
-        other = recipient if sender == self.site.name else sender
-        key = shared_key(self.memory.letter_secret, self.memory.cohort[other].letters, *envelope)
-        return key, fingerprint(*envelope)
+    def _agree(self, other: str) -> bytes:
+        return agreement(self.memory.letter_secret, self.memory.cohort[other].letters)
 
-    def _seal(self, seed: bytes, recipient: str, letter: Letter) -> bytes:
-        key, envelope = self._key(seed, self.site.name, recipient)
+    def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
+        """Return the key of a letter between this site and another, and what the letter is bound to."""
+        envelope = (b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
+        return derive(agreed, *envelope), fingerprint(*envelope)
+
+    def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
+        key, envelope = self._key(agreed, self.site.name, recipient)
         return seal(key, msgspec.msgpack.encode(letter), envelope)
 
-    def _unseal(self, seed: bytes, sender: str, sealed: bytes) -> Letter:
-        key, envelope = self._key(seed, sender, self.site.name)
+    def _unseal(self, sender: str, sealed: bytes) -> Letter:
+        key, envelope = self._key(self._agree(sender), sender, self.site.name)
         text = unseal(key, sealed, envelope, sender=sender)
         try:
             letter = msgspec.msgpack.decode(text, type=Letter)
@@ -251,7 +259,7 @@ class Joining(Part[JoiningMemory]):
         if me not in members or not set(members) <= set(memory.cohort):
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
-        opened = {sender: self._unseal(memory.cohort_seed, sender, letters[sender]) for sender in senders}
+        opened = {sender: self._unseal(sender, letters[sender]) for sender in senders}
         opened[me] = memory.own_letter or Letter()
         heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))

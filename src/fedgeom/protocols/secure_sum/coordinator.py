@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, verify
+from fedgeom.crypto.keys import verify
 from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.pair_keys import key_at, mask_key, open_keys, proof_of
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.joining.messages import seal_of
+from fedgeom.protocols.joining.messages import lock_seal, seal_of
 from fedgeom.protocols.secure_sum.collecting import Collected, collect
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
@@ -25,7 +26,6 @@ from fedgeom.protocols.secure_sum.messages import (
     Witness,
     masking_statement,
     own_key,
-    pair_key,
     uneven,
 )
 
@@ -178,13 +178,18 @@ def _keys_to_remove(
     for name in dropped:
         pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items() if name in s.mask_shares}
         secret = _recover(joined, name, pieces)
-        if exchange_public(secret) != joined.keys[name].masks[round]:
-            raise ProtocolError(f"the shares of the mask key of {name!r} do not fit; a holder sent wrong ones")
-        for peer in living & set(joined.peers[name]):
-            key = pair_key(
-                secret, joined.keys[peer].masks[round], joined.sites.run, ticket.question_hash, name, peer
-            )
-            (minus if peer < name else plus).append(key)  # the opposite of what the living peer did
+        if lock_seal(secret) != joined.keys[name].masks[round]:
+            raise ProtocolError(f"the shares of the mask secret of {name!r} do not fit; a holder sent wrong ones")
+        keys = open_keys(joined.locked[name][round], secret, len(joined.peers[name]))
+        for place, peer in enumerate(joined.peers[name]):
+            if peer in living:
+                key = key_at(keys, place)
+                if peer in shares and shares[peer].proofs.get(name) != proof_of(key):
+                    raise ProtocolError(
+                        f"{name!r}, which was lost, left another key for its mask with {peer!r} than {peer!r} has"
+                    )
+                made = mask_key(key, ticket.question_hash)
+                (minus if peer < name else plus).append(made)  # the opposite of what the living peer did
     return plus, minus
 
 
