@@ -169,14 +169,16 @@ def _keys_to_remove(
     plus: list[bytes] = []
     minus: list[bytes] = []
     for name in alive:
-        pieces = {numbers[h]: s.self_shares[name] for h, s in shares.items() if name in s.self_shares}
+        given = {h: shares[h].self_shares for h in (name, *joined.peers[name]) if h in shares}
+        pieces = {numbers[h]: held[name] for h, held in given.items() if name in held}
         seed = _recover(joined, name, pieces)
         if seal_of(seed) != joined.keys[name].seals[round]:
             raise ProtocolError(f"the shares of the own mask of {name!r} do not fit; a holder sent wrong ones")
         minus.append(own_key(seed, ticket.question_hash))
     living = set(alive)
     for name in dropped:
-        pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items() if name in s.mask_shares}
+        given = {h: shares[h].mask_shares for h in joined.peers[name] if h in shares}
+        pieces = {numbers[h]: held[name] for h, held in given.items() if name in held}
         secret = _recover(joined, name, pieces)
         if lock_seal(secret) != joined.keys[name].masks[round]:
             raise ProtocolError(f"the shares of the mask secret of {name!r} do not fit; a holder sent wrong ones")
