@@ -15,6 +15,7 @@ from fedgeom.crypto.pair_keys import PROOF_BYTES
 from fedgeom.crypto.rings import Ring
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
 from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.joining.last_call import remembers_last
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
 Proofs = dict[Name, Annotated[bytes, msgspec.Meta(max_length=PROOF_BYTES)]]
@@ -124,6 +125,13 @@ def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
     """Hash a question and its ticket, apart from the mail in it; ``content`` is `hash_content` where that is known."""
     blank = msgspec.structs.replace(question.ticket, question_hash=bytes(32), letters={})
     return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
+
+
+@remembers_last  # the very same question comes to many sites of a process
+def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
+    """Return `hash_content` and `hash_question` of a question that came."""
+    content = hash_content(question, came=True)
+    return content, hash_question(question, content)
 
 
 class Confirmation(Message, frozen=True, kw_only=True):

@@ -33,8 +33,7 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
-    hash_content,
-    hash_question,
+    hashes_of,
     masking_statement,
     own_key,
     tag_key,
@@ -68,8 +67,8 @@ class Sums(Part[SumsMemory]):
         The same question again is admitted as it was: who is lost in the meantime plays no part in it.
         """
         ticket, joined, me = question.ticket, self.joining.memory, self.site.name
-        content = hash_content(question, came=True)
-        if ticket.question_hash != hash_question(question, content):
+        content, asked = hashes_of(question)
+        if ticket.question_hash != asked:
             raise ProtocolError("the ticket was made out for another question")
         if not joined.cohort:
             raise ProtocolError("a sum was asked for before the site joined")
