@@ -6,7 +6,7 @@ A new algorithm is a subclass of `Algorithm` with one or two short functions, `l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,6 +52,25 @@ class Algorithm(TrainingRule, Method):
     def smallest_sum(self, sites: int) -> int:
         """Return over how few of so many sites models are summed: over those that are drawn for a round."""
         return self.count_drawn(sites)
+
+    def sums_in(self, round: int) -> int:
+        """Return how many of the planned sums belong to a round of training: one for each group."""
+        return self.groups if self.masked and self.sends else 0
+
+    def first_sum(self, round: int) -> int:
+        """Return the number of the first sum of a round; those of training come last but for that of the test."""
+        after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
+        return len(self.site.all_sums(self)) - after  # type: ignore[attr-defined]
+
+    def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
+        """Return who may be in which sum: where a share of the sites trains in a round, those drawn for it."""
+        if self.count_drawn(len(names)) >= len(names):
+            return None
+        everyone = frozenset(names)
+        found = [everyone] * self.first_sum(0)
+        for number in range(self.rounds):
+            found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
+        return found + [everyone] * (self.holdout is not None)
 
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Train as a run does when no site is lost, in one process and without messages."""

@@ -16,6 +16,7 @@ from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.xclp.core import mark_unlabelled, own_label_counts
 from fedgeom.methods.xclp.message_sizes import check_message_sizes, message_sizes
+from fedgeom.methods.xclp.site import spreading_sums
 from fedgeom.methods.xclp_training.conversation import XclpTrainingConversation
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.methods.xclp_training.site import XclpTrainingSite
@@ -43,6 +44,11 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
                 f"propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds (every=…), in fewer "
                 "steps, or train for fewer rounds"
             )
+
+    def sums_in(self, round: int) -> int:
+        """Return how many of the planned sums belong to a round: those of the propagation and of the models."""
+        spreading = 0 if self.xclp is None or not self.spreads_in(round) else len(spreading_sums(self.xclp))
+        return spreading + super().sums_in(round)
 
     @classmethod
     def published(cls, **changes: Any) -> XCLPTraining:

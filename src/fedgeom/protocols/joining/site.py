@@ -36,6 +36,7 @@ from fedgeom.protocols.joining.messages import (
     holder_numbers,
     seal_of,
 )
+from fedgeom.protocols.joining.parts import SumParts, sum_parts
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
@@ -156,6 +157,11 @@ class Joining(Part[JoiningMemory]):
         self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
         return answer
 
+    @property
+    def parts(self) -> SumParts:
+        """Who may be in which sum, of the cohort that was announced."""
+        return sum_parts(self.settings, self.memory)
+
     def holders_needed(self) -> int:
         """Return how many of the holders of this site's shares must come together.
 
@@ -203,8 +209,9 @@ class Joining(Part[JoiningMemory]):
         memory, me = self.memory, self.site.name
         holders = (*memory.peers, me)
         xs = [numbers[name] for name in holders]
-        masks = [shamir.share(secret, needed, xs) for secret in memory.mask_secrets]
-        selves = [shamir.share(seed, needed, xs) for seed in memory.self_seeds]
+        own = self.parts.of(me)
+        masks = [shamir.share(memory.mask_secrets[at], needed, xs) for at in own]
+        selves = [shamir.share(memory.self_seeds[at], needed, xs) for at in own]
         secret = memory.herald_secret if herald else b""
         letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
         for name in holders:
@@ -230,9 +237,9 @@ class Joining(Part[JoiningMemory]):
             letter = msgspec.msgpack.decode(text, type=Letter)
         except ValueError as error:
             raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
-        rounds = len(self.memory.mask_secrets)
-        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == rounds:
-            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {rounds} sums")
+        sums = len(self.parts.of(sender))
+        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == sums:
+            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {sums} sums")
         return letter
 
     def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
@@ -260,7 +267,7 @@ class Joining(Part[JoiningMemory]):
         said = [opened[name].secret for name in heralds if name in opened]
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
-        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened})
+        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
         memory.secret, memory.own_letter = said[0], None
         memory.order = hidden_order(memory.secret, members)
 
