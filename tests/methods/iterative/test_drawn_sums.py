@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.methods.iterative.agreement import SumColumns
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.joining.messages import Letters
 from fedgeom.protocols.names.messages import CountNames
+from fedgeom.testing.rehearsal import Rehearsal
 from tests.methods.iterative.making import unlike
 
 NAMES = tuple(f"s{at}" for at in range(9))
@@ -91,3 +93,16 @@ def test_letters_are_shorter_where_few_sites_are_drawn() -> None:
         told[share] = sum(entry.bytes for entry in run.ledger if entry.kind == Letters.kind)
         assert not run.lost
     assert told[0.2] < 0.4 * told[1.0]
+
+
+def test_draws_that_no_policy_lets_be_summed_are_refused() -> None:
+    """All rounds would rest, and the model come out untrained."""
+    sites = unlike(n_sites=9, rows=6)
+    row = fedgeom.FedAvg(rounds=3, epochs=1, share=0.1)
+    words = "share=0.1 given, which draws 2 of 9 sites .* wanted share=0.34 or more, or min_sites=3"
+    with pytest.raises(InputError, match=f"(?i){words}"):
+        fedgeom.run(row, sites)
+    with pytest.raises(InputError, match=f"(?i){words}"):  # as in a deployment, where nobody sees all tables
+        Rehearsal(row, sites).hold()
+    assert fedgeom.run(row, sites, policy=fedgeom.Policy(min_cohort=2)).model.parameters.flat().any()
+    assert fedgeom.run(fedgeom.FedAvg(rounds=3, share=0.1, secure=False), sites).model.parameters.flat().any()

@@ -47,7 +47,7 @@ def test_the_sums_of_a_site() -> None:
     parts = SumParts(3, [*DRAWN, ("s0000", "s0005")])
     assert [parts.of(name) for name in ("s0000", "s0003", "s0005", "s0009")] == [(0, 2), (0, 1), (1, 2), ()]
     parts.check(1, DRAWN[1][1:])
-    with pytest.raises(ProtocolError, match="s0000, s0001 cannot be in round 1"):
+    with pytest.raises(ProtocolError, match="s0000, s0001 cannot be in this sum, of round 1"):
         parts.check(1, DRAWN[0])
     anybody = SumParts(3, None)
     assert list(anybody.of("s0009")) == [0, 1, 2]
@@ -86,7 +86,7 @@ def test_nobody_is_summed_in_a_round_for_which_others_are_drawn() -> None:
     data, method = make_sites(8), DrawnSum()
     sites, _ = start(data, method=method)
     cohort = join(sites, method)
-    with pytest.raises(TooFewSitesError, match="s0004, s0005 cannot be in round 0"):
+    with pytest.raises(TooFewSitesError, match="s0004, s0005 cannot be in this sum, of round 0"):
         secure_sum(cohort.joined, 0, SumColumn(), modulus=2**64, length=7, participants=DRAWN[1])
 
 
@@ -103,7 +103,7 @@ def test_a_witness_helps_with_no_sum_over_others_than_those_drawn() -> None:
             **fields,
         )
         if refused:
-            lie.refused(name, ask, "s0004, s0005 cannot be in round 0")
+            lie.refused(name, ask, "s0004, s0005 cannot be in this sum, of round 0")
         else:
             assert not hasattr(lie.ask(name, ask), "reason")
 

@@ -6,6 +6,7 @@ A new algorithm is a subclass of `Algorithm` with one or two short functions, `l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from fedgeom.data.checks import label_names
 from fedgeom.data.findings import Finding
 from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
@@ -81,9 +83,20 @@ class Algorithm(TrainingRule, Method):
         check_together(sites, self.classes)
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be smaller than the policy's smallest cohort."""
+        """Refuse groups, or draws, that would be smaller than the policy's smallest cohort."""
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
+        self.check_drawn(len(sites), policy.min_cohort)
+
+    def check_drawn(self, sites: int, min_cohort: int) -> None:
+        """Refuse to draw so few of the sites for a round that no policy lets them be summed: nobody would train."""
+        drawn = self.count_drawn(sites)
+        if self.masked and self.sends and drawn < min(sites, min_cohort):
+            raise InputError(
+                f"share={self.share} given, which draws {drawn} of {sites} sites for a round; policies ask for "
+                f"{min_cohort} in each sum (min_cohort), so that no round could be held. Wanted share="
+                f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
+            )
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of what sites send and are given in a round, and of the columns' sums."""

@@ -79,6 +79,8 @@ class Conversation:
     def agree(self) -> None:
         """Join, and agree on classes and scale."""
         self.cohort = join(self.sites, self.rule)  # type: ignore[arg-type]
+        keys = self.cohort.joined.keys
+        self.rule.check_drawn(len(keys), min(key.min_cohort for key in keys.values()))  # type: ignore[attr-defined]
         self.agreed = agree(self.cohort, self.rule)
         self.members = self.cohort.left
 

@@ -38,8 +38,8 @@ class SumParts:
         strange = sorted(set(names) - set(self.sites[number]))
         if strange:
             raise ProtocolError(
-                f"{', '.join(strange[:8])} cannot be in round {number}, for which by the terms and the seed others are "
-                "drawn"
+                f"{', '.join(strange[:8])} cannot be in this sum, of round {number}, for which by the terms and the "
+                "seed others are drawn"
             )
 
 
