@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -113,6 +113,13 @@ class Method(Settings):
         With many sites, each shares masks with some of the others; where sums go over parts, with more of them.
         """
         return sites
+
+    def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
+        """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.
+
+        Where a part of the sites is drawn for a sum, only these share its secrets when they join.
+        """
+        return None
 
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""

@@ -20,7 +20,7 @@ from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import LEAVES
-from fedgeom.protocols.joining import site as joining_site
+from fedgeom.protocols.joining import writing
 from fedgeom.protocols.joining.coordinator import Joined
 from fedgeom.protocols.joining.messages import Hello, PublicKeys, lock_seal
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
@@ -213,10 +213,8 @@ def test_a_lost_site_that_left_wrong_keys_is_noticed_and_named(n: int) -> None:
 
 def test_a_site_that_leaves_no_keys_of_all_its_pairs_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     data, locks = make_sites(5), iter([False, False, True, False, False])
-    real = joining_site.lock
-    monkeypatch.setattr(
-        joining_site, "lock", lambda keys, secret: real(keys, secret)[: -32 if next(locks) else None]
-    )
+    real = writing.lock
+    monkeypatch.setattr(writing, "lock", lambda keys, secret: real(keys, secret)[: -32 if next(locks) else None])
     sites, _ = start(data)
     (total,) = column_sum(sites, modulus=1009)
     assert data[2].name not in total.sites

@@ -255,7 +255,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         return min(sites, max(self.min_sites, math.ceil(self.share * sites)))
 
     def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
-        """Return the sites that train in a round: drawn among all that joined, by the seed and the round alone.
+        """Return the sites that train in a round: drawn among all of the cohort, by the seed and the round alone.
 
         Both halves draw, so that a coordinator cannot choose. Nobody takes the place of those who are lost.
         """

@@ -125,7 +125,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """
         if not isinstance(question, Masked):
             return None
-        drawn = self.rule.drawn(question.ticket.members, self.seed, question.round)
+        drawn = self.rule.drawn(tuple(self.joining.memory.cohort), self.seed, question.round)
         group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
         return set(drawn) & set(group) if group else drawn
 

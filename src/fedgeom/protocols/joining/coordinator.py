@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from fedgeom.protocols.joining.messages import (
     follow_chain,
     holder_numbers,
 )
+from fedgeom.protocols.joining.parts import SumParts
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,13 @@ def invite(
     min_sites: int,
     draw: bool = False,
     smallest_sum: Callable[[int], int] | None = None,
+    sum_sites: Callable[[Sequence[str], int], Sequence[Collection[str]] | None] | None = None,
 ) -> Joined:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside.
 
     ``draw``: the order of the sites is drawn also where there are few, since groups follow from it. ``smallest_sum``
-    says over how few of so many sites a sum may go; None: they go over all.
+    says over how few of so many sites a sum may go, ``sum_sites`` which of the cohort may be in which sum, by the seed;
+    None: they go over all.
     """
     hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
@@ -83,7 +86,8 @@ def invite(
     seed = cohort_seed(sites.run, shown, numbers, number)
     peers = neighbours(shown, seed, smallest_sum(len(shown)) if smallest_sum else None)
     sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Letters)
-    _leave_out_unlocked(sent, sites, peers, rounds)
+    parts = SumParts(rounds, sum_sites(tuple(sorted(shown)), sites.seed) if sum_sites else None)
+    _leave_out_unlocked(sent, sites, peers, parts)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
@@ -145,10 +149,13 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
 
 
 def _leave_out_unlocked(
-    sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]], rounds: int
+    sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]], parts: SumParts
 ) -> None:
-    """Leave out sites that did not leave the locked keys of all their pairs for each sum."""
-    for name in [n for n, a in sent.items() if list(map(len, a.locked)) != [KEY_BYTES * len(peers[n])] * rounds]:
+    """Leave out sites that did not leave the locked keys of all their pairs for each sum that they may be in."""
+    for name, answer in list(sent.items()):
+        own, size = set(parts.of(name)), KEY_BYTES * len(peers[name])
+        if [len(keys) for keys in answer.locked] == [size * (at in own) for at in range(parts.sums)]:
+            continue
         sent.missing[name] = "left no locked keys of all its pairs, one for each sum"
         sites.leave_out(name, sent.missing[name])
         del sent.came[name]

@@ -9,11 +9,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import agreement, derive, exchange_public, fingerprint, new_exchange_secret
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
-from fedgeom.crypto.pair_keys import keys_by_sum, lock
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
@@ -38,6 +36,8 @@ from fedgeom.protocols.joining.messages import (
     lock_seal,
     seal_of,
 )
+from fedgeom.protocols.joining.parts import SumParts, sum_parts
+from fedgeom.protocols.joining.writing import make_pair_keys, write_letters
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
@@ -150,18 +150,21 @@ class Joining(Part[JoiningMemory]):
         heralds = heralds_of(list(numbers))
         memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
         needed = self.holders_needed()
-        letters = self._write(numbers, needed, herald=me in heralds)
+        sums = self.parts.of(me)
+        letters = write_letters(memory, me, numbers, needed, sums, herald=me in heralds)
         memory.own_letter = letters.pop(me)
         agreed = {name: self._agree(name) for name in letters}  # once for the letter and for all sums
         sealed = {name: self._seal(agreed[name], name, letter) for name, letter in letters.items()}
-        pairs = {peer: sorted((me.encode(), peer.encode())) for peer in memory.peers}
-        roots = [derive(agreed[peer], b"masks", run, seed, *both) for peer, both in pairs.items()]
-        memory.pair_keys = keys_by_sum(roots, len(memory.mask_secrets))
-        locked = tuple(map(lock, memory.pair_keys, memory.mask_secrets))
+        locked = make_pair_keys(memory, me, run, agreed, sums)
         answer = Letters(letters=sealed, needed=needed, locked=locked)
         memory.letters = encode(answer)
         self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
         return answer
+
+    @property
+    def parts(self) -> SumParts:
+        """Who may be in which sum, of the cohort that was announced."""
+        return sum_parts(self.settings, self.memory)
 
     def holders_needed(self) -> int:
         """Return how many of the holders of this site's shares must come together.
@@ -206,19 +209,6 @@ class Joining(Part[JoiningMemory]):
         for name in odd[:1]:
             raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
-    def _write(self, numbers: Mapping[str, int], needed: int, *, herald: bool) -> dict[str, Letter]:
-        memory, me = self.memory, self.site.name
-        holders = (*memory.peers, me)
-        xs = [numbers[name] for name in holders]
-        rounds = len(memory.mask_secrets)
-        shares = shamir.share_each((*memory.mask_secrets, *memory.self_seeds), needed, xs)
-        secret = memory.herald_secret if herald else b""
-        letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
-        for name in holders:
-            own = shares[numbers[name]]
-            letters[name] = Letter(own[:rounds], own[rounds:], secret)
-        return letters
-
     def _agree(self, other: str) -> bytes:
         return agreement(self.memory.letter_secret, self.memory.cohort[other].letters)
 
@@ -238,9 +228,9 @@ class Joining(Part[JoiningMemory]):
             letter = msgspec.msgpack.decode(text, type=Letter)
         except ValueError as error:
             raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
-        rounds = len(self.memory.mask_secrets)
-        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == rounds:
-            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {rounds} sums")
+        sums = len(self.parts.of(sender))
+        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == sums:
+            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {sums} sums")
         return letter
 
     def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
@@ -268,7 +258,7 @@ class Joining(Part[JoiningMemory]):
         said = [opened[name].secret for name in heralds if name in opened]
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
-        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened})
+        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
         memory.secret, memory.own_letter = said[0], None
         memory.order = hidden_order(memory.secret, members)
 

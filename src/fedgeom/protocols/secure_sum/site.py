@@ -88,6 +88,7 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
         if page.question_hash:
             return
+        self.joining.parts.check(ticket.round, participants)
         expected = self.site.expected_participants(question)  # type: ignore[attr-defined]
         group = group_of(self.site, question.kind, {me})
         if group:
@@ -192,6 +193,7 @@ class Sums(Part[SumsMemory]):
         self.joining.open_letters(ask.members, ask.letters)
         if self.site.name in ask.participants or not set(ask.participants) <= set(ask.members):
             raise ProtocolError("a witness is asked about a sum of other members, without itself")
+        self.joining.parts.check(number, ask.participants)
         group_of(self.site, joined.sums[number], ask.participants)
         page = self.round(number)
         told = ask.question_hash, ask.content, ask.participants
@@ -233,7 +235,7 @@ class Sums(Part[SumsMemory]):
         held, lost = joined.held(ask.round), set(ask.dropped)
         keys, pairs = joined.pair_keys[ask.round], enumerate(joined.peers)
         return UnmaskShares(
-            proofs={peer: proof_of(key_at(keys, place)) for place, peer in pairs if peer in lost},
+            proofs={peer: proof_of(key_at(keys, place)) for place, peer in pairs if keys and peer in lost},
             self_shares={name: held.selves[name] for name in ask.alive if name in holders},
             mask_shares={name: held.masks[name] for name in ask.dropped if name in holders},
         )
