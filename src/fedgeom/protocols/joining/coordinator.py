@@ -167,7 +167,8 @@ def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mappin
     Noticed later, it would be too late: once the hidden order is settled, nobody who is lost can come back.
     """
     while True:
-        holders = {name: len({name, *peers[name]} & set(sent)) for name in sent}
+        there = set(sent)
+        holders = {name: len(there.intersection((name, *peers[name]))) for name in sent}
         few = [name for name, answer in sent.items() if answer.needed > holders[name]]
         if not few:
             return

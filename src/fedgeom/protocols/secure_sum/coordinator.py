@@ -73,8 +73,9 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
     summed, round, alive = ticket.participants, ticket.round, tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
+    there = {*alive, *witnesses}
     for name in summed:  # once sites have confirmed who is there, those who are lost cannot come back
-        _check_holders(joined, name, len({name, *joined.peers[name]} & {*alive, *witnesses}))
+        _check_holders(joined, name, len(there.intersection((name, *joined.peers[name]))))
 
     lists = {"alive": alive, "dropped": dropped}
     requests: dict[str, Question] = dict.fromkeys(alive, Confirm(round=round, **lists))
@@ -103,7 +104,8 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
 def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
     """Return the sites outside the sum whose shares are needed: none where those in it hold enough."""
     living = set(alive)
-    if all(len({name, *joined.peers[name]} & living) >= joined.needed[name] for name in participants):
+    near = {name: len(living.intersection((name, *joined.peers[name]))) for name in participants}
+    if all(near[name] >= joined.needed[name] for name in participants):
         return ()
     holders = {peer for name in participants for peer in joined.peers[name]}
     return tuple(sorted((holders & set(joined.names)) - set(participants)))
