@@ -5,6 +5,7 @@ python papers/xclp/semi.py --only t-cells        # one set; what was computed be
 python papers/xclp/semi.py --minutes 9           # stop after so long; the same command goes on with the rest
 python papers/xclp/semi.py --quick --json        # 1 seed, T cells, 4 rounds; writes nothing
 python papers/xclp/semi.py --rows FedAvg+XCLP    # some rows; cells that were plain twins are run securely now
+python papers/xclp/semi.py --twins               # plain twins of what is missing: a fraction of the time
 python papers/xclp/semi.py --check               # short runs by the secure protocol, beside their twins
 
 Sets: T cells of 5 hospitals (1,200 of each, 1 % with labels); Fashion-MNIST over 10 sites (300 images each, 200
@@ -106,10 +107,10 @@ def run_secure(method: fedgeom.XCLPTraining, task: Task, seed: int) -> Any:
     return run.model
 
 
-def train(name: str, row: str, task: Task, seed: int, rounds: int | None) -> float:
-    """Return the accuracy in percent of a row's joint model."""
+def train(name: str, row: str, task: Task, seed: int, rounds: int | None, *, twin: bool = False) -> float:
+    """Return the accuracy in percent of a row's joint model, of a secure run or its plain twin."""
     method = method_of(name, row, task, rounds)
-    model = method.plain(task.sites, seed).model if row == PUBLISHED else run_secure(method, task, seed)
+    model = method.plain(task.sites, seed).model if twin else run_secure(method, task, seed)
     return percent(model.predict(task.X), task.y)
 
 
@@ -178,11 +179,15 @@ def measure(
 ) -> None:
     """Fill in what is not known yet, or known of a twin only, until the time is over; rows over pairs come last."""
     rows, twins = options.get("chosen") or list(ROWS), results.setdefault(TWINS, [])
+
+    def is_twin(row: str) -> bool:
+        return row == PUBLISHED or bool(options.get("twins"))
+
     wanted = [[row for row in ROWS if row in rows and (row == PUBLISHED) == last] for last in (False, True)]
     for part, seed in itertools.product(wanted, range(seeds)):
         for name in names:
             known = results.setdefault(name, {}).setdefault(str(seed), {})
-            again = [row for row in part if row != PUBLISHED and [name, str(seed), row] in twins]
+            again = [row for row in part if not is_twin(row) and [name, str(seed), row] in twins]
             missing = [row for row in part if row not in known or row in again]
             if not missing or time.monotonic() > until:
                 continue
@@ -190,9 +195,9 @@ def measure(
             for row in missing:
                 if time.monotonic() > until:
                     break
-                known[row] = round(train(name, row, task, seed, options.get("rounds")), 2)
+                known[row] = round(train(name, row, task, seed, options.get("rounds"), twin=is_twin(row)), 2)
                 key = [name, str(seed), row]
-                twins[:] = [one for one in twins if one != key] + [key] * (row == PUBLISHED)
+                twins[:] = [one for one in twins if one != key] + [key] * is_twin(row)
                 print(f"{name}, seed {seed}, {row}: {known[row]}", file=sys.stderr, flush=True)
                 keep()
 
@@ -203,6 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--seeds", type=int, default=SEEDS)
     made.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
     made.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help="only these rows")
+    made.add_argument("--twins", action="store_true", help="compute plain twins")
     made.add_argument("--check", action="store_true", help="compare twins with secure runs")
     options = made.parse_args(arguments)
     results: dict[str, Any] = {} if options.quick else RESULTS.read("semi")
@@ -214,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         until = time.monotonic() + 60 * options.minutes
         write = partial(RESULTS.write, "semi", results, page)
-        measure(options.only, options.seeds, results, write, until, chosen=options.rows)
+        measure(options.only, options.seeds, results, write, until, chosen=options.rows, twins=options.twins)
     print(page(results))
     print_json(options, results)
 

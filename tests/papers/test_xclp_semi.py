@@ -60,7 +60,8 @@ def test_the_authors_splits_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch
 def test_what_is_known_is_not_computed_again_and_time_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, int]] = []
 
-    def train(name: str, row: str, task: Any, seed: int, rounds: int | None) -> float:
+    def train(name: str, row: str, task: Any, seed: int, rounds: int | None, *, twin: bool) -> float:
+        assert twin == (row == semi.PUBLISHED)
         asked.append((name, row, seed))
         return 50.0 + seed
 
@@ -81,7 +82,7 @@ def test_what_is_known_is_not_computed_again_and_time_is_kept(monkeypatch: pytes
 
 def test_twins_are_run_securely_when_they_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(semi, "draw", lambda name, seed: None)
-    monkeypatch.setattr(semi, "train", lambda *given: 60.0)
+    monkeypatch.setattr(semi, "train", lambda *given, twin: 60.0)
     known = dict.fromkeys(semi.ROWS, 40.0)
     twins = [["t-cells", seed, row] for seed in "01" for row in semi.ROWS]
     results: dict[str, Any] = {"t-cells": {"0": dict(known), "1": dict(known)}, semi.TWINS: twins}
@@ -90,6 +91,9 @@ def test_twins_are_run_securely_when_they_are_asked_for_again(monkeypatch: pytes
     assert [row for row, found in results["t-cells"]["0"].items() if found == 60.0] == [semi.XCLP]
     assert "50.0 ± 14.1 (n=2, 1 twin)" in semi.page(results)
     assert ["t-cells", "0", semi.PUBLISHED] in results[semi.TWINS]
+    blank: dict[str, Any] = {}
+    semi.measure(["t-cells"], 1, blank, lambda: None, float("inf"), chosen=[semi.XCLP], twins=True)
+    assert blank[semi.TWINS] == [["t-cells", "0", semi.XCLP]]
 
 
 def test_every_row_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,4 +105,8 @@ def test_every_row_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(semi.ANCHORS, "t-cells", 4)
     truth = np.concatenate([one.extra["truth"] for one in data])
     task = semi.Task(data, np.vstack([one.X for one in data]), truth)
-    assert all(0 <= semi.train("t-cells", row, task, 0, 2) <= 100 for row in semi.ROWS)
+    found = {
+        row: [semi.train("t-cells", row, task, 0, 2, twin=twin) for twin in (True, row == semi.PUBLISHED)]
+        for row in semi.ROWS
+    }
+    assert all(0 <= one == other <= 100 for one, other in found.values())
