@@ -31,7 +31,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import ClassNames
 from fedgeom.federation.site import Site, answers
-from fedgeom.privacy.bounded_sums import FINE_ONE, vector_in_whole_numbers
+from fedgeom.privacy.bounded_sums import FINE_ONE, BoundedVector
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SummingSite
@@ -67,7 +67,7 @@ class BoundedSite(SummingSite[Any]):
         """Add the vector."""
         if self.settings.privacy is None:
             return self.contribute(ask, self.vector)
-        whole = vector_in_whole_numbers(self.vector, self.settings.privacy.clip)
+        whole = BoundedVector(self.vector, self.settings.privacy.clip)
         return self.contribute_noisy(ask, whole, sensitivity=2.0 * FINE_ONE)
 
 
@@ -84,7 +84,7 @@ class First(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedVector(Method):
+class AddVector(Method):
     """Sites add up one vector."""
 
     name: ClassVar[str] = "bounded-vector"
@@ -109,7 +109,7 @@ def seconds(sites: int, length: int, *, private: bool) -> float:
     """Return the CPU time of one run."""
     tables = [fedgeom.SiteData(f"s{at:03d}", np.zeros((2, 1)), ["a", "b"]) for at in range(sites)]
     privacy = fedgeom.DP(epsilon=1, clip=1000.0, unit="site") if private else None
-    method = BoundedVector(length=length, classes=("a", "b"), min_sites=sites, privacy=privacy)
+    method = AddVector(length=length, classes=("a", "b"), min_sites=sites, privacy=privacy)
     began = time.process_time()
     fedgeom.run(method, tables, policy=fedgeom.Policy(max_message_bytes=2**28))
     return time.process_time() - began

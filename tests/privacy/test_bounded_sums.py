@@ -10,11 +10,11 @@ from fedgeom.privacy.bounded_sums import (
     FINE,
     FINE_ONE,
     ONE,
+    BoundedVector,
     in_whole_numbers,
     products,
     shortened,
     summed,
-    vector_in_whole_numbers,
 )
 
 
@@ -46,6 +46,23 @@ def test_one_row_moves_sums_and_products_by_itself_exactly() -> None:
 def test_a_long_vector_is_shortened_as_a_row_is(length: float) -> None:
     vector = np.random.default_rng(3).normal(size=20_001)
     vector *= length / np.linalg.norm(vector)
-    found = vector_in_whole_numbers(vector, 1.0)
+    found = BoundedVector(vector, 1.0).whole()
     assert np.abs(found - in_whole_numbers(vector[None, :], 1.0, FINE)[0]).max() <= 1
     assert sum(int(one) ** 2 for one in found.tolist()) <= FINE_ONE**2  # exactly, in whole numbers
+
+
+@pytest.mark.parametrize("times", [2.0**-12, 2.0**-6, 1.0, 2.0**3])
+def test_on_every_grid_a_vector_is_no_longer_than_its_bound(times: float) -> None:
+    vector = np.random.default_rng(4).normal(size=5000) * 1e3
+    found, room = np.empty(5000, np.int64), np.empty(5000)
+    BoundedVector(vector, 0.7).cut_to_whole(0, 5000, times, room, found)
+    assert sum(int(one) ** 2 for one in found.tolist()) <= (FINE_ONE * times) ** 2
+    assert np.linalg.norm(found.astype(np.float64)) > 0.9 * FINE_ONE * times - 5000**0.5
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e308])
+def test_what_is_no_number_does_not_undo_the_bound(wrong: float) -> None:
+    vector = np.ones(100)
+    vector[7] = wrong
+    found = BoundedVector(vector, 2.0).whole()
+    assert 0 < sum(int(one) ** 2 for one in found.tolist()) <= FINE_ONE**2

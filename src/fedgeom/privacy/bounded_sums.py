@@ -18,7 +18,6 @@ ONE = 2**BITS
 FINE = 2 * BITS
 """Binary digits of a row of full length where rows are summed and not multiplied."""
 FINE_ONE = 2**FINE
-_PIECE = 2**13
 _BLOCK = 2**20
 """Products of two numbers of `BITS` digits, so many of them added up, are exact in doubles."""
 
@@ -47,20 +46,33 @@ def in_whole_numbers(rows: npt.ArrayLike, bound: float, bits: int = BITS) -> Flo
     return np.asarray(np.trunc(whole, out=whole))
 
 
-def vector_in_whole_numbers(values: npt.ArrayLike, bound: float, bits: int = FINE) -> Ints:
-    """Return one long vector as whole numbers, (d,), i8, as `in_whole_numbers` does a row, but quicker."""
-    vector = np.asarray(values, np.float64).ravel()
-    with np.errstate(over="ignore"):
-        length = float(np.linalg.norm(vector))
-    if not np.isfinite(length):
-        return np.asarray(in_whole_numbers(vector[None, :], bound, bits)[0], np.int64)
-    most = bound * _safe(len(vector))
-    factor = (most / length if length > most else 1.0) * (2**bits / bound)
-    whole, room = np.empty(len(vector), np.int64), np.empty(_PIECE)
-    for first in range(0, len(vector), _PIECE):
-        some = np.multiply(vector[first : first + _PIECE], factor, out=room[: len(vector) - first])
-        whole[first : first + _PIECE] = some  # towards zero, as numbers become whole ones
-    return whole
+class BoundedVector:
+    """One long vector, no longer than a bound, that is cut down to whole numbers piece by piece, as a row is."""
+
+    def __init__(self, values: npt.ArrayLike, bound: float, bits: int = FINE):
+        vector = np.asarray(values, np.float64).ravel()
+        most = bound * _safe(len(vector))
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = float(np.linalg.norm(vector))
+        if np.isfinite(length):
+            factor = most / length if length > most else 1.0
+        else:  # What is no number would pass through shortening and undo the bound; the squares of huge ones are none.
+            scaled, factors = _factors(np.nan_to_num(vector)[None, :], bound)
+            vector, factor = scaled[0], float(factors[0, 0])
+        self._vector, self._factor = vector, factor * (2**bits / bound)
+        self.shape, self.length = vector.shape, 2.0**bits
+        """The length of a vector of full length, in whole numbers."""
+
+    def cut_to_whole(self, first: int, last: int, times: float, room: Floats, into: Ints) -> None:
+        """Write some of the numbers, multiplied by a power of two, cut off towards zero; room (PIECE,), f8."""
+        some = np.multiply(self._vector[first:last], self._factor * times, out=room[: last - first])
+        np.copyto(into, some, casting="unsafe")  # towards zero, as numbers become whole ones
+
+    def whole(self) -> Ints:
+        """Return all numbers, (d,), i8."""
+        into = np.empty(self.shape, np.int64)
+        self.cut_to_whole(0, len(into), 1.0, np.empty(self.shape), into)
+        return into
 
 
 def _factors(rows: npt.ArrayLike, bound: float) -> tuple[Floats, Floats]:

@@ -23,7 +23,7 @@ from fedgeom.methods.iterative.grouping import asked_again
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
-from fedgeom.privacy.bounded_sums import FINE_ONE, vector_in_whole_numbers
+from fedgeom.privacy.bounded_sums import FINE_ONE, BoundedVector
 from fedgeom.protocols.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -48,14 +48,12 @@ def gradient_summand(task: Task, model: Tree, clip: float) -> Ints:
     return np.concatenate([[len(task.X) * _COUNT * FINE_ONE], whole * _GRADIENT])
 
 
-def change_summand(sent: State, given: State, clip: float, *, changes: bool) -> Ints:
-    """Return what a site adds of its change of the model, (numbers,), i8."""
-    change = sent["model"].flat() - (0.0 if changes else given["model"].flat())
-    # What is no number would pass through shortening and undo the bound.
-    return vector_in_whole_numbers(np.nan_to_num(change), clip)
+def change_summand(sent: State, given: State, clip: float, *, changes: bool) -> BoundedVector:
+    """Return what a site adds of its change of the model, (numbers,)."""
+    return BoundedVector(sent["model"].flat() - (0.0 if changes else given["model"].flat()), clip)
 
 
-def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints, dict[str, Any]]:
+def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints | BoundedVector, dict[str, Any]]:
     """Return what a site adds to a round's sum before the noise, and what the noise follows from."""
     if set(ask.factors.values()) != {1.0} or ask.faster or ask.group:
         raise ProtocolError("with privacy all sites count alike, in one group, at one rate")
@@ -63,6 +61,7 @@ def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints, dict[str, Any]]:
     assert privacy is not None
     asked, task = ask.ticket.question_hash, site.task(ask.round, rate)
     state = site.given_state(ask.given, task)
+    whole: Ints | BoundedVector
     if privacy.unit == "row":
         asked_again(site.memory.trained, rule.rounds, asked, ask.round)
         site.memory.trained[ask.round] = asked
