@@ -76,17 +76,54 @@ class BoundedVector:
 
 
 def _factors(rows: npt.ArrayLike, bound: float) -> tuple[Floats, Floats]:
-    """Return rows, and what each has to be multiplied by to be no longer than the bound, (n, 1)."""
-    values = np.asarray(rows, np.float64)
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(values, axis=1)
-    if not np.isfinite(lengths).all():  # the squares of huge numbers are none
-        values = values / np.maximum(np.abs(values).max(axis=1, keepdims=True) / bound, 1.0)
-        lengths = np.linalg.norm(values, axis=1)
+    """Return rows, and what each has to be multiplied by to be no longer than the bound, (n, 1).
+
+    Both are a row's own affair: whatever another row is, not a bit of them changes.
+    """
+    values, lengths = _lengths(rows)
+    huge = np.flatnonzero(~np.isfinite(lengths))
+    if len(huge):  # the squares of huge numbers are none; those rows are made smaller first
+        some = np.nan_to_num(values[huge])
+        values = values.copy()
+        values[huge] = some / np.maximum(np.abs(some).max(axis=1, keepdims=True) / bound, 1.0)
+        lengths[huge] = _lengths(values[huge])[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         most = bound * _safe(values.shape[1])
         factors = np.where(lengths > most, most / lengths, 1.0)
     return values, factors[:, None]
+
+
+def _lengths(rows: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return rows, one after the other in memory so that each is added up by itself, and their lengths, (n,)."""
+    values = np.ascontiguousarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values, np.asarray(np.linalg.norm(values, axis=1))
+
+
+def unit_rows(rows: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return rows of length 1, (n, d), and the lengths that they had, (n, 1); finite whatever the rows are."""
+    values = np.nan_to_num(np.ascontiguousarray(rows, np.float64))
+    # Dividing by a power of two changes no digit, and squares of what is left are finite.
+    scale = np.exp2(np.frexp(np.abs(values).max(axis=1, keepdims=True, initial=0.0))[1] - 1.0)
+    small = values / scale
+    short = np.maximum(_lengths(small)[1][:, None], 1e-300)
+    return small / short, np.minimum(short, 2.0**100) * np.minimum(scale, 2.0**900)
+
+
+def row_products(rows: npt.ArrayLike, matrix: npt.ArrayLike) -> Floats:
+    """Return rows·matrix, (n, k), to six digits or more: each row's numbers are its own, to the last bit.
+
+    How a library adds up the products of one row depends on how many rows there are, which moves the last digits of
+    others. Here rows and columns are rounded to whole numbers of so few digits that all sums are exact, in any order.
+    rows (n, d), matrix (d, k); numbers that are none count as 0.
+    """
+    left, right = (np.nan_to_num(np.asarray(one, np.float64)) for one in (rows, matrix))
+    bits = (53 - max(left.shape[1], 1).bit_length()) // 2
+    up = np.frexp(np.abs(left).max(axis=1, keepdims=True, initial=0.0))[1]
+    across = np.frexp(np.abs(right).max(axis=0, keepdims=True, initial=0.0))[1]
+    with np.errstate(over="ignore"):
+        found = np.rint(np.ldexp(left, bits - up)) @ np.rint(np.ldexp(right, bits - across))
+        return np.asarray(np.nan_to_num(np.ldexp(found, up + across - 2 * bits)))
 
 
 def summed(whole: Floats) -> Ints:

@@ -60,6 +60,21 @@ def test_short_gradients_are_summed_as_they_are() -> None:
     assert np.allclose(found + learner.penalty_gradient(model, 200), wanted, atol=0.01)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("huge", [1e160, 1e200, 1e308])
+@pytest.mark.parametrize("weight", [0.0, 1.0, -1e250, np.nan, np.inf])
+def test_one_row_moves_gradients_within_the_bound_whatever_it_and_the_model_are(
+    classes: int, huge: float, weight: float
+) -> None:
+    rng, learner = np.random.default_rng(0), Logistic()
+    model = learner.start(3, classes, rng).map(lambda leaf: np.full(np.shape(leaf), weight))
+    X, y = rng.normal(size=(50, 3)), rng.integers(0, classes, 50)
+    without = learner.bounded_gradient(model, X, y, 2.0)
+    for row in ([huge, -huge, 1.0], [huge, 0.0, 0.0]):
+        moved = learner.bounded_gradient(model, np.vstack([X, [row]]), np.append(y, 1), 2.0) - without
+        assert sum(int(one) ** 2 for one in moved.tolist()) <= FINE_ONE**2
+
+
 def test_a_sites_change_is_bounded_whatever_it_is() -> None:
     given = Tree(model=Tree(w=np.zeros(50)))
     for change in (np.full(50, 1e9), np.full(50, np.nan), np.linspace(-1, 1, 50), np.full(50, np.inf)):
