@@ -31,6 +31,7 @@ def test_it_travels_as_a_table_and_comes_back() -> None:
         ({"epsilon": float("inf"), "clip": 1}, "epsilon=inf given; wanted a number above 0"),
         ({"epsilon": 1, "clip": 0}, "clip=0 given; wanted a number above 0"),
         ({"epsilon": 1, "clip": float("nan")}, "clip=nan given"),
+        ({"epsilon": 1, "clip": 1e300}, "clip=1e.300 given; wanted a length from 1e-100 to 1e.100"),
         ({"epsilon": 1, "clip": 1, "delta": 0}, r"delta=0 given; wanted a number from 0 \(excluded\) to 0.01"),
         ({"epsilon": 1, "clip": 1, "delta": 0.5}, "delta=0.5 given"),
         ({"epsilon": 1, "clip": 1, "unit": "patient"}, "unit='patient' given; wanted one of 'row', 'site'"),
@@ -46,6 +47,7 @@ def test_bad_settings_say_what_is_wanted(settings: dict[str, Any], words: str) -
     ("settings", "words"),
     [
         ({"privacy": 1.0}, r"privacy=1.0 given; wanted DP\(epsilon=…"),
+        ({"privacy": {"epsilon": 0, "clip": 1}}, "privacy: epsilon=0 given; wanted a number above 0"),
         ({"privacy": {"epsilon": 1}}, "a table with epsilon, delta and clip"),
         ({"privacy": {"epsilon": 1, "clip": 1, "noise": 2}}, "a table with epsilon, delta and clip"),
         ({"privacy": DP(epsilon=1, clip=1)}, "needs the label names in its terms"),

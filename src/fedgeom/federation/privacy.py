@@ -13,6 +13,8 @@ from fedgeom.privacy.accounting import check_installed, rho_for
 from fedgeom.privacy.mechanism import honest_sites
 
 LARGEST_DELTA = 0.01
+SHORTEST, LONGEST = 1e-100, 1e100
+"""What ``clip`` may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,8 @@ class DP(Choice):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not SHORTEST <= self.clip <= LONGEST:  # its square is needed
+            raise InputError(f"clip={self.clip!r} given; wanted a length from {SHORTEST:g} to {LONGEST:g}")
         check_installed()
 
     @classmethod
@@ -55,7 +59,10 @@ class DP(Choice):
                 f"{setting}={value!r} given; wanted {cls.wanted}, or a table with epsilon, delta and clip, and perhaps "
                 "unit and colluders"
             )
-        return cls(**value)
+        try:
+            return cls(**value)
+        except InputError as error:  # other settings are called epsilon, too
+            raise InputError(f"{setting}: {error}") from error
 
     def plain(self) -> str | dict[str, Any]:
         """Return the settings as they travel."""
