@@ -197,8 +197,8 @@ def page(found: dict[str, Any]) -> str:
         "# Sites that lie",
         "",
         "Made by `python papers/robust/table.py`: accuracy on 4,000 rows that no site has (± .007 at .95), the mean",
-        f"over n seeds, with the least and the largest where these are more than {APART} apart; the best classifier has",
-        ".957.",
+        f"over n seeds, with the least and the largest where these are more than {APART} apart; the best classifier",
+        "has .957.",
         f"Bold: at least {GOAL}. “Open” rows show the coordinator each site's model; all others are secure sums.",
         "“Refused”: a sum was beyond its bounds, or no model follows from it.",
     ]

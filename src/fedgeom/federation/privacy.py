@@ -81,6 +81,16 @@ def privacy_of(settings: Any) -> DP | None:
     return found
 
 
+def class_floors(settings: Any, min_rows: int, min_rows_per_class: int) -> dict[str, int]:
+    """Return how many rows a class must have at a site, by the method and by the site's policy, for `check_table`.
+
+    With privacy none: noise hides the few, and a site that refused over one row more or less would tell of it.
+    """
+    if privacy_of(settings) is not None:
+        return {"min_rows": 0, "min_rows_per_class": 0}
+    return {"min_rows": min_rows, "min_rows_per_class": min_rows_per_class}
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a run costs of a site's budget."""
