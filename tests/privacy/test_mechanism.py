@@ -110,6 +110,20 @@ def test_the_formula_for_sums_counts_that_small_noise_does_not_add_up_to_a_gauss
     assert sum_rho(0.0, 3, 1.0, 1) == math.inf
 
 
+@pytest.mark.parametrize("numbers", [1, 300, 50_000])
+def test_honest_sums_are_no_longer_than_is_said_and_little_shorter(numbers: int) -> None:
+    noise, one = SumNoise(2.0 * FINE_ONE, 0.03, 4, numbers), np.zeros(numbers, np.int64)
+    one[0] = FINE_ONE
+    lengths = []
+    for trial in range(20):
+        keys = [NoiseStream(bytes([trial, site] * 16)) for site in range(5)]
+        total = sum(noise.add(one, key) for key in keys)
+        lengths.append(float(np.linalg.norm(noise.read(np.asarray(total)))))
+    assert max(lengths) <= noise.longest(FINE_ONE, 5)
+    if numbers > 10**4:
+        assert min(lengths) > 0.85 * noise.longest(FINE_ONE, 5)
+
+
 def test_a_cohort_too_small_for_the_noise_is_refused() -> None:
     assert honest_sites(3, 1) == 2
     with pytest.raises(InputError, match=r"nobody's is left\. Wanted min_sites = 3 at least"):

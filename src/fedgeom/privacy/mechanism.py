@@ -157,6 +157,14 @@ class SumNoise:
         draws.finish(out)
         return out
 
+    def longest(self, one: float, sites: int) -> float:
+        """Return how long a sum over some sites is at most, in whole numbers, if no site adds more than ``one`` (L2).
+
+        But for a chance of e^-72: that is how seldom noise is longer (Hsu, Kakade and Zhang 2012, Theorem 2.1).
+        """
+        noise = self.sigma * math.sqrt(sites * (self.numbers + 2 * math.sqrt(72 * self.numbers) + 144))
+        return sites * one + (noise + sites * math.sqrt(self.numbers)) * 2.0**self.shift
+
     def read(self, total: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         """Return a sum of what sites added, in the units of the whole numbers, (numbers,), f8."""
         return np.asarray(total * 2.0**self.shift, np.float64)

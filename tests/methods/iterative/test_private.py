@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom import DP, FedAdam, FedAvg, SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.messages import TrainMasked
@@ -142,3 +142,20 @@ def test_a_coordinator_cannot_make_sites_count_unlike() -> None:
 def test_the_plain_twin_says_that_it_has_no_noise() -> None:
     with pytest.raises(InputError, match="the plain twin adds no noise"):
         per_row().plain([table(30, name) for name in "nsw"])
+
+
+def test_a_site_that_adds_more_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = private.change_summand
+
+    def lie(sent: Any, given: Any, clip: float, *, changes: bool) -> Any:
+        return honest(sent, given, clip, changes=changes).whole() * 10**6
+
+    settings: dict[str, Any] = {"classes": ("a", "b"), "weights": "sites", "scale": "none", "rounds": 2}
+    method = FedAvg(**settings, min_sites=3, privacy=DP(epsilon=1, clip=1.0, unit="site"))
+    sites = [table(50, name, 2) for name in "nsw"]
+    fedgeom.run(method, sites, seed=0)
+    monkeypatch.setattr(private, "change_summand", lie)
+    with pytest.raises(
+        ProtocolError, match=r"no longer than clip = 1, and noise, add up to .* at most\. A site added"
+    ):
+        fedgeom.run(method, sites, seed=0)

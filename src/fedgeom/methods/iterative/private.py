@@ -25,6 +25,7 @@ from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
 from fedgeom.privacy.bounded_sums import FINE_ONE, BoundedVector
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.secure_sum.bounds import beyond_bound
 
 if TYPE_CHECKING:
     from fedgeom.methods.iterative.rule import TrainingRule
@@ -93,9 +94,16 @@ class PrivateRounds:
         found = bounds(self.rule, self.privacy, given["model"].size)
         total = cohort.sum_words(question, length=found["numbers"], participants=members)
         noise, rate = cohort.noise(**found), self.rule.rate_in(question.round)
-        return self.mean(
-            noise.read(total.vector.view(np.int64)), given, len(total.sites), rate, noise.spread
-        ), total.sites
+        numbers, sites = noise.read(total.vector.view(np.int64)), len(total.sites)
+        if self.privacy.unit == "site":
+            length, most = float(np.linalg.norm(numbers)), noise.longest(FINE_ONE, sites)
+            if length > most:
+                scale = self.privacy.clip / FINE_ONE
+                raise beyond_bound(
+                    f"the sum {question.kind!r} over {sites} sites has the length {length * scale:.6g}; changes no "
+                    f"longer than clip = {self.privacy.clip:g}, and noise, add up to {most * scale:.6g} at most"
+                )
+        return self.mean(numbers, given, sites, rate, noise.spread), total.sites
 
     def mean(self, total: Floats, given: State, sites: int, rate: float, spread: float) -> State:
         """Return the mean model that a round's noisy sum says; ``spread`` is the deviation of its noise.
