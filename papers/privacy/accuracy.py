@@ -6,8 +6,8 @@
 
 δ = 1e-5, one colluder, and ``min_sites`` is the number of sites. A quarter of each site's rows is tested on (of
 Fashion-MNIST its own test images). Seeds 0 to 4 part the rows anew (of eICU, which has few, 0 to 19), and noise is new
-in every run; ``clip``, rates and rounds were chosen on seed 100. ∞ is the same method without noise and without bounds. FedAvg per row is logistic
-regression by gradient descent, one step over all rows a round.
+in every run; ``clip``, rates and rounds were chosen on seed 100. ∞ is the same method without noise and without bounds.
+FedAvg per row is logistic regression by gradient descent, one step over all rows a round.
 """
 
 from __future__ import annotations
