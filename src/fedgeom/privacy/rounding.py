@@ -16,8 +16,10 @@ of the integrals but for e^(-2π²v), which is 0 in every digit.
    q_{x,V}, in d numbers, and so is q_{x',v} to P_{x'}.
 5. Between these, q_{x,V} and q_{x',v} with |x - x'| ≤ Δ diverge by βΔ²/2v* + ½·d·(ln(v/V) + ln(v/v*)/(β - 1)), where
    v* = v - (β - 1)(V - v): at most β·(Δ²/2v + d/4(4v - 1)²)/(1 - z) with z = (β - 1)/(4v - 1) < 1.
-6. Square roots of ρ add up (Bun and Steinke 2016, Lemma 28 with the best k, as in their Proposition 27). What 5. says
-   is then needed for orders up to (1 + r)² times as high, r the share that a root of 4. has of the root of 5.
+6. Square roots of ρ add up: D_α(P|R) is at most kα/(kα - 1)·D_β(P|Q) + D_kα(Q|R) with β = (kα - 1)/(k - 1), for all k
+   (Bun and Steinke 2016, the inequality by which they prove group privacy), and the best k makes of ρ₁ and ρ₂
+   (√ρ₁ + √ρ₂)². What 5. says is then needed for orders up to (1 + r)² times as high, r the share that a root of 4.
+   has of the root of 5.
 
 2·√2.02·θ is below 0.36/v, so that √ρ = √(what 5. says) + 0.36·√d/v, for all orders that the accountant tries. The
 divergences themselves are computed in tests/privacy/test_rounding.py, for numbers that are small enough.
