@@ -6,8 +6,8 @@
 
 A whole run that adds up one vector, joining included; with privacy each site's vector is shortened to a bound, cut down
 to whole numbers, and its share of discrete Gaussian noise added. Each pair is measured one after the other, four times
-(50 sites: twice); what counts is the least time of each. Also: nanoseconds for one number of noise, and how often OpenDP's sampler
-takes as long, where it is installed. Results go to benchmarks/results/privacy.json.
+(50 sites: twice); what counts is the least time of each. Also: nanoseconds for one number of noise, and those of
+OpenDP's sampler, where it is installed. Results go to benchmarks/results/privacy.json.
 """
 
 from __future__ import annotations
