@@ -190,7 +190,7 @@ class Draws:
         room, bits = memoryview(self._room)[: 2 * count], np.frombuffer(self._room, np.uint16)[:count]
         for table, drawn, late in zip(self._tables, self._drawn, self._late, strict=True):
             self._stream.fill(room)
-            table.places.take(bits, out=drawn[:count], mode="clip")  # nothing is clipped: the quick way
+            table.places.take(bits, out=drawn[:count], mode="wrap")  # nothing wraps around: the quick way
             late.append(self._done + np.flatnonzero(bits > table.last))
             piece += drawn[:count]
         self._done += count
