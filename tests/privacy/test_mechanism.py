@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from fedgeom.crypto.noise_stream import NoiseStream
 from fedgeom.errors import InputError
@@ -90,6 +91,25 @@ def test_small_numbers_are_not_lost_on_a_coarse_grid() -> None:
         assert set(shown.tolist()) <= {math.floor(small), math.ceil(small)}
         chance = abs(small)
         assert abs(shown.mean() - small) < 4 * math.sqrt(chance * (1 - chance) / count) + 2.0**-FRACTION
+
+
+@pytest.mark.parametrize("small", [0.25, -0.6])
+def test_what_leaves_has_the_chances_of_a_number_rounded_at_random_with_noise(small: float) -> None:
+    count = 400_000
+    noise = SumNoise(2.0**36, 0.03, 2, count)
+    whole = np.full(count, round(small * 2.0**noise.shift), np.int64)
+    shown = noise.add(whole, NoiseStream(bytes(31) + b"x"))
+    reach, below = int(4.2 * noise.sigma), math.floor(small)
+    y = np.arange(-reach, reach + 1)
+    height = np.exp(-(np.arange(-20_000, 20_001) ** 2) / (2 * noise.sigma**2)).sum()
+    chances = sum(
+        share * np.exp(-((y - below - up) ** 2) / (2 * noise.sigma**2)) / height
+        for up, share in ((0, 1 - (small - below)), (1, small - below))
+    )
+    seen = np.bincount(shown[np.abs(shown) <= reach] + reach, minlength=2 * reach + 1)
+    statistic = ((seen - count * chances) ** 2 / (count * chances)).sum()
+    assert chi2.sf(statistic, len(seen)) > 1e-4
+    assert abs(shown.mean() - small) < 4 * noise.sigma / math.sqrt(count)
 
 
 @pytest.mark.parametrize("honest", [2, 10**5])  # few digits are left of so many sites' vectors: wide numbers
