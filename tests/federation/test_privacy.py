@@ -34,6 +34,8 @@ def test_it_travels_as_a_table_and_comes_back() -> None:
         ({"epsilon": 1, "clip": 1e300}, "clip=1e.300 given; wanted a length from 1e-100 to 1e.100"),
         ({"epsilon": 1, "clip": 1, "delta": 0}, r"delta=0 given; wanted a number from 0 \(excluded\) to 0.01"),
         ({"epsilon": 1, "clip": 1, "delta": 0.5}, "delta=0.5 given"),
+        ({"epsilon": 1, "clip": 1, "delta": 1e-30}, "exact enough for delta = 4e-21 or more with this epsilon"),
+        ({"epsilon": 1000, "clip": 1}, "or an epsilon that promises something, such as 1"),
         ({"epsilon": 1, "clip": 1, "unit": "patient"}, "unit='patient' given; wanted one of 'row', 'site'"),
         ({"epsilon": 1, "clip": 1, "colluders": -1}, "colluders=-1 given"),
     ],

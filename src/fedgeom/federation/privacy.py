@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -13,6 +14,8 @@ from fedgeom.privacy.accounting import check_installed, rho_for
 from fedgeom.privacy.mechanism import honest_sites
 
 LARGEST_DELTA = 0.01
+OFF = 1e-21
+"""How far noise on ten million numbers may be off, times 10⁶: the share of δ that the accountant leaves for it."""
 SHORTEST, LONGEST = 1e-100, 1e100
 """What ``clip`` may be."""
 
@@ -45,6 +48,13 @@ class DP(Choice):
         super().__post_init__()
         if not SHORTEST <= self.clip <= LONGEST:  # its square is needed
             raise InputError(f"clip={self.clip!r} given; wanted a length from {SHORTEST:g} to {LONGEST:g}")
+        least = OFF * (1 + math.exp(min(self.epsilon, 700.0)))
+        if self.delta < least:
+            raise InputError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r} given; the noise is exact enough for delta = "
+                f"{least:.1g} or more with this epsilon: wanted more of delta"
+                + (", or an epsilon that promises something, such as 1" if self.epsilon > 20 else "")
+            )
         check_installed()
 
     @classmethod
