@@ -217,6 +217,15 @@ def private_methods() -> list[str]:
     return _methods_with("private_units")
 
 
+def no_bound(cls: type[Method]) -> str:
+    """Say that a method cannot promise privacy, and which can."""
+    return (
+        f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
+        f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
+        "it out"
+    )
+
+
 def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
     """Say that a method has no such setting, and what to do; of names, which methods could match them."""
     if name == "names" and value in ("own", "shared") and not cls.matches_names:
@@ -228,10 +237,6 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
             "the sites' labels to the same names (SiteData.relabel) and leave it out"
         )
     if name == "privacy":
-        return (
-            f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
-            f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
-            "it out"
-        )
+        return no_bound(cls)
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"
