@@ -91,6 +91,11 @@ class SelectVariable(Step):
         need(self, "clip", "…")
         return BoundedVariances(self)
 
+    @property
+    def wants_counts(self) -> bool:
+        """Whether only counts may come in: only "seurat-v3" is defined for them."""
+        return self.flavor == "seurat-v3"
+
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments; "seurat-v3" then needs those of clipped counts."""
         once: dict[str, tuple[SumKind, ...]] = {"seurat-v3": ("moments", "moments"), "sites": ("ranks",)}
