@@ -51,6 +51,8 @@ def test_counts_below_zero_are_found_behind_a_step_that_fills_gaps_but_not_among
     assert "down to -4" in unfit(site, [Impute(), LogCounts()])[0].what
     assert unfit(site, [Impute(), Scale(), LogCounts()]) == []  # refused by its order
     assert unfit(site, [Impute()]) == []
+    assert "leave the step select-variable out" in unfit(site, [SelectVariable(9, flavor="seurat-v3")])[0].remedy
+    assert unfit(site, [SelectVariable(9)]) == []
     words = clinical()[0]
     assert numbers_only(words).columns == ("age", "crp", "bmi")
     assert numbers_only(words, ["crp", "ward"]).columns == ("crp",)

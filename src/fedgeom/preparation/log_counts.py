@@ -83,14 +83,13 @@ class LogCounts(Step):
 
     def check(self, site: SiteData) -> list[Finding]:
         """Refuse what are no counts."""
-        cells = site.table.data if is_sparse(site.table) else site.table
-        if cells.size and cells.dtype.kind != "u" and bool((cells < 0).any()):
-            return [
-                fault(
-                    f"has numbers below 0, down to {float(np.nanmin(cells)):.6g}, which are no counts",
-                    "give raw counts, or leave the step log-counts out",
-                    site=site.name,
-                    topic="counts",
-                )
-            ]
+        return no_counts(site, self.name)
+
+
+def no_counts(site: SiteData, step: str) -> list[Finding]:
+    """Return what makes numbers unfit for a step that wants counts."""
+    cells = site.table.data if is_sparse(site.table) else site.table
+    if not cells.size or cells.dtype.kind == "u" or not bool((cells < 0).any()):
         return []
+    what = f"has numbers below 0, down to {float(np.nanmin(cells)):.6g}, which are no counts"
+    return [fault(what, f"give raw counts, or leave the step {step} out", site=site.name, topic="counts")]
