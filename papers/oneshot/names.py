@@ -41,7 +41,7 @@ FEWEST = {"tcells": 10, "kang": 10, "lung": 8, "lung-shared": 8, "lung-dealt": 8
 """The fewest rows of a word at a site with which it takes part."""
 TITLES = {"lung-shared": "lung, types of two donors or more,", "lung-dealt": "lung, cells dealt anew,"}
 WHY = (
-    "Why the lung is weak: of its 20 types with enough cells 13 are at one donor only, and the donors are of two atlases. "
+    "Why the lung is weak: of its 20 types with enough cells 13 are at one donor only, and donors are of two atlases. "
     "With the types that two donors or more have all fine words are right, and with the same few cells dealt anew to "
     "donors those of two coarse donors, too: rarity is not at fault. Which type a donor alone has does not follow from "
     "the number of classes: such a type is put to a neighbour of another donor (naive CD8 to NK cells, CD4 to CD4 "
