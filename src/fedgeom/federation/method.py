@@ -23,6 +23,7 @@ from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
+from fedgeom.federation.step_order import check_order
 from fedgeom.federation.steps import Step, read_steps
 from fedgeom.registry import Registry, did_you_mean
 
@@ -99,6 +100,7 @@ class Method(Settings):
     def __post_init__(self) -> None:
         object.__setattr__(self, "prepare", read_steps(self.prepare or ()) or None)
         super().__post_init__()
+        check_order(self.preparing)
         check_private(self)
 
     @property
