@@ -12,7 +12,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.federation.record import read_status
 from fedgeom.studio import launching
 from tests.report.folders import folder_of
-from tests.studio.conftest import TOKEN
+from tests.studio.conftest import TOKEN, browser_in
 from tests.studio.test_stewarding import site  # noqa: F401  # a folder in which a job waits
 
 FORM = {
@@ -163,15 +163,8 @@ def test_a_run_that_fails_in_the_middle_says_why(client, place):
 
 
 def test_the_steward_approves_on_the_page(tmp_path, site):  # noqa: F811
-    from starlette.testclient import TestClient
-
-    from fedgeom.studio.app import make_app
-
     path, digits = site
-    client = TestClient(
-        make_app(path, TOKEN), base_url=f"http://localhost:8000/{TOKEN}", headers={"origin": "http://localhost:8000"},
-        follow_redirects=True,
-    )  # fmt: skip
+    client = browser_in(path, follow=True)
     page = client.get("/site").text
     assert digits in page
     assert "Jobs that wait for you" in page
@@ -183,14 +176,8 @@ def test_the_steward_approves_on_the_page(tmp_path, site):  # noqa: F811
 
 
 def test_a_coordinator_that_is_not_running_is_said(tmp_path):
-    from starlette.testclient import TestClient
-
-    from fedgeom.studio.app import make_app
-
     folder = CoordinatorFolder.create(tmp_path / "c", names=[], host="127.0.0.1", port=8123, insecure=True)
-    client = TestClient(
-        make_app(folder.path, TOKEN), base_url=f"http://localhost:8000/{TOKEN}", headers={"origin": "http://localhost:8000"},
-    )  # fmt: skip
+    client = browser_in(folder.path)
     page = client.get("/coordinator").text
     assert "not running" in page
     assert "fedgeom coordinator start" in page
