@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,11 +25,20 @@ def heading(run: RunFiles) -> str:
     return (
         f"<header><h1>{escape(question(run))}</h1>"
         f'<p><span class="state {state}">{escape(str(status["state"]))}</span>{escape(detail)} '
-        f'<span class="dim">{escape(str(status["time"]))} · run {escape(run.path.resolve().name)}</span></p>'
+        f'<span class="dim">{escape(_when(str(status["time"])))} · run {escape(run.path.resolve().name)}</span></p>'
         + markup.paragraph(method_words(run))
         + markup.paragraph(str(run.config.get("chosen", "")), "dim")
         + f'<div class="facts">{boxes}</div></header>'
     )
+
+
+def _when(time: str) -> str:
+    """Return a moment as people write it; what is no moment, as it is."""
+    try:
+        moment = datetime.datetime.fromisoformat(time).astimezone(datetime.UTC)
+    except ValueError:
+        return time
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def question(run: RunFiles) -> str:

@@ -35,7 +35,6 @@ from fedgeom.studio.studies import (
     method_names,
     new_job_study,
     new_study,
-    what_leaves,
 )
 from fedgeom.studio.tables import MOST_COLUMNS, file_facts
 from fedgeom.studio.watching import Watcher, stream
@@ -116,12 +115,12 @@ class Handlers:
         if self.place.is_coordinator and is_for_sites(file):
             job = job_facts(CoordinatorFolder(self.place.path), file)
             text = file.read_text(encoding="utf-8")
-            return self.pages("job.html", name=name, text=text, job=job, leaves=what_leaves(job["method"]))
+            return self.pages("job.html", name=name, text=text, job=job, leaves=job["leaves"])
         checked = check_federation(file)
         method = checked.method.name if checked.method is not None else checked.report.method
         return self.pages(
             "study.html", name=name, text=file.read_text(encoding="utf-8"), report=checked.report,
-            chosen=checked.chosen, method=method, leaves=what_leaves(method),
+            chosen=checked.chosen, method=method, leaves=checked.method.would_leave() if checked.method else (),
         )  # fmt: skip
 
     async def save_study(self, request: Request) -> Response:

@@ -15,7 +15,6 @@ from fedgeom.deploy.federation_file import build_method, read_federation, site_n
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.catalogue import method_class
 from fedgeom.storage import write_text
 from fedgeom.studio.places import Place, can_be_read, plain
 
@@ -106,11 +105,19 @@ def is_for_sites(file: Path) -> bool:
 
 def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
     """Return what a job would be: who is asked, on which terms, and what is wrong with it, if anything."""
-    found: dict[str, Any] = {"names": [], "method": "", "hash": "", "wrong": "", "running": is_running(folder)}
+    found: dict[str, Any] = {
+        "names": [],
+        "method": "",
+        "leaves": (),
+        "hash": "",
+        "wrong": "",
+        "running": is_running(folder),
+    }
     try:
         plan = read_federation(file)
         found["names"] = sorted(site_names(plan) or list(folder.roster()))
-        found["method"] = build_method(file, plan).name
+        method = build_method(file, plan)
+        found |= {"method": method.name, "leaves": method.would_leave()}
         found["hash"] = hash_terms(terms_of(file, plan, tuple(found["names"]))).hex()
     except FedgeomError as error:
         found["wrong"] = str(error)
@@ -132,16 +139,6 @@ def _optional(form: Mapping[str, str]) -> list[str]:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def what_leaves(method: str) -> list[str]:
-    """Return what would leave each site with a method, as the ledger will say it."""
-    if not method:
-        return []
-    try:
-        return list(method_class(method).leaves())
-    except FedgeomError:
-        return []
 
 
 def method_names() -> list[str]:
