@@ -75,6 +75,7 @@ def run(
         show(finished, screen)
         if not finished.evaluation:
             screen.print(f"\n{_untested(federation)}", style="dim", soft_wrap=True)
+        screen.print(f"\n{_next_steps(folder)}", style="dim", soft_wrap=True)
 
 
 def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:
@@ -87,6 +88,14 @@ def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> No
         screen.print(f"[yellow]warning: {escape(printable(str(one)))}[/yellow]", soft_wrap=True)
     if len(found) > SHOWN:
         screen.print(f"[yellow]{len(found) - SHOWN} more: {escape(f'fedgeom check {federation}')}[/yellow]")
+
+
+def _next_steps(folder: Path) -> str:
+    from rich.markup import escape
+
+    from fedgeom.report.page import PAGE
+
+    return f"Next: open {escape(str(folder / PAGE))} in a browser; new rows: fedgeom predict {escape(str(folder))} FILE"
 
 
 def _untested(federation: Path) -> str:
