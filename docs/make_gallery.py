@@ -125,7 +125,7 @@ def beside(pictures: list[Image.Image]) -> Image.Image:
     for one in small:
         sheet.paste(one, (left, 0))
         left += one.width + GAP
-    return sheet.quantize(48, dither=Image.Dither.NONE)
+    return sheet.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 class Folders:

@@ -240,10 +240,12 @@ def test_two_tabs_make_two_studies_of_one_table(studio, tab, table):
         page.click("text=Check it")
         page.wait_for_url("**/studies/*")
     assert sorted(one.name for one in (folder / "studies").iterdir()) == ["patients-2.toml", "patients.toml"]
-    first.set_default_timeout(5000)
-    first.goto(address)
-    first.set_input_files("#chosen", table)
-    first.wait_for_selector("text=there is a file 'patients.csv' already")
+    upload(first, address, table)  # the same again is the one that is there
+    assert first.url.endswith("file=patients.csv")
+    table.write_text(table.read_text().replace("h3", "h4"))
+    upload(second, address, table)
+    second.wait_for_selector("h1:has-text('patients (2).csv')")
+    assert sorted(one.name for one in (folder / "files").iterdir()) == ["patients (2).csv", "patients.csv"]
 
 
 def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, tmp_path):

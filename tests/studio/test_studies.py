@@ -28,9 +28,12 @@ def test_a_file_is_kept_whole_and_closed_to_others(place):
     file = keep(place, "a.csv", b"a,b\n", b"1,2\n")
     assert file.read_bytes() == b"a,b\n1,2\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    with pytest.raises(InputError, match="already"):
-        keep(place, "a.csv", b"other")
+    assert keep(place, "a.csv", b"a,b\n", b"1,2\n") == file
+    mended = keep(place, "a.csv", b"a,b\n1,3\n")
+    assert mended.name == "a (2).csv"
     assert file.read_bytes() == b"a,b\n1,2\n"
+    assert keep(place, "a.csv", b"a,b\n1,3\n") == mended
+    assert sorted(one.name for one in place.files.iterdir()) == ["a (2).csv", "a.csv"]
 
 
 @pytest.mark.parametrize("broken", [OSError(errno.ENOSPC, "no room"), ConnectionError("gone")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import filecmp
+import itertools
 import json
 import os
 import re
@@ -26,7 +28,10 @@ PREPARATIONS = {
 
 
 async def keep_file(place: Place, name: str, parts: AsyncIterator[bytes]) -> Path:
-    """Keep a file that was dropped on the page; what cannot be kept whole is removed again."""
+    """Keep a file that was dropped on the page; what cannot be kept whole is removed again.
+
+    The same file again is the one that is there; another of the same name is kept beside it, under a number.
+    """
     plain(name)
     if not can_be_read(name):
         raise InputError(f"{name} is no table that can be read here; wanted .csv, .tsv, .parquet, .h5ad or .npz")
@@ -38,14 +43,24 @@ async def keep_file(place: Place, name: str, parts: AsyncIterator[bytes]) -> Pat
                 file.write(part)
         if not half.stat().st_size:
             raise InputError(f"{name} is empty")
-        if target.exists():
-            raise InputError(
-                f"there is a file {name!r} already; rename yours, or remove that one from {place.files}"
-            )
-        half.rename(target)
+        return _beside(half, target)
     finally:
         half.unlink(missing_ok=True)
-    return target
+
+
+def _beside(half: Path, target: Path) -> Path:
+    """Give a file its name, or the first with a number that is free or has the same content."""
+    stem, dot, ending = target.name.partition(".")
+    for number in itertools.count(1):
+        wanted = target if number == 1 else target.with_name(f"{stem} ({number}){dot}{ending}")
+        try:
+            os.close(os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # two tabs get two files
+        except FileExistsError:
+            if filecmp.cmp(half, wanted, shallow=False):
+                return wanted
+            continue
+        return half.replace(wanted)
+    raise AssertionError("numbers do not end")
 
 
 def new_study(place: Place, files: Sequence[str], form: Mapping[str, str]) -> str:
