@@ -67,11 +67,12 @@ def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
     ]
 
 
-def entry(name: str, value: Any, shown: set[int]) -> str:
-    """Describe one name; what was described above is not described again."""
-    if id(value) in shown:
-        return f"### `{name}`, again\n\nSee [above](#{name.lower()}).\n"
-    shown.add(id(value))
+def entry(name: str, value: Any, shown: dict[int, str]) -> str:
+    """Describe one name; what was described above, by this or another name, is not described again."""
+    before = shown.setdefault(id(value), "")
+    if before:
+        return "" if before == name else f"### `{name}`\n\nThe same as [`{before}`](#{before.lower()}).\n"
+    shown[id(value)] = name
     table = settings_table(value)
     said = without_parameters(inspect.getdoc(value) or "") if table else as_markdown(inspect.getdoc(value) or "")
     called = "" if table and _made_of_fields(value) else call_of(name, value)
@@ -196,11 +197,12 @@ def reference() -> str:
     parts = [
         "# Reference\n\nEvery public name, from its docstring; made by `make docs`. Settings are given by name.\n"
     ]
-    shown: set[int] = set()
+    shown: dict[int, str] = {}
     for path, wanted in MODULES.items():
         module = importlib.import_module(path)
         parts.append(f"## {path}\n")
-        parts += [entry(name, getattr(module, name), shown) for name in public_names(module, wanted)]
+        found = [entry(name, getattr(module, name), shown) for name in public_names(module, wanted)]
+        parts += [one for one in found if one] or ["All of it stands above.\n"]
     return "\n".join(parts)
 
 

@@ -25,7 +25,6 @@ from tests.documents import (
     anchors,
     blocks,
     links,
-    patients,
     typed,
 )
 
@@ -77,7 +76,6 @@ def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
     if name == "tutorial-cells":
         pytest.importorskip("anndata", reason="needs the bio extra")
     monkeypatch.chdir(tmp_path)
-    patients(tmp_path / "patients.csv")
     for file, content in typed(ROOT / "docs" / f"{name}.md"):
         words = shlex.split(content, comments=True) if not file else []
         if file:

@@ -103,9 +103,10 @@ def test_a_full_disk_is_a_sentence_and_nothing_is_lost(client, patients, place, 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("fedgeom.studio.pages.write_text", full)
-    answer = client.post("/studies/patients", data={"text": "x"})
+    answer = client.post("/studies/patients", data={"text": "what was typed"})
     assert answer.status_code == 507
     assert "The disk is full" in answer.text
+    assert ">what was typed</textarea>" in answer.text
     assert (place.studies / "patients.toml").read_text() == before
 
 

@@ -26,7 +26,7 @@ from fedgeom.storage import write_text
 from fedgeom.studio import launching, stewarding
 from fedgeom.studio.listing import PAGE, run_line, run_names, side_by_side
 from fedgeom.studio.places import Place, plain
-from fedgeom.studio.rendering import Pages
+from fedgeom.studio.rendering import Pages, sentence
 from fedgeom.studio.studies import (
     PREPARATIONS,
     is_for_sites,
@@ -126,7 +126,12 @@ class Handlers:
     async def save_study(self, request: Request) -> Response:
         """Keep a study's file as it was edited."""
         name, form = request.path_params["name"], await read_form(request)
-        write_text(self.place.study(name), "".join(form.get("text", [""])).replace("\r\n", "\n"), private=True)
+        text = "".join(form.get("text", [""])).replace("\r\n", "\n")
+        try:
+            write_text(self.place.study(name), text, private=True)
+        except OSError as error:  # browsers do not keep what was typed on a page that must not be stored
+            said, code = sentence(error)
+            return self.pages("sorry.html", code, said=said, wrote=text)
         return self.go(f"/studies/{name}")
 
     async def run_here(self, request: Request) -> Response:
