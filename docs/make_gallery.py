@@ -61,7 +61,8 @@ def sites_for(method: str) -> list[fedgeom.SiteData]:
         return [s.relabel({k: v[at % 4] for k, v in words.items()}) for at, s in enumerate(sites)]
     if method.startswith("xclp"):
         few = [np.where(np.arange(len(s.y)) % 3, "", s.y.astype(str)) for s in sites]
-        return [fedgeom.SiteData(s.name, s.X[:60], y[:60]) for s, y in zip(sites, few, strict=True)]
+        spread = np.vstack([s.X for s in sites]).std(axis=0)  # the method takes columns as they are
+        return [fedgeom.SiteData(s.name, s.X[:60] / spread, y[:60]) for s, y in zip(sites, few, strict=True)]
     return sites
 
 
