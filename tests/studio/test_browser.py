@@ -248,6 +248,18 @@ def test_two_tabs_make_two_studies_of_one_table(studio, tab, table):
     assert sorted(one.name for one in (folder / "files").iterdir()) == ["patients (2).csv", "patients.csv"]
 
 
+def test_a_button_that_is_pressed_twice_starts_one_run(studio, tab, table):
+    address, folder = studio
+    page = tab()
+    upload(page, address, table)
+    page.click("text=Check it")
+    page.wait_for_url("**/studies/*")
+    page.dblclick("text=Run it here")
+    page.wait_for_url("**/runs/*")
+    page.wait_for_selector(".state:has-text('finished')", timeout=90_000)
+    assert [one.name for one in (folder / "runs").iterdir() if one.name != ".studio"] == ["patients-1-1"]
+
+
 def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, tmp_path):
     address, _ = studio
     page = tab()
