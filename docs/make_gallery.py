@@ -43,7 +43,7 @@ COLUMNS = 3
 """A report is shown from top to bottom in so many columns."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 RUN = b"\x5e" * 32
-CLASSES = ("well", "ill")
+CLASSES = ("well", "sick")
 STUDY = """\
 file = "../files/patients.csv"
 sites_from = "hospital"
@@ -177,7 +177,7 @@ def make_federation(root: Path) -> tuple[Path, Path]:
 def studio(folder: Path) -> Iterator[str]:
     """Run a studio, and give its address."""
     words = [sys.executable, "-c", "from fedgeom.cli import app; app()", "studio", str(folder), "--no-browser"]
-    quiet = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    quiet = {**os.environ, "PYTHONUNBUFFERED": "1", "HOME": str(folder.parent)}  # so that it is shown from there
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=quiet)
     assert process.stdout is not None
     found = re.search(r"http\S+", process.stdout.readline())
