@@ -18,6 +18,8 @@ from PIL import Image
 
 IMAGES = Path(__file__).parent / "images" / "tutorial"
 WIDE, HIGH, TALLEST, COLOURS = 860, 640, 980, 64
+SHOWN = {"cells": ("start", "table", "study", "running", "report"), "clinic": ("table", "study", "report")}
+"""What the tutorials show."""
 PATIENCE = 600_000
 """So many milliseconds a page may take on a busy machine."""
 
@@ -31,12 +33,14 @@ class Walk:
         self.name, self.began = name, time.monotonic()
 
     def keep(self, step: str, tall: int = TALLEST) -> None:
-        """Keep a picture of the page, from its top."""
+        """Keep a picture of the page, from its top, where the tutorial shows it."""
+        print(f"{time.monotonic() - self.began:6.1f} s  {step}", flush=True)
+        if step not in SHOWN[self.name]:
+            return
         shot = Image.open(io.BytesIO(self.page.screenshot(full_page=True))).convert("RGB")
         shot = shot.crop((0, 0, shot.width, min(shot.height, tall)))
         few = shot.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         few.save(IMAGES / f"{self.name}-{step}.png", optimize=True)
-        print(f"{time.monotonic() - self.began:6.1f} s  {step}", flush=True)
 
     def go(self, address: str, tables: list[Path]) -> None:
         """Drop the tables, check, run, watch, and open the report."""
@@ -45,9 +49,9 @@ class Walk:
         self.keep("start")
         page.set_input_files("#chosen", tables)
         page.wait_for_url("**/files?file=*")
-        self.keep("table", 2 * TALLEST)
         if len(tables) > 1:
             page.select_option("select[name=names]", "own")
+        self.keep("table", 2 * TALLEST)
         page.click("text=Check it")
         page.wait_for_url("**/studies/*")
         self.keep("study", 2 * TALLEST)

@@ -265,7 +265,7 @@ def test_a_button_that_is_pressed_twice_starts_one_run(studio, tab, table):
     held[0].continue_()
     page.wait_for_url("**/runs/*")
     page.wait_for_selector(".state:has-text('finished')", timeout=90_000)
-    assert [one.name for one in (folder / "runs").iterdir() if one.name != ".studio"] == ["patients-1-1"]
+    assert [one.name for one in (folder / "runs").iterdir() if one.name != ".studio"] == ["patients-1"]
 
 
 def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, tmp_path):
