@@ -61,6 +61,11 @@ def loosen(site):
     site.config_file.write_text(text.replace(strict, loose), encoding="utf-8")
 
 
+def ask_stewards(site):
+    """Let a site ask its steward again, after `loosen`."""
+    edit(site, 'approve = "any" ', 'approve = "ask" ')
+
+
 def edit(site, old, new):
     text = site.config_file.read_text()
     assert text.count(old) == 1

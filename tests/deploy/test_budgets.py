@@ -22,7 +22,7 @@ from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.federation.session import Session
 from fedgeom.privacy.accounting import epsilon_of, rho_for
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
-from tests.deploy.making import NAMES, USUAL, edit, set_policy
+from tests.deploy.making import NAMES, USUAL, ask_stewards, edit, set_policy
 from tests.deploy.test_answering import FolderEngine
 
 RUNS = [bytes([at]) * 32 for at in range(8)]
@@ -80,7 +80,7 @@ def test_the_cap_holds_for_all_runs_together(anna: SiteFolder) -> None:
 
 
 def test_a_job_beyond_the_cap_is_refused_before_the_first_answer_and_costs_no_approval(anna: SiteFolder) -> None:
-    edit(anna, 'approve = "any" ', 'approve = "ask" ')
+    ask_stewards(anna)
     edit(anna, "max_epsilon = 10.0 ", "max_epsilon = 1.2 ")
     method = job()
     terms = job_terms("moments", method.terms(), 0, NAMES)

@@ -181,6 +181,10 @@ class Method(Settings):
         lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
         return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
 
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what of `leaves` these settings let leave a site; all of it where a method does not say."""
+        return self.leaves()
+
 
 def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
     """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
