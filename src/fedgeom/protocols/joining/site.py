@@ -36,8 +36,8 @@ from fedgeom.protocols.joining.messages import (
     lock_seal,
     seal_of,
 )
-from fedgeom.protocols.joining.parts import SumParts, sum_parts
-from fedgeom.protocols.joining.writing import make_pair_keys, write_letters
+from fedgeom.protocols.joining.parts import SumParts
+from fedgeom.protocols.joining.writing import make_pair_keys, sum_parts, write_letters
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
