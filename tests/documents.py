@@ -126,7 +126,6 @@ def semi() -> dict[str, Any]:
 
 
 def xclp() -> dict[str, Any]:
-    pytest.importorskip("seal", reason="needs the xclp extra")
     sites = [
         fedgeom.SiteData(one.name, one.X - 3, np.where(np.arange(len(one.y)) % 2, "", one.y))
         for one in lumps(HOSPITALS, ("a", "b"), 4, rows=8)
@@ -201,13 +200,3 @@ def typed(page: Path) -> Iterator[tuple[str, str]]:
     for block in blocks(page, "sh"):
         for name, content, line in whole.findall(block):
             yield name, content if name else line
-
-
-def patients(file: Path) -> None:
-    """Write the table that docs/tutorial-research.md compares methods on."""
-    rng = np.random.default_rng(0)
-    rows = [
-        ",".join([*(f"{value:.3f}" for value in row), "yes" if row[0] > 0 else "no", f"h{at % 3}"])
-        for at, row in enumerate(rng.normal(size=(120, 3)))
-    ]
-    file.write_text("\n".join(["age,bmi,glucose,diagnosis,hospital", *rows]), encoding="utf-8")

@@ -23,6 +23,7 @@ from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
+from fedgeom.federation.step_order import check_order
 from fedgeom.federation.steps import Step, read_steps
 from fedgeom.registry import Registry, did_you_mean
 
@@ -99,6 +100,7 @@ class Method(Settings):
     def __post_init__(self) -> None:
         object.__setattr__(self, "prepare", read_steps(self.prepare or ()) or None)
         super().__post_init__()
+        check_order(self.preparing)
         check_private(self)
 
     @property
@@ -179,6 +181,10 @@ class Method(Settings):
         lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
         return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
 
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what of `leaves` these settings let leave a site; all of it where a method does not say."""
+        return self.leaves()
+
 
 def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
     """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
@@ -217,6 +223,15 @@ def private_methods() -> list[str]:
     return _methods_with("private_units")
 
 
+def no_bound(cls: type[Method]) -> str:
+    """Say that a method cannot promise privacy, and which can."""
+    return (
+        f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
+        f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
+        "it out"
+    )
+
+
 def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
     """Say that a method has no such setting, and what to do; of names, which methods could match them."""
     if name == "names" and value in ("own", "shared") and not cls.matches_names:
@@ -228,10 +243,6 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
             "the sites' labels to the same names (SiteData.relabel) and leave it out"
         )
     if name == "privacy":
-        return (
-            f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
-            f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
-            "it out"
-        )
+        return no_bound(cls)
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

@@ -15,6 +15,7 @@ from fedgeom.federation.site import Site
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.joining.messages import Share
 from fedgeom.protocols.joining.parts import SumParts
+from fedgeom.protocols.joining.writing import write_letters
 from fedgeom.protocols.secure_sum.coordinator import secure_sum
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Witness
 from fedgeom.protocols.site import SecureMemory
@@ -122,12 +123,21 @@ def test_a_letter_with_shares_for_other_sums_is_refused() -> None:
     other = honest.as_site("s0007")
     other.answer(Share(cohort=honest.keys))
     joining = other.joining
-    letter = joining._write({name: at + 1 for at, name in enumerate(honest.names)}, 6, herald=True)["s0000"]
+    numbers = {name: at + 1 for at, name in enumerate(honest.names)}
+    letter = write_letters(joining.memory, "s0007", numbers, 6, joining.parts.of("s0007"), herald=True)["s0000"]
     longer = msgspec.structs.replace(
         letter, mask_shares=letter.mask_shares * 3, self_shares=letter.self_shares * 3
     )
     honest.share()
-    sealed = joining._seal(joining.memory.cohort_seed, "s0000", longer)
+    sealed = joining._seal(joining._agree("s0000"), "s0000", longer)
     mail = honest.mail["s0000"] | {"s0007": sealed}
     question = honest.column("s0000", participants=DRAWN[0], letters=mail)
     honest.refused("s0000", question, "the letter from 's0007' does not hold a share for each of 1 sums")
+
+
+def test_a_site_locks_the_keys_of_those_sums_only_for_which_it_is_drawn() -> None:
+    lie = Lying(8, method=DrawnSum()).hello().share()
+    assert [len(keys) for keys in lie.locked["s0003"]] == [7 * 32] * 3
+    assert [len(keys) for keys in lie.locked["s0007"]] == [0, 0, 7 * 32]
+    memory = lie.memory("s0007").joining
+    assert [len(keys) for keys in memory.pair_keys] == [0, 0, 7 * 32]

@@ -27,6 +27,7 @@ from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.costs import write_costs
+from fedgeom.methods.iterative.group_agreement import SumGroupColumns
 from fedgeom.methods.iterative.grouped import GroupedConversation
 from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked, TrainOpen
 from fedgeom.methods.iterative.model import TrainedModel
@@ -126,11 +127,7 @@ class Algorithm(TrainingRule, Method):
     @classmethod
     def leaves(cls) -> tuple[str, ...]:
         """Return what leaves a site, as the ledger says it, with the settings where nothing is said."""
-        rule, lines = cls(), list[str]()
-        common = TrainingSite.understands()
-        for kind, question in cls.site.understands().items():
-            if kind not in common:
-                lines.append(question.answer_reveals or question.answer.reveals)
+        rule, lines = cls(), cls._of_its_own()
         if rule.scale == "joint":
             lines.append(SumColumns.answer_reveals)
         if rule.sends and rule.masked:
@@ -143,6 +140,23 @@ class Algorithm(TrainingRule, Method):
         elif rule.sends:
             lines.append(TrainOpen.answer_reveals)
         return tuple(lines)
+
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what these settings let leave a site: masked models, those of groups, or open ones."""
+        lines, in_groups = self._of_its_own(), self.group_draw is not None
+        if self.scale == "joint":
+            lines.append((SumGroupColumns if in_groups else SumColumns).answer_reveals)
+        if self.sends:
+            asked = TrainGroup if in_groups else TrainMasked if self.masked else TrainOpen
+            lines.append(asked.answer_reveals)
+        return tuple(lines)
+
+    @classmethod
+    def _of_its_own(cls) -> list[str]:
+        """Return what leaves a site that does not with every algorithm."""
+        common = TrainingSite.understands()
+        own = [question for kind, question in cls.site.understands().items() if kind not in common]
+        return [question.answer_reveals or question.answer.reveals for question in own]
 
 
 def _bytes(tree: State) -> int:

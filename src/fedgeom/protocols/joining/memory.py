@@ -23,6 +23,9 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
 
     letter_secret: bytes = b""
     mask_secrets: tuple[bytes, ...] = ()
+    """For each sum the secret by which the site locks its pairs' keys, and which it shares."""
+    pair_keys: tuple[bytes, ...] = ()
+    """For each sum the keys of the site's pairs, in the order of its peers (`fedgeom.crypto.pair_keys`)."""
     self_seeds: tuple[bytes, ...] = ()
     herald_secret: bytes = b""
     private: bytes = b""

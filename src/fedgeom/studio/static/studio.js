@@ -22,6 +22,7 @@ if (drop) {
       }
       kept.push(text);
     }
+    if (kept.length) said.textContent = "looking into it …";
     if (kept.length) location.href = kept[0].split("?")[0] + "?" + kept.map((one) => one.split("?")[1]).join("&");
   };
   chosen.addEventListener("change", () => keep(chosen.files));
@@ -38,3 +39,10 @@ if (live) {
   source.addEventListener("progress", (event) => { live.innerHTML = event.data; });
   source.addEventListener("ended", () => { source.close(); location.reload(); });
 }
+// What takes a while says so, and is not asked for twice; who comes back to the page may ask again.
+for (const form of document.querySelectorAll("form[method=post]")) form.addEventListener("submit", (event) => {
+  const button = form.querySelector("button");
+  if (button.classList.contains("busy")) event.preventDefault();
+  button.classList.add("busy");
+});
+addEventListener("pageshow", () => { for (const one of document.querySelectorAll(".busy")) one.classList.remove("busy"); });
