@@ -8,7 +8,7 @@ uniformly random on their own, and both go to the coordinator, whose `open_share
 
 | variant | cryptography | two sites of 100 points, L = 4096 (both sites' CPU time, all letters) |
 |---|---|---|
-| ``bfv`` (default) | lattice encryption, products of matrices | 0.9 s, 6.2 MB, 2 letters; needs nothing more |
+| ``bfv`` (default) | lattice encryption, products of matrices | 0.8 s, 6.2 MB, 2 letters; needs nothing more |
 | ``ot`` | oblivious transfer with extension | 1.0 s, 89 MB, 4 letters; needs nothing more |
 | ``paillier`` | Paillier, 150 points to the ciphertext | 44 s, 3.2 MB, 2 letters; needs gmpy2 |
 | ``paillier-unpacked`` | Paillier as published | 73 min, 322 MB, 2 letters; for comparison only |
