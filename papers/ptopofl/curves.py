@@ -138,7 +138,9 @@ def picture(results: dict[str, Any], path: Path) -> None:
             axis.bar(place + offset, values, 0.38, alpha=alpha, color=[COLOURS[n] for n in ROWS])
         axis.set_xticks(place, [name.replace(", ", ",\n") for name in ROWS], fontsize=8)
         axis.set_title(f"{title}: A, pale B" if "B" in results else f"{title}: Scenario A")
-        if not at:
+        if at:
+            axis.yaxis.get_major_locator().set_params(integer=True)
+        else:
             axis.set_ylim(0.7, 0.95)
     axes[1][2].axis("off")
     drawing.savefig(path, dpi=110)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import shutil
 from typing import Any
@@ -87,7 +86,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hulls": {"epsilon": 0.05},
     "xclp": {
         "bits": 64,
-        "hamming": "bfv" if importlib.util.find_spec("seal") else "ot",
+        "hamming": "bfv",
         "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
     },
     "xclp-training": {"warm": 1, "labels": {"name": "xclp", "anchors": 6, "steps": 1}},

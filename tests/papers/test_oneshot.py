@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fedgeom
-from papers.oneshot import cells, clinical, curves, names, niid
+from papers.oneshot import alpha, cells, clinical, curves, names, niid
 from papers.oneshot.tables import Cells
 
 Y = np.random.default_rng(0).integers(0, 10, 3000)
@@ -109,3 +111,38 @@ def test_the_curves_have_a_column_for_each_size_that_is_there() -> None:
     )
     assert "| images | 1,000 | 3,000 |" in text
     assert "| Ridge: accuracy | – | 88.1 |" in text
+
+
+def test_the_picture_has_a_line_for_each_way(tmp_path: Path) -> None:
+    curves.picture(
+        {"1000": {"Ridge": {"accuracy": 85.0}}, "3000": {"FedAvg": {"accuracy": 80.0}}}, tmp_path / "c.png"
+    )
+    assert (tmp_path / "c.png").read_bytes()[1:4] == b"PNG"
+    assert set(map(int, curves.SIZES)) <= set(curves.EPOCHS)
+
+
+def test_the_lung_by_types_of_two_donors_and_dealt_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cells_of()
+    alone = made.train[0].take(np.isin(made.train[0].y, list("abc")))  # nobody but the others has d
+    one = Cells([alone, *(site.take(site.y != "a") for site in made.train[1:])], made.test, TREE)
+    monkeypatch.setattr(names, "with_components", lambda name, seed: one)
+    shared = names.prepared("lung-shared", 0)
+    assert {str(word) for site in shared.train for word in site.classes.tolist()} == {"b", "c", "d"}
+    dealt = names.prepared("lung-dealt", 0)
+    assert [len(site) for site in dealt.train] == [len(site) for site in one.train]
+    rows = [np.sort(np.concatenate([site.X[:, 0] for site in some])) for some in (dealt.train, one.train)]
+    assert np.array_equal(*rows)
+    assert set(dealt.train[0].classes.tolist()) == set("abcd")
+    assert names.prepared("lung", 0) is one
+
+
+def test_how_lambda_is_chosen_has_both_ways_and_hindsight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alpha, "with_components", lambda name, seed: cells_of())
+    monkeypatch.setattr(alpha, "FEATURES", {"linear": "linear", "Fourier": "linear"})
+    found = alpha.split("tcells", 0)
+    assert found["linear"]["accuracy hindsight"] >= 0
+    text = alpha.page({"tcells": {"100": found}})
+    assert "accuracy gcv | accuracy folds | log-loss gcv | log-loss folds | accuracy hindsight" in text
+    chances = np.array([[0.5, 0.5], [0.25, 0.75]])
+    classes, wanted = np.array(["a", "b"]), np.array(["a", "b"])
+    assert alpha.log_loss(chances, classes, wanted) == pytest.approx(-(np.log(0.5) + np.log(0.75)) / 2)

@@ -120,7 +120,7 @@ def predict(
         chosen = chosen.with_known(shown.X if chosen.preparation is None else shown)
     table = _read(file, chosen, columns, ignore_others, label, index)
     names = row_names(file, table, index)
-    chosen, table = _prepared(chosen, table)
+    chosen, table = _prepared(chosen, table, file)
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
     if probabilities and chances is None:
@@ -239,11 +239,16 @@ def _read_raw(file: Path, model: Any, wanted: Any, label: str | None, also: tupl
     return table
 
 
-def _prepared(model: Any, table: Any) -> tuple[Any, Any]:
+def _prepared(model: Any, table: Any, file: Path) -> tuple[Any, Any]:
     """Return a model that takes rows as they are, and the table's rows prepared for it."""
+    from fedgeom.errors import InputError
+
     if model.preparation is None:
         return model, table
-    return model.bare(), replace(table, X=model.preparation.rows(table))
+    try:
+        return model.bare(), replace(table, X=model.preparation.rows(table))
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
 
 
 def site_model(run: Path, site: str) -> Path:

@@ -15,9 +15,10 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
-from fedgeom.federation.method import METHODS, Method, methods_that_match
+from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import read_value
+from fedgeom.federation.step_order import check_order
 from fedgeom.federation.steps import Step, read_steps
 from fedgeom.methods.catalogue import method_class
 from fedgeom.registry import did_you_mean
@@ -122,6 +123,8 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     cls = method_class(federation.method)
     parameters = _with_names(path, federation, cls)
     settings = [field.name for field in dataclasses.fields(cls) if field.name not in OWN_KEYS]
+    if "privacy" in parameters and "privacy" not in settings:
+        raise InputError(f"{path}: [parameters] {no_bound(cls)}")
     only_known(path, "[parameters]", parameters, settings)
     if federation.holdout_by and not federation.holdout:
         raise InputError(
@@ -129,8 +132,9 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
         )
     grouped = bool(federation.holdout_by)
     tested = {"holdout": {"share": federation.holdout, "grouped": grouped}} if federation.holdout else {}
+    prepared = prepare_of(path, federation)
     try:
-        return cls.from_terms(parameters | tested | prepare_of(path, federation))
+        return cls.from_terms(parameters | tested | prepared)
     except InputError as error:
         raise InputError(f"{path}: [parameters] {error}") from error
 
@@ -141,6 +145,7 @@ def prepare_of(path: str | Path, federation: FederationFile) -> dict[str, Any]:
         return {}
     try:
         steps = read_value("prepare", read_steps(federation.prepare), tuple[Step, ...])
+        check_order(steps)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     return {"prepare": steps}

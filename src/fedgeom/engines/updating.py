@@ -67,7 +67,14 @@ def update(
             "no rows were given; wanted some to add or to take out: run.update(added=[…], removed=[…])"
         )
     updating, changed = update_method(method, run), [prepared(run.model, some) for some in (added, removed)]
-    found: Run = again(updating, change_of(*changed), **options)
+    sites = change_of(*changed)
+    if len(sites) < updating.min_sites:
+        raise InputError(
+            f"{len(sites)} site given with changes, {sites[0].name!r}: its sums would be everybody's to see. Wanted "
+            f"{updating.min_sites} or more at once, and as many as the sites' policies ask for; keep the change until "
+            "others have some"
+        )
+    found: Run = again(updating, sites, **options)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,6 +23,7 @@ from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.federation.site import Site
+from fedgeom.federation.step_order import check_order
 from fedgeom.federation.steps import Step, read_steps
 from fedgeom.registry import Registry, did_you_mean
 
@@ -99,6 +100,7 @@ class Method(Settings):
     def __post_init__(self) -> None:
         object.__setattr__(self, "prepare", read_steps(self.prepare or ()) or None)
         super().__post_init__()
+        check_order(self.preparing)
         check_private(self)
 
     @property
@@ -113,6 +115,13 @@ class Method(Settings):
         With many sites, each shares masks with some of the others; where sums go over parts, with more of them.
         """
         return sites
+
+    def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
+        """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.
+
+        Where a part of the sites is drawn for a sum, only these share its secrets when they join.
+        """
+        return None
 
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
@@ -214,6 +223,15 @@ def private_methods() -> list[str]:
     return _methods_with("private_units")
 
 
+def no_bound(cls: type[Method]) -> str:
+    """Say that a method cannot promise privacy, and which can."""
+    return (
+        f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
+        f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
+        "it out"
+    )
+
+
 def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
     """Say that a method has no such setting, and what to do; of names, which methods could match them."""
     if name == "names" and value in ("own", "shared") and not cls.matches_names:
@@ -225,10 +243,6 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
             "the sites' labels to the same names (SiteData.relabel) and leave it out"
         )
     if name == "privacy":
-        return (
-            f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
-            f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
-            "it out"
-        )
+        return no_bound(cls)
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

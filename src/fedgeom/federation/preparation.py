@@ -21,6 +21,7 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.raw_tables import Picker, read_raw
+from fedgeom.federation.step_order import numbers_only, unfit
 from fedgeom.federation.steps import (
     Block,
     BoundedLearning,
@@ -78,7 +79,11 @@ class Preparation:
 
         Columns are found by name; those that the preparation does not know are left out. An array has them in order.
         """
-        table = self.transform(read_raw(X, self.raw)).table
+        raw = read_raw(X, self.raw)
+        wrong = unfit(numbers_only(raw, self.raw.names), self.steps)
+        if wrong:
+            raise InputError("\n".join(f"{one.what}; {one.remedy}" for one in wrong))
+        table = self.transform(raw).table
         return dense(table, "X") if is_sparse(table) else np.asarray(table)
 
     def stored(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

@@ -15,6 +15,9 @@ from fedgeom.data.tables import Table, as_labels, is_sparse, listed
 from fedgeom.errors import InputError
 from fedgeom.federation.steps import Block, Columns
 
+GIVEN = "X"
+"""What rows are called that a model is given; they are no site's."""
+
 
 @dataclass
 class Picker:
@@ -26,18 +29,19 @@ class Picker:
     """Whether columns that the site lacks are empty, instead of an error."""
 
     def __post_init__(self) -> None:
-        own, wanted, where = self.site.columns, self.wanted.names, f"site {self.site.name!r}"
+        own, wanted = self.site.columns, self.wanted.names
+        where = "" if self.site.name == GIVEN else f"site {self.site.name!r}: "
         self.order: npt.NDArray[np.intp] | None = None
         self.codes: dict[int, npt.NDArray[np.float64]] = {}
         if not own and self.wanted.categories:
             raise InputError(
-                f"{where}: columns without names given; this model learnt from columns of text, so it wants names: "
+                f"{where}columns without names given; this model learnt from columns of text, so it wants names: "
                 "give a frame, a SiteData or a file"
             )
         if not own or not wanted:
             if self.site.shape[1] != self.wanted.width:
                 raise InputError(
-                    f"{where}: {self.site.shape[1]:,} columns without names given; wanted {self.wanted.width:,}, in "
+                    f"{where}{self.site.shape[1]:,} columns without names given; wanted {self.wanted.width:,}, in "
                     "the order in which they were learnt from"
                 )
         elif own != wanted:
@@ -45,7 +49,7 @@ class Picker:
             missing = [name for name in wanted if name not in places]
             if missing and not self.fill:
                 raise InputError(
-                    f"{where}: these columns are missing: {listed(missing)}; give all raw columns that the model "
+                    f"{where}these columns are missing: {listed(missing)}; give all raw columns that the model "
                     "learnt from (where gaps are filled in, give them as empty ones)"
                 )
             self.order = np.array([places.get(name, -1) for name in wanted], np.intp)
@@ -56,7 +60,7 @@ class Picker:
         ]
         if texts:
             raise InputError(
-                f"{where}: these columns hold text, but numbers were learnt from: {listed(texts)}; mend them"
+                f"{where}these columns hold text, but numbers were learnt from: {listed(texts)}; mend them"
             )
         for at in self.wanted.categories:
             self.codes[at] = self._translation(at)
@@ -102,7 +106,7 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
     if isinstance(X, SiteData):
         return X
     if isinstance(X, Table):
-        return SiteData("X", X.X, np.zeros(len(X)), columns=X.columns, categories=X.categories)
+        return SiteData(GIVEN, X.X, np.zeros(len(X)), columns=X.columns, categories=X.categories)
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         from fedgeom.data.categories import with_text  # pandas is an extra
         from fedgeom.data.frames import frame_table
@@ -111,9 +115,9 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
         some = [name for name in map(str, X.columns) if name in known] if known else None
         if known and not some:
             raise InputError(f"X has none of the columns {listed(wanted.names, 6)}")
-        return read_raw(with_text(lambda c, also: frame_table(X, "X", None, c, also=also), some, ()), wanted)
+        return read_raw(with_text(lambda c, also: frame_table(X, GIVEN, None, c, also=also), some, ()), wanted)
     cells = X.X if hasattr(X, "var_names") else X
     rows = cells if is_sparse(cells) else np.asarray(cells)
     if rows.ndim != 2:
         raise InputError(f"X has shape {rows.shape}; wanted rows and columns")
-    return SiteData("X", rows, np.zeros(rows.shape[0]), columns=names_of(X))
+    return SiteData(GIVEN, rows, np.zeros(rows.shape[0]), columns=names_of(X))

@@ -133,6 +133,10 @@ class Step(Choice):
     """Whether cells without a number may come in, and none go out."""
     takes_text: ClassVar[bool] = False
     """Whether columns of text may come in, and only numbers go out."""
+    keeps_gaps: ClassVar[bool] = False
+    """Whether cells without a number may come in, and stay so for a later step."""
+    makes_reals: ClassVar[bool] = False
+    """Whether counts come in, and numbers that are none go out."""
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return what is summed, in order; some may turn out not to be needed (`length`)."""
@@ -172,6 +176,11 @@ class Step(Choice):
         raise InputError(
             f"privacy with the step {self.name!r} given, which has no bound on what one row adds: leave the step out"
         )
+
+    @property
+    def wants_counts(self) -> bool:
+        """Whether only counts may come in."""
+        return False
 
     @property
     def most_features(self) -> int:

@@ -32,6 +32,7 @@ class LogCounts(Step):
     """
 
     name: ClassVar[str] = "log-counts"
+    makes_reals: ClassVar[bool] = True
     target: Annotated[float, POSITIVE] | None = None
     """The depth of every row, such as 10000; None: the median depth over all sites (exact up to 2²⁴ counts a row)."""
 
@@ -75,16 +76,20 @@ class LogCounts(Step):
         np.log1p(found.data, out=found.data)
         return found
 
+    @property
+    def wants_counts(self) -> bool:
+        """Whether only counts may come in: yes."""
+        return True
+
     def check(self, site: SiteData) -> list[Finding]:
         """Refuse what are no counts."""
-        cells = site.table.data if is_sparse(site.table) else site.table
-        if cells.size and cells.dtype.kind != "u" and bool((cells < 0).any()):
-            return [
-                fault(
-                    f"has numbers below 0, down to {float(cells.min()):.6g}, which are no counts",
-                    "give raw counts, or leave the step log-counts out",
-                    site=site.name,
-                    topic="counts",
-                )
-            ]
+        return no_counts(site, self.name)
+
+
+def no_counts(site: SiteData, step: str) -> list[Finding]:
+    """Return what makes numbers unfit for a step that wants counts."""
+    cells = site.table.data if is_sparse(site.table) else site.table
+    if not cells.size or cells.dtype.kind == "u" or not bool((cells < 0).any()):
         return []
+    what = f"has numbers below 0, down to {float(np.nanmin(cells)):.6g}, which are no counts"
+    return [fault(what, f"give raw counts, or leave the step {step} out", site=site.name, topic="counts")]

@@ -26,6 +26,7 @@ class OneHot(Step):
     """
 
     name: ClassVar[str] = "one-hot"
+    keeps_gaps: ClassVar[bool] = True
     takes_text: ClassVar[bool] = True
 
     columns: Annotated[tuple[str, ...], Distinct()] | None = None

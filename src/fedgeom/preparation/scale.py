@@ -26,6 +26,7 @@ class Scale(Step):
     """
 
     name: ClassVar[str] = "scale"
+    makes_reals: ClassVar[bool] = True
     limit: Annotated[float, POSITIVE] | None = None
     """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value."""
 

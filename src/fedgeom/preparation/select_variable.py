@@ -9,12 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
+from fedgeom.data.findings import Finding
+from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
 from fedgeom.preparation.in_ranges import need
 from fedgeom.preparation.loess import loess
+from fedgeom.preparation.log_counts import no_counts
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.short_rows import BoundedVariances
 
@@ -90,6 +93,15 @@ class SelectVariable(Step):
             )
         need(self, "clip", "…")
         return BoundedVariances(self)
+
+    @property
+    def wants_counts(self) -> bool:
+        """Whether only counts may come in: only "seurat-v3" is defined for them."""
+        return self.flavor == "seurat-v3"
+
+    def check(self, site: SiteData) -> list[Finding]:
+        """Refuse what are no counts, where they are wanted."""
+        return no_counts(site, self.name) if self.wants_counts else []
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments; "seurat-v3" then needs those of clipped counts."""

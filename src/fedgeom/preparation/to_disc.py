@@ -31,6 +31,7 @@ class ToDisc(Step):
     """
 
     name: ClassVar[str] = "to-disc"
+    makes_reals: ClassVar[bool] = True
     curvature: Annotated[float, POSITIVE] = 1.0
     """k: the disc has curvature -k."""
     spread: Annotated[float, POSITIVE] = 1.0

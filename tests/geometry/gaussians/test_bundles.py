@@ -33,6 +33,18 @@ def test_the_distance_is_symmetric_zero_for_equals_and_blind_to_units(seed: int)
     assert np.allclose(bhattacharyya(other, other), gaps, atol=1e-6)
 
 
+@pytest.mark.parametrize("pull", [0.0, 4.0])
+def test_covariances_have_inverses_however_few_rows_and_others_stay_as_they_are(pull: float) -> None:
+    some = drawn(1, 3, 3)
+    flat = np.array(some.covariances)
+    flat[0], flat[1] = 0.0, np.outer([1, -1, 0], [1, -1, 0]) - 1e-8 * np.eye(3)  # a point; rounding below a line
+    made = Gaussians(np.array([1.0, 2.0, 40.0]), some.means, flat).shrunk(np.diag([1.0, 1.0, 0.0]), pull)
+    assert np.linalg.eigvalsh(made.covariances).min() > 1e-8
+    assert np.linalg.cholesky(made.covariances).shape == (3, 3, 3)
+    expected = (40 * flat[2] + pull * np.diag([1.0, 1.0, 0.0])) / (39 + pull)
+    assert np.allclose(made.covariances[2], expected, rtol=0, atol=1e-8)
+
+
 def test_what_gaussians_make_together_are_the_moments_of_all_rows() -> None:
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=(n, 3)) + at for at, n in enumerate((8, 20, 5))]

@@ -46,6 +46,28 @@ def test_own_words_are_matched_and_answered_in() -> None:
     assert not run.warnings
 
 
+@pytest.mark.parametrize("rows", ["alike", "few"])
+@pytest.mark.parametrize("settings", [{"names": "shared"}, {}, {"depth": "mixed", "n_classes": 3}], ids=str)
+def test_a_class_too_small_for_its_covariance_loses_no_site(rows: str, settings: dict[str, object]) -> None:
+    """Two rows in eight columns, or a class whose rows are all one: covariances of which sums hold no inverse."""
+    sites = []
+    for at in range(3):
+        rng = np.random.default_rng(at)
+        X = np.concatenate([rng.normal(size=(n, 8)) + 4 * k for k, n in enumerate((30, 20, 2))])
+        y = np.repeat(["a", "b", "c"], (30, 20, 2))
+        if rows == "alike":
+            X = np.repeat([[0.0], [4.0], [8.0]], (30, 20, 2), axis=0) + np.zeros(8)
+        sites.append(fedgeom.SiteData(f"s{at}", X, y))
+    method = fedgeom.Ellipses(min_rows=2, rows_per_column=0, shrinkage=0, **settings)  # type: ignore[arg-type]
+    run = fedgeom.run(method, sites)
+    assert not run.lost
+    assert set(run.local["s0"]["names"]) == {"a", "b", "c"}
+    assert np.isfinite(run.model.decision_function(sites[0].X)).all()
+    home = fedgeom.run(fedgeom.Ellipses(min_rows=3, names="shared"), sites)
+    assert home.model.names == ("a", "b")
+    assert not home.lost
+
+
 def test_words_at_different_depth_find_their_places() -> None:
     run = fedgeom.run(fedgeom.Ellipses(n_classes=4, depth="mixed"), at_depth(), seed=0)
     a, b, c, d = (run.local["s0"]["names"][word] for word in "abcd")

@@ -136,6 +136,8 @@ def test_what_cannot_be_updated_says_what_would_be() -> None:
     run = fedgeom.run(RIDGE, sites)
     with pytest.raises(InputError, match="no rows were given"):
         run.update()
+    with pytest.raises(InputError, match=r"1 site given with changes, 's0'.*Wanted 2 or more at once"):
+        run.update(removed=sites[:1])
     with pytest.raises(InputError, match="c9"):
         run.update(added=[SiteData(site.name, site.X, np.full(len(site), "c9")) for site in sites])
     with pytest.raises(InputError, match="rows are left"):

@@ -10,6 +10,9 @@ from fedgeom.arrays import Floats, Indices
 
 FAINT = 1e-9
 """The share of the mean variance that is added to each: a covariance of few rows has no inverse."""
+FLAT = 1e-6
+"""The least share of the mean variance that a direction has: below it are the digits that sums are rounded to, which
+may be negative, as where columns add up to one another, or a class has two rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,22 @@ class Gaussians:
         """
         n = self.counts[:, None, None]
         ridge = FAINT * max(float(np.trace(towards)) / len(towards), FAINT) * np.eye(len(towards))
-        pulled = (n * self.covariances + rows * towards) / (np.maximum(n - 1, 0) + rows) + ridge
-        return Gaussians(self.counts, self.means, pulled)
+        pulled = (n * self.covariances + rows * towards) / np.maximum(np.maximum(n - 1, 0) + rows, FAINT) + ridge
+        return Gaussians(self.counts, self.means, _with_inverses(pulled, float(np.trace(towards)) / len(towards)))
+
+
+def _with_inverses(covariances: Floats, variance: float) -> Floats:
+    """Raise the variance of directions that have next to none; all others stay to the last digit.
+
+    covariances (k, d, d); variance: the mean one, of what all are pulled towards.
+    """
+    spread = np.maximum(np.trace(covariances, axis1=1, axis2=2) / covariances.shape[1], variance)
+    least = FLAT * np.maximum(spread, FLAT)
+    found = np.array(covariances)
+    for at in np.flatnonzero(np.linalg.eigvalsh(covariances)[:, 0] < least).tolist():
+        values, directions = np.linalg.eigh(covariances[at])
+        found[at] = (directions * np.maximum(values, least[at])) @ directions.T
+    return found
 
 
 def bhattacharyya(ours: Gaussians, others: Gaussians) -> Floats:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fedgeom.data.checks import check_finite
 from fedgeom.data.findings import Collector, FaultsError, Finding, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
+from fedgeom.federation.step_order import numbers_only, unfit
 from fedgeom.federation.steps import Step
 
 
@@ -37,15 +37,13 @@ def raw_faults(site: SiteData, steps: Sequence[Step]) -> list[Finding]:
                 topic="text",
             )
         )
+    numbers = numbers_only(site)
     if not any(step.fills_gaps for step in steps):
-        numbers = [at for at, name in enumerate(site.columns) if name not in site.categories]
         collector = Collector(site.name)
         with collector.take():
-            check_finite(site if not site.categories else _columns(site, numbers))
+            check_finite(numbers)
         found += collector.found
-    for step in steps[:1]:
-        found += step.check(site)
-    return found
+    return found + unfit(numbers, steps)
 
 
 def check_no_text(site: SiteData) -> None:
@@ -54,7 +52,3 @@ def check_no_text(site: SiteData) -> None:
         what = f"these columns hold text: {listed(sorted(site.categories))}"
         remedy = 'let the run prepare them, prepare = "table", or name the columns of numbers, columns = […]'
         raise FaultsError([fault(what, remedy, site=site.name, topic="text")])
-
-
-def _columns(site: SiteData, places: list[int]) -> SiteData:
-    return replace(site, table=site.table[:, places], columns=tuple(site.columns[at] for at in places))

@@ -12,7 +12,9 @@ log = logging.getLogger(__name__)
 
 MOST_SHOWN = 8
 """How many left out columns or words are named in the log; the others are counted."""
-COLUMNS = "columns left out, since not all sites have values of one kind in them, or as free text"
+COLUMNS = (
+    "columns left out: a site lacks them or has another kind of values there, none has any, or they are free text"
+)
 WORDS = "categories that too few sites or rows have, taken together"
 
 
