@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from make_gallery import IMAGES, beside, browser, few_colours
+from make_gallery import IMAGES, beside, browser
 from PIL import Image
 
 import fedgeom
@@ -38,12 +38,6 @@ def many_sites() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy
     return fedgeom.Hulls(epsilon=0.05, names="shared"), sites, fedgeom.Policy()
 
 
-def many_classes() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy]:
-    """Return handwritten digits at four offices."""
-    sites = list(fedgeom.load_set("digits").train)
-    return fedgeom.Hulls(embedding="discriminant", names="shared"), sites, fedgeom.Policy()
-
-
 def hospitals() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy]:
     """Return T cells of five hospitals, with one name for each type."""
     sites = list(fedgeom.load_set("hipc", rows=800).train)
@@ -55,7 +49,7 @@ def plane() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy]:
     return fedgeom.Ellipses(), hospitals()[1], fedgeom.Policy()
 
 
-RUNS = {"two": few_sites, "many": many_sites, "classes": many_classes, "hospitals": hospitals, "plane": plane}
+RUNS = {"two": few_sites, "many": many_sites, "hospitals": hospitals, "plane": plane}
 
 
 def page_of(name: str, folder: Path) -> Path:
@@ -112,8 +106,8 @@ def main(root: Path) -> None:
     with browser() as chromium:
         urls = {name: page_of(name, root / name).as_uri() for name in RUNS}
         made = {
-            "grey": in_columns(look(chromium, urls["classes"], GREY), 4),
-            "paper": on_paper(chromium, urls["classes"], root),
+            "grey": in_columns(look(chromium, urls["hospitals"], GREY), 4),
+            "paper": on_paper(chromium, urls["hospitals"], root),
             "two": in_columns(look(chromium, urls["two"]), 4),
             "many": in_columns(look(chromium, urls["many"]), 4),
         }
@@ -126,7 +120,9 @@ def main(root: Path) -> None:
             "report-dark": part(chromium, urls["plane"], "#picture", "dark"),
         }
         for name, picture in parts.items():
-            few_colours(picture.convert("RGB")).save(IMAGES.parent / f"{name}.png", optimize=True)
+            picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+                IMAGES.parent / f"{name}.png", optimize=True
+            )
             print(f"docs/images/{name}.png", flush=True)
 
 
