@@ -1,7 +1,7 @@
 """Take the pictures of docs/gallery.md: `python docs/make_gallery.py FOLDER`, with the browser extra and Chromium.
 
-The report of every method, and every page of the studio: light, dark and at 360 px, side by side in one picture. Runs
-and pages are made in FOLDER, to be looked through; runs that are there already are not run again.
+The report of every method, whole and in columns, and every page of the studio: light, dark and at 360 px, side by side
+in one picture. Runs and pages are made in FOLDER, to be looked through; runs that are there already are not run again.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ from fedgeom.report.rows import keep_rows
 HERE = Path(__file__).parent
 IMAGES = HERE / "images" / "gallery"
 LOOKS = {"light": (900, "light"), "dark": (900, "dark"), "narrow": (360, "light")}
-TALL, REDUCE, GAP = 1100, 2, 12
+TALL, TALLEST, REDUCE, GAP = 1100, 1500, 2, 12
+"""How high a window is, how much of a page is shown, by what pictures are made smaller, and what is between them."""
+COLUMNS = 3
+"""A report is shown from top to bottom in so many columns."""
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 RUN = b"\x5e" * 32
-CLASSES = ("well", "ill")
+CLASSES = ("well", "sick")
 STUDY = """\
 file = "../files/patients.csv"
 sites_from = "hospital"
@@ -57,7 +61,8 @@ def sites_for(method: str) -> list[fedgeom.SiteData]:
         return [s.relabel({k: v[at % 4] for k, v in words.items()}) for at, s in enumerate(sites)]
     if method.startswith("xclp"):
         few = [np.where(np.arange(len(s.y)) % 3, "", s.y.astype(str)) for s in sites]
-        return [fedgeom.SiteData(s.name, s.X[:60], y[:60]) for s, y in zip(sites, few, strict=True)]
+        spread = np.vstack([s.X for s in sites]).std(axis=0)  # the method takes columns as they are
+        return [fedgeom.SiteData(s.name, s.X[:60] / spread, y[:60]) for s, y in zip(sites, few, strict=True)]
     return sites
 
 
@@ -90,19 +95,25 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright  # the browser extra
 
     with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         yield opened
         opened.close()
 
 
-def shots(chromium: Any, url: str) -> list[Image.Image]:
-    """Return how a page looks: light, dark and narrow."""
-    found = []
-    for width, scheme in LOOKS.values():
+def shots(chromium: Any, url: str, whole: bool = False) -> list[Image.Image]:
+    """Return how a page looks: light, dark and narrow; ``whole``: the light one from top to bottom, in columns."""
+    found: list[Image.Image] = []
+    for name, (width, scheme) in LOOKS.items():
         page = chromium.new_page(viewport={"width": width, "height": TALL}, color_scheme=scheme)
         page.goto(url)
-        found.append(Image.open(io.BytesIO(page.screenshot())))
+        shot = Image.open(io.BytesIO(page.screenshot(full_page=True)))
         page.close()
+        if whole and name == "light":
+            tall = -(-shot.height // COLUMNS)
+            found += [shot.crop((0, at * tall, shot.width, (at + 1) * tall)) for at in range(COLUMNS)]
+        else:
+            tallest = found[0].height if whole else TALLEST
+            found.append(shot.crop((0, 0, shot.width, min(shot.height, tallest))))
     return found
 
 
@@ -115,7 +126,12 @@ def beside(pictures: list[Image.Image]) -> Image.Image:
     for one in small:
         sheet.paste(one, (left, 0))
         left += one.width + GAP
-    return sheet.quantize(48, dither=Image.Dither.NONE)
+    return few_colours(sheet)
+
+
+def few_colours(picture: Image.Image) -> Image.Image:
+    """Return a picture in few colours, rare ones included, so that its file is small."""
+    return picture.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 class Folders:
@@ -166,7 +182,7 @@ def make_federation(root: Path) -> tuple[Path, Path]:
 def studio(folder: Path) -> Iterator[str]:
     """Run a studio, and give its address."""
     words = [sys.executable, "-c", "from fedgeom.cli import app; app()", "studio", str(folder), "--no-browser"]
-    quiet = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    quiet = {**os.environ, "PYTHONUNBUFFERED": "1", "HOME": str(folder.parent)}  # so that it is shown from there
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=quiet)
     assert process.stdout is not None
     found = re.search(r"http\S+", process.stdout.readline())
@@ -176,9 +192,9 @@ def studio(folder: Path) -> Iterator[str]:
     process.wait(30)
 
 
-def save(chromium: Any, name: str, url: str) -> None:
+def save(chromium: Any, name: str, url: str, whole: bool = False) -> None:
     """Keep the picture of a page."""
-    beside(shots(chromium, url)).save(IMAGES / f"{name}.png", optimize=True)
+    beside(shots(chromium, url, whole)).save(IMAGES / f"{name}.png", optimize=True)
     print(f"docs/images/gallery/{name}.png", flush=True)
 
 
@@ -189,7 +205,7 @@ def main(root: Path, only: list[str]) -> None:
     with browser() as chromium:
         for method in sorted(METHODS):
             if not only or method in only:
-                save(chromium, f"report-{method}", run_of(method, work / "runs" / method).as_uri())
+                save(chromium, f"report-{method}", run_of(method, work / "runs" / method).as_uri(), whole=True)
         if only and "studio" not in only:
             return
         (work / "files").mkdir(exist_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
 import inspect
 import re
@@ -12,11 +14,15 @@ from typing import Any
 from fedgeom import FedAvg
 from fedgeom.extend import Algorithm
 from fedgeom.federation.describing import parameters
-from fedgeom.federation.method import METHODS
+from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.settings import Choice, Settings
 from fedgeom.methods.catalogue import method_class
 
 OWN_PAGES = ("hyperfed", "ptopofl", "xclp-training")
 """Algorithms with a page of their own."""
+
+WIDE = 100
+"""A call that is longer has a line for each argument."""
 
 MODULES = {
     "fedgeom": None,
@@ -61,22 +67,142 @@ def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
     ]
 
 
-def entry(name: str, value: object) -> str:
-    """Describe one name."""
+def entry(name: str, value: Any, shown: dict[int, str]) -> str:
+    """Describe one name; what was described above, by this or another name, is not described again."""
+    before = shown.setdefault(id(value), "")
+    if before:
+        return "" if before == name else f"### `{name}`\n\nThe same as [`{before}`](#{before.lower()}).\n"
+    shown[id(value)] = name
+    table = settings_table(value)
+    said = without_parameters(inspect.getdoc(value) or "") if table else as_markdown(inspect.getdoc(value) or "")
+    called = "" if table and _made_of_fields(value) else call_of(name, value)
+    parts = [f"### `{name}`", called, said, table, members(value)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _made_of_fields(value: Any) -> bool:
+    """Say whether a class is called with its fields, of which there is a table, and nothing else."""
+    return issubclass(value, Settings) or set(inspect.signature(value).parameters) <= {
+        one.name for one in dataclasses.fields(value)
+    }
+
+
+def call_of(name: str, value: Any) -> str:
+    """Return how something is called, a line for each argument where there are many."""
     try:
-        signature = str(inspect.signature(value)) if callable(value) else ""  # type: ignore[arg-type]
+        found = inspect.signature(value) if callable(value) else None
     except ValueError:
-        signature = "(…)"
-    return f"### `{name}{signature}`\n\n{inspect.getdoc(value) or ''}\n"
+        return ""
+    if found is None or not found.parameters:
+        return ""
+    short = f"{name}{_plain(str(found))}"
+    if len(short) > WIDE:
+        lines, seen = [], inspect.Parameter.POSITIONAL_ONLY
+        for one in found.parameters.values():
+            if one.kind is inspect.Parameter.KEYWORD_ONLY and seen < inspect.Parameter.VAR_POSITIONAL:
+                lines.append("    *,")
+            seen = one.kind
+            lines.append(f"    {_plain(str(one))},")
+        short = "\n".join([f"{name}(", *lines, f"){_returned(found)}"])
+    return f"```text\n{short}\n```"
+
+
+def _returned(found: inspect.Signature) -> str:
+    return (
+        "" if found.return_annotation is inspect.Signature.empty else f" -> {_plain(str(found.return_annotation))}"
+    )
+
+
+def _plain(text: str) -> str:
+    """Return annotations as they stand in the source, without quotes around them."""
+    text = re.sub(r"(: |-> )(['\"])(.*?)\2(?=,|\)| =|$)", r"\1\3", text)
+    return re.sub(r"\b(?:fedgeom|collections|numpy|pathlib|typing)(?:\.\w+)*\.(?=[A-Z])", "", text)
+
+
+def settings_table(value: Any) -> str:
+    """Return a table of a class's settings; those that every algorithm has stand once, at `FedAvg`."""
+    if not (inspect.isclass(value) and dataclasses.is_dataclass(value)):
+        return ""
+    try:
+        found = parameters(value)
+    except (NameError, TypeError):
+        return ""
+    shares = issubclass(value, Algorithm) and value is not FedAvg
+    rows = []
+    for one in found:
+        if shares and usual().get(one.name) == one.default:
+            continue
+        default = f"`{_cell(one.default)}`" if one.default else ""
+        rows.append(f"| `{one.name}` | {_cell(one.wanted)} | {default} | {_cell(one.meaning)} |")
+    more = "The settings [of `FedAvg`](#fedavg), and as follows." if shares else ""
+    word = "parameter" if issubclass(value, Settings | Choice) else "field"
+    head = f"| {word} | what it may be | if not given | meaning |\n|---|---|---|---|\n"
+    return "\n\n".join(part for part in (more, head + "\n".join(rows) if rows else "") if part)
+
+
+@functools.cache
+def usual() -> dict[str, str]:
+    """Return the settings that every algorithm has, and what they are if they are not given."""
+    return {one.name: one.default for one in parameters(FedAvg)}
+
+
+def _cell(text: str) -> str:
+    return as_markdown(" ".join(text.split())).replace("|", "\\|")
+
+
+def as_markdown(text: str) -> str:
+    """Return a docstring as a page has it: code in single ticks, and examples as code."""
+    text = text.replace("``", "`")
+    lines, inside = [], False
+    for line in text.splitlines():
+        code = line.startswith((">>>", "...")) or (inside and bool(line.strip()))
+        if code != inside:
+            lines.append("```text" if code else "```")
+        lines.append(line.replace("# doctest: +SKIP", "").rstrip())
+        inside = code
+    text = "\n".join([*lines, "```"] if inside else lines)
+    return re.sub(r"^(\w+)\n-{3,}\n(.*)", _listed, text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _listed(found: re.Match[str]) -> str:
+    """Return a docstring's list of parameters as one of a page."""
+    rows = re.sub(r"\n {4,}", ". ", found[2])
+    return f"{found[1]}:\n\n" + re.sub(r"^(\w+): ", r"- `\1`: ", rows, flags=re.MULTILINE)
+
+
+def without_parameters(text: str) -> str:
+    """Return a docstring without the list of parameters, of which there is a table."""
+    return as_markdown(re.split(r"\n\n?Parameters\n-{3,}\n", text)[0])
+
+
+def members(value: Any) -> str:
+    """Return what an object can do, for classes that are no methods with settings: those all can do the same."""
+    settings = inspect.isclass(value) and issubclass(value, Settings | Choice)
+    if not inspect.isclass(value) or (settings and value not in (Method, Algorithm)):
+        return ""
+    lines = []
+    for name, one in vars(value).items():
+        plain = one.__func__ if isinstance(one, classmethod | staticmethod) else one
+        said = (inspect.getdoc(plain) or "").split("\n\n")[0].replace("\n", " ").replace("``", "`")
+        if name.startswith("_") or not said or not (inspect.isfunction(plain) or isinstance(plain, property)):
+            continue
+        call = "" if isinstance(plain, property) else _plain(str(inspect.signature(plain)))
+        call = re.sub(r"^\((?:self|cls)(?:, )?", "(", call)
+        lines.append(f"- `{name}{call}`: {said}")
+    return "\n".join(lines)
 
 
 def reference() -> str:
     """Return the whole page."""
-    parts = ["# Reference\n\nMade by `make docs` from the docstrings.\n"]
+    parts = [
+        "# Reference\n\nEvery public name, from its docstring; made by `make docs`. Settings are given by name.\n"
+    ]
+    shown: dict[int, str] = {}
     for path, wanted in MODULES.items():
         module = importlib.import_module(path)
         parts.append(f"## {path}\n")
-        parts += [entry(name, getattr(module, name)) for name in public_names(module, wanted)]
+        found = [entry(name, getattr(module, name), shown) for name in public_names(module, wanted)]
+        parts += [one for one in found if one] or ["All of it stands above.\n"]
     return "\n".join(parts)
 
 
@@ -106,7 +232,7 @@ def settings(name: str) -> str:
 
 def own_settings(cls: type[Any]) -> list[str]:
     """Return a line for each setting that is not every algorithm's."""
-    shared = {one.name: one.default for one in parameters(FedAvg)} if issubclass(cls, Algorithm) else {}
+    shared = usual() if issubclass(cls, Algorithm) else {}
     shared = {} if cls is FedAvg else shared
     found = []
     for one in parameters(cls):

@@ -7,6 +7,7 @@ then imports ``papers.common`` and ``papers.<paper>.…``; tests import them by 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -213,3 +214,41 @@ class Results:
         merged = {title: merged[title] for title in sorted(merged, key=rank)}
         self.write(name, merged, page)
         return merged
+
+
+def finish(
+    options: argparse.Namespace,
+    results: Results,
+    name: str,
+    found: Mapping[str, Any],
+    order: Iterable[str],
+    page: Callable[[dict[str, Any]], str],
+    picture: Callable[[dict[str, Any], Path], None] | None = None,
+) -> None:
+    """End a script: print the page and, with ``--json``, what was found.
+
+    Without ``--quick`` it is put among the results, which are drawn once all parts are there.
+    """
+    print(page(dict(found)))
+    if not options.quick:
+        wanted = list(order)
+        whole = results.keep(name, found, wanted, page)
+        if picture is not None and set(wanted) <= set(whole):
+            picture(whole, results.folder / f"{name}.png")
+    print_json(options, found)
+
+
+def draw(
+    doc: str | None, results: Results, pictures: Mapping[str, tuple[Callable[[Any], Any], tuple[float, float]]]
+) -> None:
+    """Be a script that makes pictures from results: each a function of a figure, with its size in inches."""
+    from matplotlib.figure import Figure as Drawing  # only pictures need it
+
+    options, said = parser(doc, pictures).parse_args(), dict[str, Any]()
+    for name in options.only:
+        make, size = pictures[name]
+        drawing = Drawing(figsize=size, layout="constrained")
+        said[name] = make(drawing)
+        drawing.savefig(io.BytesIO() if options.quick else results.folder / f"{name}.png", dpi=110)
+        print(f"{name}: {said[name]}")
+    print_json(options, said)

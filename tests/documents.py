@@ -201,13 +201,3 @@ def typed(page: Path) -> Iterator[tuple[str, str]]:
     for block in blocks(page, "sh"):
         for name, content, line in whole.findall(block):
             yield name, content if name else line
-
-
-def patients(file: Path) -> None:
-    """Write the table that docs/tutorial-research.md compares methods on."""
-    rng = np.random.default_rng(0)
-    rows = [
-        ",".join([*(f"{value:.3f}" for value in row), "yes" if row[0] > 0 else "no", f"h{at % 3}"])
-        for at, row in enumerate(rng.normal(size=(120, 3)))
-    ]
-    file.write_text("\n".join(["age,bmi,glucose,diagnosis,hospital", *rows]), encoding="utf-8")

@@ -25,7 +25,6 @@ from tests.documents import (
     anchors,
     blocks,
     links,
-    patients,
     typed,
 )
 
@@ -77,7 +76,6 @@ def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
     if name == "tutorial-cells":
         pytest.importorskip("anndata", reason="needs the bio extra")
     monkeypatch.chdir(tmp_path)
-    patients(tmp_path / "patients.csv")
     for file, content in typed(ROOT / "docs" / f"{name}.md"):
         words = shlex.split(content, comments=True) if not file else []
         if file:
@@ -153,14 +151,26 @@ def test_a_method_s_page_has_all_that_a_reader_looks_for(name):
     assert re.search(r"<!-- settings of \S+: made by docs/make_reference.py -->\n\| ", text)
 
 
+def our_methods():
+    """Return the names of the methods that come with fedgeom; tests have their own."""
+    found = [name for name in METHODS if method_class(name).__module__.startswith("fedgeom.")]
+    assert len(found) > 25
+    return found
+
+
 def test_every_method_has_a_page():
     settings = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in METHOD_PAGES)
-    ours = [
-        name for name in METHODS if method_class(name).__module__.startswith("fedgeom.")
-    ]  # tests have their own
-    assert len(ours) > 25
-    for name in ours:
+    for name in our_methods():
         assert re.search(rf"`{method_class(name).__name__}\b", settings), name
+
+
+def test_the_gallery_has_the_report_of_every_method_in_pictures_that_load_quickly():
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert [name for name in our_methods() if f"](images/gallery/report-{name}.png)" not in page] == []
+    shown = [*(ROOT / "docs" / "images" / "gallery").iterdir(), *(ROOT / "docs" / "images" / "tutorial").iterdir()]
+    assert [one.name for one in shown if one.stat().st_size > 160_000] == []
+    unused = [one.name for one in shown if not any(one.name in file.read_text(encoding="utf-8") for file in PAGES)]
+    assert unused == []
 
 
 AMERICAN = re.compile(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -90,6 +92,11 @@ def test_the_reference_has_every_public_name():
     page = maker["reference"]()
     for name in dir(fedgeom):
         if not name.startswith("_"):
-            assert f"### `{name}(" in page
+            assert f"### `{name}`\n" in page
+            value = getattr(fedgeom, name)
+            for one in inspect.signature(value).parameters if inspect.isfunction(value) else ():
+                assert re.search(rf"\b{one}\b", inspect.getdoc(value)), f"{name} does not say what {one} is"
     for name in ("Cohort", "SumQuestion", "register_reader", "TrimmedMean"):
-        assert f"### `{name}(" in page
+        assert f"### `{name}`\n" in page
+    assert "-----\n" not in page.replace("|---|", "")  # a docstring's underlined word would be a heading
+    assert max(len(line) for line in page.splitlines() if line.startswith("#")) < 80

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.crypto.masks import KeyStream
+from fedgeom.crypto.noise_stream import NoiseStream
 from fedgeom.methods.moments import private
 from fedgeom.privacy.accounting import membership_bound, rho_for
 from fedgeom.privacy.mechanism import SumNoise, honest_sites
@@ -59,7 +59,7 @@ def one_row(case: Case, epsilon: float, trials: int) -> float:
     for trial in range(trials):
         # One site colludes: it tells its noise, which the attacker takes off; so it adds none here.
         total = sum(
-            noise.add(row if there[trial] and not site else blank, KeyStream(os.urandom(32)))
+            noise.add(row if there[trial] and not site else blank, NoiseStream(os.urandom(32)))
             for site in range(sites - 1)
         )
         seen[trial] = noise.read(np.asarray(total)) @ direction

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import fedgeom
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import difference, parser, print_json, table, with_interval
+from papers.common import difference, finish, parser, table, with_interval
 from papers.ptopofl.scenarios import scenario_a
 from papers.ptopofl.scoring import RESULTS, models, score
 
@@ -80,10 +81,7 @@ def main() -> None:
     seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     settings = [FULL, *(PARTS[name] for name in options.only)]
     results = measure(settings, range(FIRST_SEED, FIRST_SEED + seeds))
-    print(page(results, seeds))
-    if not options.quick:
-        RESULTS.keep("ablation", results, CHANGES, lambda whole: page(whole, seeds))
-    print_json(options, results)
+    finish(options, RESULTS, "ablation", results, CHANGES, partial(page, seeds=seeds))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ import fedgeom
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import bold, confidence, parser, print_json, table
+from papers.common import bold, confidence, finish, parser, table
 from papers.ptopofl.scenarios import Scenario, flipped, scenario_a
 from papers.ptopofl.scoring import RESULTS, own_models, score
 from papers.robust.liars import lying
@@ -132,7 +132,7 @@ def picture(results: dict[str, Any], path: Path) -> None:
     """Draw the AUC by attack, and the shares that are flagged."""
     from matplotlib.figure import Figure  # only pictures need it
 
-    drawing = Figure(figsize=(11, 3.8), layout="constrained")
+    drawing = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = drawing.subplots(1, 2)
     shown = [name for name in ATTACKS if name in results]
     width = 0.8 / len(ROWS)
@@ -144,7 +144,7 @@ def picture(results: dict[str, Any], path: Path) -> None:
     left.set(ylim=(0, 1), ylabel="AUC over honest hospitals", xticks=range(len(shown)))
     left.set_xticklabels(shown)
     left.axhline(0.5, color="black", lw=0.6, ls=":")
-    left.legend(frameon=True, fontsize=7.5, loc="lower left")
+    left.legend(frameon=False, fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     bars = [(one, name) for one in shown for name in results[one]["flagged"]]
     for offset, tau in ((-0.2, TAUS[0]), (0.2, TAUS[1])):
         for who, colour in ((0, "#D55E00"), (1, "#56B4E9")):
@@ -154,8 +154,8 @@ def picture(results: dict[str, Any], path: Path) -> None:
             right.barh(place, share, 0.17, color=colour, alpha=1 if tau == TAUS[0] else 0.5, label=label)
     right.set_yticks(range(len(bars)), [f"{one}:\n{name}" for one, name in bars], fontsize=7.5)
     right.invert_yaxis()
-    right.set(xlim=(0, 1), xlabel="share that is flagged (Eq. 8)")
-    right.legend(frameon=True, fontsize=7.5, loc="upper right")
+    right.set(xlim=(0, 0.5), xlabel="share that is flagged (Eq. 8); none where there is no bar")
+    right.legend(frameon=False, fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     drawing.savefig(path, dpi=110)
 
 
@@ -163,11 +163,7 @@ def main() -> None:
     """Measure, write and print."""
     options = parser(__doc__, ATTACKS).parse_args()
     results = {name: measure(name, QUICK_SEEDS if options.quick else SEEDS) for name in options.only}
-    print(page(results))
-    if not options.quick:
-        whole = RESULTS.keep("attacks", results, ATTACKS, page)
-        picture(whole, RESULTS.folder / "attacks.png")
-    print_json(options, results)
+    finish(options, RESULTS, "attacks", results, ATTACKS, page, picture)
 
 
 if __name__ == "__main__":

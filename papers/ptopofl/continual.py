@@ -27,7 +27,7 @@ from fedgeom.geometry.topology.descriptors import NAMES, descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import Floats, parser, print_json, table
+from papers.common import Floats, finish, parser, table
 from papers.ptopofl.scenarios import Scenario, scenario_a
 from papers.ptopofl.scoring import RESULTS, own_models
 
@@ -207,22 +207,19 @@ def picture(found: dict[str, Any], path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
+PARTS = ("signatures", "change")
+
+
 def main() -> None:
     """Measure, write and print."""
-    options = parser(__doc__, ("signatures", "change")).parse_args()
+    options = parser(__doc__, PARTS).parse_args()
     seeds, rounds = (QUICK_SEEDS, QUICK_ROUNDS) if options.quick else (SEEDS, ROUNDS)
     made: dict[str, Any] = {}
     if "signatures" in options.only:
         made["signatures"] = signatures(seeds, rounds)
     if "change" in options.only:
         made["change"] = change(seeds, rounds)
-    print(page(made))
-    if not options.quick:
-        whole = RESULTS.read("continual") | made
-        RESULTS.write("continual", whole, page)
-        if len(whole) == 2:
-            picture(whole, RESULTS.folder / "continual.png")
-    print_json(options, made)
+    finish(options, RESULTS, "continual", made, PARTS, page, picture)
 
 
 if __name__ == "__main__":

@@ -125,7 +125,8 @@ def picture(results: dict[str, Any], path: Path) -> None:
             axis.plot(found["rounds"], values, marker=".", ls=style, color=colour, label=name)
         axis.set(xlabel="round", ylabel="AUC, honest sites" if part == "attack" else "AUC")
         axis.set_title(f"Scenario {part}" if part != "attack" else "Scenario A, labels turned around")
-        axis.legend(fontsize=7.5, frameon=False)
+        if part == "attack":
+            axis.legend(fontsize=7.5, frameon=False)
     place = np.arange(len(ROWS))
     for at, (axis, title) in enumerate(
         ((axes[1][0], "AUC after 15 rounds (Figure 3 C)"), (axes[1][1], "first round with 95 % of it (3 D)"))
@@ -138,9 +139,15 @@ def picture(results: dict[str, Any], path: Path) -> None:
             axis.bar(place + offset, values, 0.38, alpha=alpha, color=[COLOURS[n] for n in ROWS])
         axis.set_xticks(place, [name.replace(", ", ",\n") for name in ROWS], fontsize=8)
         axis.set_title(f"{title}: A, pale B" if "B" in results else f"{title}: Scenario A")
-        if not at:
+        if at:
+            axis.yaxis.get_major_locator().set_params(integer=True)
+        else:
             axis.set_ylim(0.7, 0.95)
     axes[1][2].axis("off")
+    drawn = next(axis for axis, part in zip(axes[0], PARTS, strict=True) if part in results)
+    axes[1][2].legend(
+        *drawn.get_legend_handles_labels(), loc="center left", frameon=False, title="Scenarios A and B"
+    )
     drawing.savefig(path, dpi=110)
 
 

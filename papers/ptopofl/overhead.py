@@ -27,7 +27,7 @@ from fedgeom.geometry.topology.descriptors import descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import parser, print_json, table
+from papers.common import finish, parser, table
 from papers.ptopofl.scenarios import scenario_a
 from papers.ptopofl.scoring import RESULTS
 
@@ -105,10 +105,7 @@ def main() -> None:
     options = parser(__doc__, MODELS).parse_args()
     rounds, repeats = (QUICK_ROUNDS, 1) if options.quick else (ROUNDS, REPEATS)
     found = {name: measure(name, rounds, repeats) for name in options.only}
-    print(page(found))
-    if not options.quick:
-        RESULTS.keep("overhead", found, MODELS, page)
-    print_json(options, found)
+    finish(options, RESULTS, "overhead", found, MODELS, page)
 
 
 if __name__ == "__main__":

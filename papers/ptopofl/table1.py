@@ -117,7 +117,7 @@ def page(results: dict[str, Any]) -> str:
         "ones into train and test rows. (Our row was settled on seeds 0–19.) AUC is the mean over sites of each site's",
         "own model on its own test rows, then the mean ± deviation over seeds; “honest” leaves out the sites that flip",
         "labels. “Ours − row” is the mean paired difference over seeds with its 95 % interval (Student's t). The",
-        "paper's figures are of one seed. Its rounds to converge (Figure 3 D) are not repeated: its code refits each",
+        "paper's figures are of one seed. Its rounds to converge (Figure 3 D) are in curves.md: its code refits each",
         "site to the optimum in every round, so that little changes after the first. Ours are trained until more",
         "rounds change next to nothing.",
     ]
@@ -166,7 +166,7 @@ def write(results: dict[str, Any]) -> None:
     RESULTS.write("table1", results, page)
     if set(COLUMNS) <= set(results):
         before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-        DOCS.write_text(f"{before}{BEGIN}\n{digest(results)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        DOCS.write_text(f"{before}{BEGIN}\n{digest(results)}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
 
 
 def main() -> None:

@@ -27,64 +27,16 @@ from fedgeom.geometry.topology.descriptors import descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import Floats, parser, print_json, table
+from papers.common import Floats, finish, parser, table
 from papers.ptopofl.scenarios import Scenario, scenario_a, scenario_b
 from papers.ptopofl.scoring import RESULTS
+from papers.ptopofl.stability import stability
 
 SEEDS, QUICK_SEEDS, DRAWS = 20, 2, 2000
-POINTS, NOISE = (0.0, 1.0, 2.05, 3.05), (-0.1, 0.1, -0.1, 0.1)
-"""Two clusters, 1.05 apart: more than 2·0.1 + γ. The noise brings the middle two together."""
 THRESHOLDS = (1.8, 2.0)
 FLIPS = (0.3, 0.5, 1.0)
 TEMPERATURE = 1.0
 """λ of Theorem 5, for which the paper names no value; its trust weights have e^{-z} of z-scores."""
-
-
-def same(one: Any, other: Any) -> bool:
-    """Say whether two clusterings are the same but for the clusters' numbers."""
-    return bool(np.array_equal(np.equal.outer(one, one), np.equal.outer(other, other)))
-
-
-def margins(points: Floats, labels: Any) -> tuple[float, float]:
-    """Return the largest distance within a cluster and the smallest between two."""
-    gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
-    together = np.equal.outer(labels, labels)
-    return float(gaps[together].max()), float(gaps[~together].min())
-
-
-def changes(points: Floats, noise: Floats, clusters: int) -> bool:
-    """Say whether average linkage puts disturbed points into other clusters."""
-    found = [
-        topology.average_linkage(topology.pairwise_distances(one), clusters) for one in (points, points + noise)
-    ]
-    return not same(*found)
-
-
-def stability(draws: int, seed: int = 0) -> dict[str, Any]:
-    """Return the example, and how often random descriptors that meet a condition change clusters all the same."""
-    points, noise = np.array(POINTS)[:, None], np.array(NOISE)[:, None]
-    labels = topology.average_linkage(topology.pairwise_distances(points), 2)
-    rng = np.random.default_rng(seed)
-    met = {"Theorem 3's": [0, 0], "ours": [0, 0]}
-    for _ in range(draws):
-        centres = 3.0 * rng.normal(size=(3, 2))
-        cloud = np.repeat(centres, 4, axis=0) + rng.uniform(0.1, 1.0) * rng.normal(size=(12, 2))
-        found = topology.average_linkage(topology.pairwise_distances(cloud), 3)
-        within, between = margins(cloud, found)
-        eta = rng.uniform(0.05, 0.5)
-        angle = rng.normal(size=cloud.shape)
-        moved = changes(cloud, eta * angle / np.linalg.norm(angle, axis=1, keepdims=True), 3)
-        for name, holds in (("Theorem 3's", between > 2 * eta), ("ours", within + 4 * eta < between)):
-            met[name][0] += holds
-            met[name][1] += holds and moved
-    return {
-        "points": list(POINTS),
-        "noise": list(NOISE),
-        "clusters before": labels.tolist(),
-        "clusters after": topology.average_linkage(topology.pairwise_distances(points + noise), 2).tolist(),
-        "smallest distance between clusters": round(margins(points, labels)[1], 6),
-        "random": {name: {"met": int(a), "changed": int(b)} for name, (a, b) in met.items()},
-    }
 
 
 def described(scenario: Scenario, seed: int) -> Floats:
@@ -286,9 +238,12 @@ def picture(found: dict[str, Any], path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
+PARTS = ("stability", "suppression", "variance")
+
+
 def main() -> None:
     """Measure, write and print."""
-    options = parser(__doc__, ("stability", "suppression", "variance")).parse_args()
+    options = parser(__doc__, PARTS).parse_args()
     seeds, draws = (QUICK_SEEDS, DRAWS // 10) if options.quick else (SEEDS, DRAWS)
     made: dict[str, Any] = {}
     if "stability" in options.only:
@@ -297,13 +252,7 @@ def main() -> None:
         made["suppression"] = suppression(seeds)
     if "variance" in options.only:
         made["variance"] = variance(seeds)
-    print(page(made))
-    if not options.quick:
-        whole = RESULTS.read("theorems") | made
-        RESULTS.write("theorems", whole, page)
-        if {"stability", "variance"} <= set(whole):
-            picture(whole, RESULTS.folder / "theorems.png")
-    print_json(options, made)
+    finish(options, RESULTS, "theorems", made, PARTS, page, picture)
 
 
 if __name__ == "__main__":

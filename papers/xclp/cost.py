@@ -27,7 +27,7 @@ import fedgeom
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import parser, print_json, table
+from papers.common import finish, parser, table
 from papers.xclp.tasks import RESULTS
 
 CLASSES, PAILLIER = 3, 512
@@ -131,8 +131,9 @@ def page(results: dict[str, Any]) -> str:
         rows = [[f"{one[k]:,}" if isinstance(one[k], int) else one[k] for k in keys] for one in part]
         lines += [*table(head, rows), ""]
         lines += [
-            "Section 3.3's count for BFV is that of Paillier with one number in a ciphertext; BFV packs thousands. Two",
-            "groups halve the sites that a site is compared with, and with them the letters.",
+            "Section 3.3's count for BFV is that of Paillier with one number in a ciphertext; BFV packs thousands, and",
+            "sends more for few rows and bits, and less for more. In two groups of three a site is compared with two",
+            "others in place of five: letters are two fifths.",
             "",
         ]
     if part := results.get("operations"):
@@ -165,10 +166,7 @@ def main() -> None:
         found["bytes"] = whole_runs(((3, 6, 64),) if options.quick else SIZES)
     if "operations" in options.only:
         found["operations"] = operations()
-    print(page(found))
-    if not options.quick:
-        RESULTS.keep("cost", found, PARTS, page)
-    print_json(options, found)
+    finish(options, RESULTS, "cost", found, PARTS, page)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Every set of the tables once through the secure protocol: is a site lost, and are the labels those of the plain twin?
 
-    python papers/xclp/secure.py                    # all sets, through anchors and over pairs; hours of CPU in all
+    python papers/xclp/secure.py                    # all sets, through anchors and over pairs; most of an hour in all
     python papers/xclp/secure.py --minutes 30       # begin no run after so long; the same command goes on with the rest
     python papers/xclp/secure.py --only anchors     # one graph
+    python papers/xclp/secure.py --set "kang by donor"    # one set, or some
     python papers/xclp/secure.py --quick --json     # 400 digits over 4 sites, anchors; writes nothing
 
 The tables come from plain twins, which send no messages. Here the sites of the first seed of each set, with a tenth of
@@ -130,6 +131,7 @@ def main() -> None:
     """Go through the sets; what was computed before stays."""
     made = parser(__doc__, GRAPHS)
     made.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many minutes")
+    made.add_argument("--set", nargs="+", choices=list(SETS), default=list(SETS), help="compute these sets only")
     options = made.parse_args()
     if options.quick:
         task = digits(SEEDS[0], "iid", 4)
@@ -138,7 +140,7 @@ def main() -> None:
         return
     until, results = time.time() + 60 * options.minutes, RESULTS.read("secure")
     for graph in options.only:
-        for name, make in SETS.items():
+        for name, make in ((name, SETS[name]) for name in options.set):
             if graph in results.get(name, {}) or time.time() > until:
                 continue
             try:
@@ -148,7 +150,7 @@ def main() -> None:
                 continue
             results.setdefault(name, {})[graph] = held(graph, sites, SEEDS[0])
             print(f"{name}, {graph}: {results[name][graph]}", flush=True)
-            RESULTS.write("secure", results, page)
+            RESULTS.write("secure", {name: results[name] for name in SETS if name in results}, page)
     print_json(options, results)
 
 

@@ -4,7 +4,9 @@ python papers/xclp/semi.py                       # all sets, 3 seeds; writes res
 python papers/xclp/semi.py --only t-cells        # one set; what was computed before stays as it is
 python papers/xclp/semi.py --minutes 9           # stop after so long; the same command goes on with the rest
 python papers/xclp/semi.py --quick --json        # 1 seed, T cells, 4 rounds; writes nothing
-python papers/xclp/semi.py --check               # CIFAR-10 cells by the secure protocol, beside their twins
+python papers/xclp/semi.py --rows FedAvg+XCLP    # some rows; cells that were plain twins are run securely now
+python papers/xclp/semi.py --twins               # plain twins of what is missing: a fraction of the time
+python papers/xclp/semi.py --check               # short runs by the secure protocol, beside their twins
 
 Sets: T cells of 5 hospitals (1,200 of each, 1 % with labels); Fashion-MNIST over 10 sites (300 images each, 200
 labels in all, IID or with 2 classes a site); CIFAR-10 with the authors' own splits (100 clients, 45,000 images; 1,000
@@ -22,9 +24,11 @@ code). The number of anchors for Fashion-MNIST follows from seed 100, which is n
 3,000 rows 58 % of the pseudo-labels were right in the end (IID), over pairs 67 %, and the models had 59.2 and 62.8
 (labelled only: 62.2). So there are 300 now.
 
-What is computed are runs through the secure protocol (`fedgeom.run`), but for CIFAR-10 and for all rows over pairs:
-these are plain twins, which draw the same sites and which tests hold equal to runs (`--check` compares cells of 100
-clients). Accuracy is that of the joint model on rows held out or on the test images.
+What is computed are runs through the secure protocol (`fedgeom.run`), but for the row over pairs: of 5 sites with
+900 cells each it compares 8.1 million pairs of rows in each of twelve rounds, some ten minutes a round. It is the plain
+twin, which draws the same sites and which tests hold equal to runs; `--check` compares short runs of 100 clients
+through anchors, and of T cells over pairs. The table marks every figure that has twins in it. Accuracy is that of the
+joint model on rows held out or on the test images.
 """
 
 from __future__ import annotations
@@ -33,9 +37,9 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,23 +47,11 @@ import fedgeom
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from papers.common import (
-    Floats,
-    Ints,
-    Labels,
-    Results,
-    figure,
-    load_data,
-    parser,
-    percent,
-    plus_minus,
-    print_json,
-    table,
-)
-from papers.images import cifar10, fashion_mnist, filtered
+from papers.common import Results, figure, parser, percent, plus_minus, print_json, table
+from papers.xclp.few_labels import Task, draw
 
 SEEDS = 3
-CHECK = "secure = plain"
+CHECK, TWINS = "secure = plain", "twins"
 RESULTS = Results(Path(__file__).resolve().parent / "results")
 XCLP, PUBLISHED = "FedAvg+XCLP", "FedAvg+XCLP, published"
 ROWS: dict[str, Any] = {
@@ -97,83 +89,6 @@ NOT_BUILT = {"FedMatch": (50.93, 72.22, 50.71, 71.99), "FedSiam": (67.02, 82.06,
 """The same table's other rows: 1,000 and 5,000 labels IID, then with 2 classes a client. docs/semi.md says why."""
 
 
-class Task(NamedTuple):
-    """One set with one seed."""
-
-    sites: list[fedgeom.SiteData]
-    """Rows without a label have ""."""
-    X: Floats
-    y: Labels
-
-
-def _site(at: int, X: Any, y: Labels, shown: Any) -> fedgeom.SiteData:
-    return fedgeom.SiteData(f"site {at:03d}", X, np.where(shown, y.astype(str), ""))
-
-
-def t_cells(seed: int) -> Task:
-    """Take 1,200 cells of each hospital; a quarter is tested on, 1 % of the others have a label."""
-    with load_data("hipc_tcell_5hospitals.npz") as file:
-        X, y, site = file["X"].astype(np.float64), file["class_names"][file["y"]].astype(str), file["site"]
-    rng, sites, held = np.random.default_rng(seed), [], []
-    for at in np.unique(site):
-        rows = rng.permutation(np.flatnonzero(site == at))[:1200]
-        held.append(rows[:300])
-        sites.append(_site(int(at), X[rows[300:]], y[rows[300:]], np.arange(900) < 9))
-    out = np.concatenate(held)
-    return Task(sites, X[out], y[out])
-
-
-def deal(y: Ints, kind: str, sites: int, rng: np.random.Generator) -> list[Ints]:
-    """Deal rows to sites: at random, or sorted by class in two pieces a site."""
-    order = rng.permutation(len(y))
-    if kind == "iid":
-        return np.array_split(order, sites)
-    pieces = np.array_split(order[np.argsort(y[order], kind="stable")], 2 * sites)
-    drawn = rng.permutation(2 * sites)
-    return [np.concatenate([pieces[one], pieces[other]]) for one, other in drawn.reshape(sites, 2)]
-
-
-def fashion(kind: str, seed: int) -> Task:
-    """Deal 3,000 images to ten sites; twenty of each site have labels, and all test images are tested on."""
-    (X, y), (test, wanted), rng = fashion_mnist("train"), fashion_mnist("test"), np.random.default_rng(seed)
-    rows = rng.permutation(len(y))[:3000]
-    X, y = X[rows].reshape(3000, -1), y[rows]
-    sites = []
-    for at, own in enumerate(deal(y, kind, 10, rng)):
-        mixed = rng.permutation(own)
-        sites.append(_site(at, X[mixed], y[mixed], np.arange(len(mixed)) < 20))
-    return Task(sites, test.reshape(len(test), -1), wanted)
-
-
-@lru_cache(maxsize=2)
-def filtered_cifar10(part: str) -> tuple[Any, Ints]:
-    """Return what fixed filters make of the images of "train" or "test", and their classes."""
-    images, y = cifar10(part)
-    return filtered(images), y
-
-
-def cifar(labels: int, kind: str, seed: int) -> Task:
-    """Take the authors' split with the seed's number."""
-    (X, y), (test, wanted) = filtered_cifar10("train"), filtered_cifar10("test")
-    with load_data("xclp_cifar10_splits.npz") as file:
-        how = "iid0" if kind == "iid" else f"noniid{kind[0]}"
-        at = file["name"].tolist().index(f"{labels}_labels_100_labelled_clients_{how}_split{seed}")
-        client, shown = file["client"][at], np.unpackbits(file["labelled"], axis=1)[at, :50000].astype(bool)
-    sites = [
-        _site(number, X[client == number], y[client == number], shown[client == number]) for number in range(100)
-    ]
-    return Task(sites, test, wanted)
-
-
-def draw(name: str, seed: int) -> Task:
-    """Return a set with a seed."""
-    first, _, kind = name.partition(" ")
-    if first == "cifar":
-        labels, _, kind = kind.partition(" ")
-        return cifar(int(labels), kind, seed)
-    return t_cells(seed) if first == "t-cells" else fashion(kind, seed)
-
-
 def method_of(name: str, row: str, task: Task, rounds: int | None = None) -> fedgeom.XCLPTraining:
     """Return a row's method for a set."""
     labels = ROWS[row]
@@ -192,46 +107,56 @@ def run_secure(method: fedgeom.XCLPTraining, task: Task, seed: int) -> Any:
     return run.model
 
 
-def train(name: str, row: str, task: Task, seed: int, rounds: int | None) -> float:
-    """Return the accuracy in percent of a row's joint model."""
-    method, twin = method_of(name, row, task, rounds), row == PUBLISHED or name.startswith("cifar")
+def train(name: str, row: str, task: Task, seed: int, rounds: int | None, *, twin: bool = False) -> float:
+    """Return the accuracy in percent of a row's joint model, of a secure run or its plain twin."""
+    method = method_of(name, row, task, rounds)
     model = method.plain(task.sites, seed).model if twin else run_secure(method, task, seed)
     return percent(model.predict(task.X), task.y)
 
 
+def shortened(task: Task, rows: int) -> Task:
+    """Return a set of which each site has its first rows only: those with labels come first."""
+    return task._replace(sites=[fedgeom.SiteData(one.name, one.X[:rows], one.y[:rows]) for one in task.sites])
+
+
 def check(results: dict[str, Any]) -> None:
-    """Compute cells of 100 clients by the secure protocol, too, and note how far the models are apart."""
-    name, seed, rounds = "cifar 1000 iid", 0, 6
-    task = draw(name, seed)
-    for row in ("labelled only", XCLP):
+    """Compute short runs both ways, and note how far the models are apart."""
+    cifar, cells = draw("cifar 1000 iid", 0), shortened(draw("t-cells", 0), 60)
+    cases: list[tuple[str, str, Task, int, str]] = [
+        ("cifar 1000 iid", row, cifar, 6, "6 rounds") for row in ("labelled only", XCLP)
+    ]
+    cases.append(("t-cells", PUBLISHED, cells, 3, "60 cells a site, 3 rounds"))
+    for name, row, task, rounds, size in cases:
         method = method_of(name, row, task, rounds)
-        twin, secure = method.plain(task.sites, seed).model, run_secure(method, task, seed)
-        apart = np.abs(twin.parameters.flat() - secure.parameters.flat()).max()
-        same = percent(twin.predict(task.X), secure.predict(task.X))
-        results.setdefault(CHECK, {})[row] = {
-            "set": f"{name}, {rounds} rounds",
-            "apart": float(apart),
-            "same": round(same, 2),
-        }
-        print(
-            f"{name}, {row}: models are {apart:.1e} apart; {same:.2f} % of answers are the same", file=sys.stderr
-        )
+        twin, secure = method.plain(task.sites, 0).model, run_secure(method, task, 0)
+        apart = float(np.abs(twin.parameters.flat() - secure.parameters.flat()).max())
+        same = round(percent(twin.predict(task.X), secure.predict(task.X)), 2)
+        results.setdefault(CHECK, {})[row] = {"set": f"{name}, {size}", "apart": apart, "same": same}
+        print(f"{name}, {row}: models are {apart:.1e} apart; {same:.2f} % of answers alike", file=sys.stderr)
+
+
+def cell(results: dict[str, Any], name: str, row: str) -> str:
+    """Return what seeds say of a row of a set, which of them are twins, and the paper's figure."""
+    found = {seed: rows[row] for seed, rows in results[name].items() if row in rows}
+    twins = sum([name, seed, row] in results.get(TWINS, []) for seed in found)
+    how = "" if not twins else ", twins" if twins == len(found) else f", {twins} twin{'s' * (twins > 1)}"
+    wanted = PAPER[name][list(ROWS).index(row)] if name in PAPER else None
+    paper = "" if wanted is None else f" [{wanted:.1f}]"
+    if not found:
+        return "–" + paper
+    return plus_minus(figure(list(found.values()), spread="sd"), 1) + f" (n={len(found)}{how})" + paper
 
 
 def page(results: dict[str, Any]) -> str:
     """Return the table as Markdown."""
     lines = ["# Few labels", "", "Made by `python papers/xclp/semi.py`, whose head says how. Accuracy in percent,"]
     lines += ["± the deviation over seeds; in brackets the paper's, at 1,500 rounds of a larger network.", ""]
-    rows = []
-    for name, seeds in [(name, results[name]) for name in SETS if name in results]:
-        cells: list[object] = [name, SETS[name]["rounds"]]
-        for at, row in enumerate(ROWS):
-            found = [rows_[row] for rows_ in seeds.values() if row in rows_]
-            wanted = PAPER[name][at] if name in PAPER else None
-            paper = "" if wanted is None else f" [{wanted:.1f}]"
-            ours = plus_minus(figure(found, spread="sd"), 1) + f" (n={len(found)})" if found else "–"
-            cells.append(ours + paper)
-        rows.append(cells)
+    lines[-1:] = ["What is not marked as a plain twin is a run through the secure protocol.", ""]
+    rows = [
+        [name, SETS[name]["rounds"], *(cell(results, name, row) for row in ROWS)]
+        for name in SETS
+        if name in results
+    ]
     lines += [*table(["set", "rounds", *ROWS], rows), ""]
     for row, figures in NOT_BUILT.items():
         told = ", ".join(f"{one:.1f}" for one in figures)
@@ -239,7 +164,7 @@ def page(results: dict[str, Any]) -> str:
     for row, one in results.get(CHECK, {}).items():
         lines.append(
             f"By the secure protocol, {one['set']}, seed 0, {row}: parameters at most {one['apart']:.1e} from the "
-            f"twin's, {one['same']:.2f} % of test images answered alike."
+            f"twin's, {one['same']:.2f} % of test rows answered alike."
         )
     return "\n".join([*lines, ""])
 
@@ -252,19 +177,27 @@ def measure(
     until: float,
     **options: Any,
 ) -> None:
-    """Fill in what is not known yet, seed by seed, until the time is over; rows over pairs come last."""
-    wanted = [[row for row in ROWS if row != PUBLISHED], [PUBLISHED]]
-    for rows, seed in itertools.product(wanted, range(seeds)):
+    """Fill in what is not known yet, or known of a twin only, until the time is over; rows over pairs come last."""
+    rows, twins = options.get("chosen") or list(ROWS), results.setdefault(TWINS, [])
+
+    def is_twin(row: str) -> bool:
+        return row == PUBLISHED or bool(options.get("twins"))
+
+    wanted = [[row for row in ROWS if row in rows and (row == PUBLISHED) == last] for last in (False, True)]
+    for part, seed in itertools.product(wanted, range(seeds)):
         for name in names:
             known = results.setdefault(name, {}).setdefault(str(seed), {})
-            missing = [row for row in rows if row not in known]
+            again = [row for row in part if not is_twin(row) and [name, str(seed), row] in twins]
+            missing = [row for row in part if row not in known or row in again]
             if not missing or time.monotonic() > until:
                 continue
             task = draw(name, seed)
             for row in missing:
                 if time.monotonic() > until:
                     break
-                known[row] = round(train(name, row, task, seed, options.get("rounds")), 2)
+                known[row] = round(train(name, row, task, seed, options.get("rounds"), twin=is_twin(row)), 2)
+                key = [name, str(seed), row]
+                twins[:] = [one for one in twins if one != key] + [key] * is_twin(row)
                 print(f"{name}, seed {seed}, {row}: {known[row]}", file=sys.stderr, flush=True)
                 keep()
 
@@ -274,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__, SETS)
     made.add_argument("--seeds", type=int, default=SEEDS)
     made.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
+    made.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help="only these rows")
+    made.add_argument("--twins", action="store_true", help="compute plain twins")
     made.add_argument("--check", action="store_true", help="compare twins with secure runs")
     options = made.parse_args(arguments)
     results: dict[str, Any] = {} if options.quick else RESULTS.read("semi")
@@ -284,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measure(["t-cells"], 1, results, lambda: None, float("inf"), rounds=4)
     else:
         until = time.monotonic() + 60 * options.minutes
-        measure(options.only, options.seeds, results, lambda: RESULTS.write("semi", results, page), until)
+        write = partial(RESULTS.write, "semi", results, page)
+        measure(options.only, options.seeds, results, write, until, chosen=options.rows, twins=options.twins)
     print(page(results))
     print_json(options, results)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 import fedgeom
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public
 from fedgeom.crypto.masks import add_masks
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
@@ -19,6 +18,7 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.protocols.fixed_point import RING, from_fixed
+from fedgeom.protocols.joining.messages import lock_seal
 from fedgeom.protocols.secure_sum.coordinator import _keys_to_remove
 from fedgeom.protocols.secure_sum.messages import (
     Confirmation,
@@ -109,7 +109,7 @@ def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     if len(shares) < needed:
         return Learnt(f"{len(shares)} of {needed} shares; {liar.refusal().now}", False)
     key = shamir.recover(shares, needed)
-    fits = exchange_public(key) == cohort.joined.keys[VICTIM].masks[number]
+    fits = lock_seal(key) == cohort.joined.keys[VICTIM].masks[number]
     return Learnt("the victim's only mask key, and so all of its labels", fits)
 
 

@@ -34,7 +34,8 @@ def test_predict(federation, finished, tmp_path):
     assert rows[1][0] == "2"  # as in the file, below its header
     assert {row[1] for row in rows[1:]} == {"b", "m"}
     target = tmp_path / "p.csv"
-    call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
+    said = call("predict", folder / "model.safetensors", file, "--label", "diagnosis", "--out", target)
+    assert f"rows: {target}, a table of class, probability" in " ".join(said.split())
     assert {line.split(",")[1] for line in target.read_text().splitlines()[1:]} == {"0", "1"}
     assert "exists" in call("predict", folder, file, "--label", "diagnosis", "--out", target, code=2)
     assert "--label diagnosis" in " ".join(call("predict", folder, file, code=2).split())
@@ -256,7 +257,8 @@ def test_a_copy_with_columns_added(trained, tmp_path):
     pandas = pytest.importorskip("pandas", reason="needs the bio extra")
     pytest.importorskip("pyarrow", reason="needs the bio extra")
     run, rows, file = trained
-    call("predict", run, file, "--ignore-others", "--out", tmp_path / "p.parquet")
+    said = call("predict", run, file, "--ignore-others", "--out", tmp_path / "p.parquet")
+    assert "a copy with fedgeom_class" in said
     copied = pandas.read_parquet(tmp_path / "p.parquet")
     assert copied["bottle"].tolist()[:2] == ["000", "001"]  # letter by letter
     assert copied[list(rows.columns)].to_numpy().tolist() == rows.X.tolist()

@@ -12,6 +12,7 @@ from scipy.stats import chi2, kstest, norm
 
 from fedgeom.crypto.discrete_gaussian import (
     LARGEST,
+    LARGEST_TABLE,
     PRECISION,
     REACH,
     SMOOTH,
@@ -38,7 +39,7 @@ def law(sigma: float, reach: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize("sigma", [8.0, 11.37, 40.0, 77.7, 420.0])
+@pytest.mark.parametrize("sigma", [8.0, 11.37, 40.0, 77.7, 420.0, 1023.0])
 def test_every_number_comes_as_often_as_the_definition_says(sigma: float) -> None:
     drawn = DiscreteGaussian(sigma).draw(stream(), 400_000)
     reach = int(4.5 * sigma)
@@ -87,7 +88,7 @@ def convolved(sigma: float) -> dict[int, float]:
     return dict(zip(range(-reach, reach + 1), total.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("sigma", [401.0, 777.7, 1500.0])
+@pytest.mark.parametrize("sigma", [1025.0, 1500.0, 2777.7])
 def test_a_sum_of_parts_is_the_discrete_gaussian_itself(sigma: float) -> None:
     (small, _), (_, step) = parts_of(sigma)
     assert small == pytest.approx(SMOOTH * step)
@@ -100,8 +101,8 @@ def test_a_sum_of_parts_is_the_discrete_gaussian_itself(sigma: float) -> None:
 
 
 def test_uneven_chances_are_far_below_anything_that_counts() -> None:
-    assert unevenness(100.0) == 0
-    for sigma in (401.0, 500.0, 1e3, 4e3, 2.0**20, 1.9 * 2.0**21, LARGEST):
+    assert unevenness(100.0) == unevenness(LARGEST_TABLE) == 0
+    for sigma in (1025.0, 1.5e3, 4e3, 2.0**20, 1.9 * 2.0**21, LARGEST):
         assert 0 < unevenness(sigma) < 1e-21
         assert all(part >= 8 for part, _ in parts_of(sigma))
 

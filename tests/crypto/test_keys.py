@@ -50,12 +50,17 @@ SIGNATURE_OF_NOTHING = raw(
 def hkdf_by_hand(agreed: bytes, info: bytes) -> bytes:
     """RFC 5869 with SHA-256, no salt, one block of output."""
 
-    def mac(key: bytes, text: bytes) -> bytes:
-        code = hmac.HMAC(key, hashes.SHA256())
-        code.update(text)
-        return code.finalize()
+    return mac(extracted(agreed), info + b"\x01")
 
-    return mac(mac(bytes(32), agreed), info + b"\x01")
+
+def extracted(agreed: bytes) -> bytes:
+    return mac(bytes(32), agreed)
+
+
+def mac(key: bytes, text: bytes) -> bytes:
+    code = hmac.HMAC(key, hashes.SHA256())
+    code.update(text)
+    return code.finalize()
 
 
 def test_public_exchange_keys_match_rfc_7748() -> None:
@@ -194,9 +199,8 @@ def test_agreements_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatc
         known.made_here(exchange_public(peer))
         agreed = known.agree(own, exchange_public(peer))
         assert agreed == known.agree(peer, exchange_public(own))
-        assert agreed == X25519PrivateKey.from_private_bytes(own).exchange(
-            X25519PrivateKey.from_private_bytes(peer).public_key()
-        )
+        public = X25519PrivateKey.from_private_bytes(peer).public_key()
+        assert agreed == extracted(X25519PrivateKey.from_private_bytes(own).exchange(public))
     assert max(len(known._known), len(known._before), len(known._here)) <= 3
 
 
@@ -205,7 +209,7 @@ def test_a_site_in_a_process_of_its_own_keeps_no_agreement() -> None:
     known.made_here(exchange_public(own))
     elsewhere = X25519PrivateKey.generate()
     agreed = known.agree(own, elsewhere.public_key().public_bytes_raw())
-    assert agreed == elsewhere.exchange(X25519PrivateKey.from_private_bytes(own).public_key())
+    assert agreed == extracted(elsewhere.exchange(X25519PrivateKey.from_private_bytes(own).public_key()))
     assert len(known) == 0
     peer = new_exchange_secret()
     known.made_here(exchange_public(peer))

@@ -50,7 +50,7 @@ def test_a_mask_over_2_to_the_64_is_the_key_stream() -> None:
 
 
 def test_the_key_stream_goes_on_across_pieces() -> None:
-    n = 3 * 2**13 + 5  # more than two pieces of 64 KiB
+    n = 3 * 2**14 + 5  # more than two pieces of 128 KiB
     whole = KeyStream(key("pieces")).words(n)
     stream = KeyStream(key("pieces"))
     parts = np.concatenate([stream.words(k) for k in (1, 2**13, 7, n - 2**13 - 8)])
@@ -123,7 +123,7 @@ def test_many_masks_in_a_small_ring_never_overflow() -> None:
 
 
 @pytest.mark.parametrize("modulus", [2**8, 2**32, 2**63, 2**64])
-@pytest.mark.parametrize("length", [0, 1, 2**13 - 1, 2**13, 2**14 + 3])
+@pytest.mark.parametrize("length", [0, 1, 2**14 - 1, 2**14, 2**15 + 3])
 def test_masks_made_piece_by_piece_are_those_of_the_whole(modulus: int, length: int) -> None:
     ring, rng = Ring(modulus), np.random.default_rng(length)
     start = ring.reduce(rng.integers(0, 2**64, length, dtype=np.uint64))

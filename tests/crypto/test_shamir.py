@@ -54,7 +54,7 @@ def test_the_prime_is_prime_and_the_smallest_above_256_bits() -> None:
 
 
 def test_a_line_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shamir.secrets, "randbelow", lambda bound: 7)  # 5 + 7x
+    monkeypatch.setattr(shamir, "_uniform", lambda count: [7] * count)  # 5 + 7x
     shares = share((5).to_bytes(32, "big"), 2, [1, 2, 3])
     assert {x: number(s) for x, s in shares.items()} == {1: 12, 2: 19, 3: 26}
     assert weights_at_zero([1, 2]) == [2, PRIME - 1]  # 2·12 - 19 = 5
@@ -62,10 +62,33 @@ def test_a_line_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_parabola_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    coefficients = iter([3, 2])  # 1 + 2x + 3x²
-    monkeypatch.setattr(shamir.secrets, "randbelow", lambda bound: next(coefficients))
+    monkeypatch.setattr(shamir, "_uniform", lambda count: [3, 2])  # 1 + 2x + 3x²
     shares = share((1).to_bytes(32, "big"), 3, [1, 2, 4])
     assert {x: number(s) for x, s in shares.items()} == {1: 6, 2: 17, 4: 57}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), given_secrets=st.lists(st.binary(min_size=32, max_size=32), max_size=9))
+def test_secrets_that_are_shared_side_by_side_do_not_touch(
+    data: st.DataObject, given_secrets: list[bytes]
+) -> None:
+    """Also with the largest coefficients, where a slot that were too small would run over into the next."""
+    holders = data.draw(st.lists(st.integers(1, 100_000), min_size=1, max_size=70, unique=True))
+    threshold = data.draw(st.integers(1, len(holders)))
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans()):
+            patch.setattr(shamir, "_uniform", lambda count: [PRIME - 1] * count)
+        shares = shamir.share_each(given_secrets, threshold, holders)
+    for at, secret in enumerate(given_secrets):
+        assert recover({x: shares[x][at] for x in holders}, threshold) == secret
+
+
+def test_coefficients_are_elements_of_the_field_and_of_all_its_sizes() -> None:
+    drawn = shamir._uniform(4000)
+    assert len(drawn) == len(set(drawn)) == 4000
+    assert max(drawn) < PRIME
+    top = [value >> 254 for value in drawn]
+    assert all(900 < top.count(quarter) < 1100 for quarter in range(4))
 
 
 @settings(max_examples=60, deadline=None)

@@ -29,7 +29,7 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import log_lines
 from fedgeom.engines.flower.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
-from tests.deploy.making import loosen
+from tests.deploy.making import ask_stewards, loosen
 
 COORDINATE = """
 import signal, sys, time
@@ -343,3 +343,17 @@ class Federation:
                 with contextlib.suppress(OSError):  # it was moved to its place meanwhile
                     found[file] = (file.stat().st_size, file.stat().st_mtime_ns)
         return found
+
+
+@contextlib.contextmanager
+def stewarded(root: Path) -> Iterator[Federation]:
+    """Run a coordinator and three sites whose stewards have to be asked; in the end no process may be left."""
+    with Federation(root, parts(3, rows=100)) as made:
+        for folder in made.sites.values():
+            ask_stewards(folder)
+        made.start_coordinator()
+        for name in made.sites:
+            made.start_site(name)
+        assert made.until(lambda: all(made.connected(name) for name in made.sites))
+        yield made
+    assert made.find() == []

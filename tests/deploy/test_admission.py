@@ -23,7 +23,7 @@ from fedgeom.federation.session import Session
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
 from fedgeom.protocols.site import SecureMemory
 from fedgeom.testing.rehearsal import Rehearsal
-from tests.deploy.making import NAMES, edit
+from tests.deploy.making import NAMES, ask_stewards, edit
 from tests.deploy.test_answering import RUN, FolderEngine, reason
 
 METHOD = fedgeom.Moments()
@@ -31,7 +31,7 @@ JOB = job_terms("moments", METHOD.terms(), 0, NAMES)
 
 
 def ask(site):
-    edit(site, 'approve = "any" ', 'approve = "ask" ')
+    ask_stewards(site)
     return site
 
 

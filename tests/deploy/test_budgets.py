@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from fedgeom import DP, Moments, PTopoFL
-from fedgeom.deploy.answering import NOT_READY, answer
+from fedgeom.deploy.answering import FORGOTTEN, NOT_READY, answer
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import CHARGED, Journal
@@ -21,7 +22,7 @@ from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.federation.session import Session
 from fedgeom.privacy.accounting import epsilon_of, rho_for
 from fedgeom.protocols.joining.messages import Hello, PublicKeys
-from tests.deploy.making import NAMES, USUAL, edit, set_policy
+from tests.deploy.making import NAMES, USUAL, ask_stewards, edit, set_policy
 from tests.deploy.test_answering import FolderEngine
 
 RUNS = [bytes([at]) * 32 for at in range(8)]
@@ -79,7 +80,7 @@ def test_the_cap_holds_for_all_runs_together(anna: SiteFolder) -> None:
 
 
 def test_a_job_beyond_the_cap_is_refused_before_the_first_answer_and_costs_no_approval(anna: SiteFolder) -> None:
-    edit(anna, 'approve = "any" ', 'approve = "ask" ')
+    ask_stewards(anna)
     edit(anna, "max_epsilon = 10.0 ", "max_epsilon = 1.2 ")
     method = job()
     terms = job_terms("moments", method.terms(), 0, NAMES)
@@ -233,3 +234,91 @@ def test_the_count_can_be_begun_anew_and_says_so(anna: SiteFolder) -> None:
     assert len(kept.read()) == 2
     assert kept.restart() is not None
     assert list(anna.path.glob("budget-*.json"))
+
+
+def test_after_a_restart_files_cut_back_together_are_noticed_too(anna: SiteFolder) -> None:
+    kept = store(anna)
+    kept.charge(RUNS[0], "moments", Spent.by(ONE))
+    kept.restart()
+    before = kept.path.read_bytes(), kept.head.read_bytes()
+    kept.charge(RUNS[1], "moments", Spent.by(ONE))
+    assert kept.spent() == pytest.approx(1, rel=1e-4)
+    kept.path.write_bytes(before[0])
+    kept.head.write_bytes(before[1])
+    with pytest.raises(InputError, match="lacks entries"):
+        kept.read()
+    notes = [entry.note for entry in Journal(anna.path).entries() if entry.question == CHARGED and not entry.run]
+    assert notes == ["the count was begun anew: what was spent before is not known"]  # on record outside the file
+    Journal(anna.path).check_rate_limit(RUNS[2], 3)  # and no run of the day
+
+
+def test_clocks_that_are_put_back_lose_no_file_and_no_charge(anna: SiteFolder) -> None:
+    times = iter([2e9, 2e9, 1e9, 1e9, 1e9, 1e9])
+    kept = BudgetStore(anna.path, anna.identity(), Policy(), clock=lambda: next(times, 1e9))
+    kept.charge(RUNS[0], "moments", Spent.by(ONE))
+    kept.restart()
+    for run in RUNS[1:3]:  # long before what was charged already, by the clock
+        kept.charge(run, "moments", Spent.by(ONE))
+    assert [one.run for one in kept.read() if one.run] == [run.hex() for run in RUNS[1:3]]
+    kept.restart()
+    kept.restart()
+    assert len(list(anna.path.glob("budget-*.json"))) == 3
+
+
+def test_a_cheap_charge_does_not_pay_for_a_dear_run_of_the_same_number(anna: SiteFolder) -> None:
+    kept = store(anna)
+    kept.charge(RUNS[0], "moments", Spent.by(DP(epsilon=0.1, clip=1)))
+    for dear in (DP(epsilon=8, clip=1), DP(epsilon=0.1, delta=1e-3, clip=1), DP(epsilon=0.1, clip=1, unit="site")):
+        with pytest.raises(ProtocolError, match=r"was charged on other terms before \(epsilon = 0\.1"):
+            kept.charge(RUNS[0], "moments", Spent.by(dear))
+        with pytest.raises(ProtocolError, match="other terms need a run of their own"):
+            kept.check(RUNS[0], Spent.by(dear))
+    assert len(kept.read()) == 1
+
+
+def test_of_jobs_that_race_for_the_last_of_the_budget_one_gets_it(anna: SiteFolder) -> None:
+    kept, barrier = store(anna, max_epsilon=1.2), threading.Barrier(6)
+    told: list[str] = []
+
+    def charge(run: bytes) -> None:
+        barrier.wait()
+        try:
+            kept.charge(run, "moments", Spent.by(ONE))
+            told.append("charged")
+        except ProtocolError as error:
+            told.append(str(error))
+
+    rho_for(1.0, 1e-5)
+    together = [threading.Thread(target=charge, args=(run,)) for run in RUNS[:6]]
+    for one in together:
+        one.start()
+    for one in together:
+        one.join()
+    assert sorted("budget is spent" in one for one in told) == [False] + 5 * [True]
+    assert len(kept.read()) == 1
+
+
+def test_a_run_that_was_answered_and_forgotten_is_not_answered_with_new_noise(anna: SiteFolder) -> None:
+    assert said(answer(anna, hello(RUNS[0], job()), None)[0]) == PublicKeys.kind
+    assert len(store(anna).read()) == 1  # charged, whatever becomes of the run
+    for file in (anna.path / "memory").glob("*.bin"):
+        file.unlink()
+    assert said(answer(anna, hello(RUNS[0], job()), None)[0]) == FORGOTTEN
+    assert len(store(anna).read()) == 1
+
+
+def test_a_site_that_dies_between_the_charge_and_its_answer_goes_on_with_the_same_run(
+    anna: SiteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(self: Journal, run: bytes, kept: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "keep", die)
+        with pytest.raises(KeyboardInterrupt):
+            answer(anna, hello(RUNS[0], job()), None)
+    assert len(store(anna).read()) == 1
+    dear = said(answer(anna, hello(RUNS[0], job(epsilon=4.0)), None)[0])
+    assert "charged on other terms before" in dear
+    assert said(answer(anna, hello(RUNS[0], job()), None)[0]) == PublicKeys.kind
+    assert len(store(anna).read()) == 1

@@ -69,6 +69,23 @@ def test_no_policy_is_the_default(tmp_path):
             r"\[parameters\] has the unknown key 'holdout'",
         ),
         ("columns = 3\n" + SITE, "columns = 3 given; wanted a text or a list"),
+        (
+            'method = "hulls"\n[parameters]\nprivacy = { epsilon = 1, clip = 1 }\n' + SITE,
+            r"\[parameters\] privacy given, but Hulls has no bound .* the methods that have one are: .*moments",
+        ),
+        (
+            'method = "moments"\n[parameters]\nprivacy = { epsilon = 0, clip = 1 }\n' + SITE,
+            r"\[parameters\] privacy: epsilon=0 given; wanted a number above 0",
+        ),
+        (
+            'method = "moments"\n[parameters]\nprivacy = { epsilon = 1, clip = 0 }\n' + SITE,
+            r"\[parameters\] privacy: clip=0 given; wanted a number above 0",
+        ),
+        (
+            'method = "moments"\n[parameters]\nclasses = ["a", "b"]\nmin_sites = 3\n'
+            "privacy = { epsilon = 1, clip = 1, colluders = 3 }\n" + SITE,
+            r"nobody's is left\. Wanted min_sites = 4 at least",
+        ),
         ('method = "momens"\n' + SITE, "there are: ellipses, hulls.* Did you mean 'moments'?"),
         (
             'method = "hulls"\n[parameters]\nembedding = "pca"\n' + SITE,

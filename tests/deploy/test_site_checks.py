@@ -15,7 +15,7 @@ from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.site_checks import approval_line, check_certificate, check_site
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import job_terms
-from tests.deploy.making import edit, make_coordinator, make_sites
+from tests.deploy.making import ask_stewards, edit, make_coordinator, make_sites
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def test_data_that_cannot_be_read_come_first(sites, tmp_path):
 def test_a_site_says_which_jobs_it_answers_and_how_many_wait(tmp_path):
     site = make_sites(tmp_path, make_coordinator(tmp_path / "c"))["anna"]
     assert 'approve = "any": such jobs are answered without asking you' in approval_line(site)
-    edit(site, 'approve = "any" ', 'approve = "ask" ')
+    ask_stewards(site)
     assert approval_line(site) == "jobs are answered once you have approved them (fedgeom site approve FILE)"
     store = ApprovalStore(site.path)
     store.wait(store.read(), "a" * 64, "r", job_terms("hulls", {}, 0, ["anna"]))

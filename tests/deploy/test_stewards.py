@@ -15,8 +15,7 @@ from fedgeom.deploy.jobs import Job, load_job
 from fedgeom.deploy.journal import Journal, LocalEntry
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.messages import Refusal, Waiting
-from tests.deploy.deployment import Federation, parts
-from tests.deploy.making import edit
+from tests.deploy.deployment import Federation, stewarded
 from tests.deploy.test_deployment import settings
 
 pytestmark = [pytest.mark.deployment, pytest.mark.slow]
@@ -30,15 +29,8 @@ COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """Run three sites whose stewards have to be asked."""
     pytest.importorskip("flwr", reason="Flower is not installed")
-    with Federation(tmp_path_factory.mktemp("stewards"), parts(3, rows=100)) as made:
-        for folder in made.sites.values():
-            edit(folder, 'approve = "any" ', 'approve = "ask" ')
-        made.start_coordinator()
-        for name in made.sites:
-            made.start_site(name)
-        assert made.until(lambda: all(made.connected(name) for name in made.sites))
+    with stewarded(tmp_path_factory.mktemp("stewards")) as made:
         yield made
-    assert made.find() == []
 
 
 class Submitted:

@@ -11,16 +11,12 @@ import time
 import pytest
 
 from fedgeom.federation.record import read_status
-from tests.deploy.deployment import Federation, parts
-from tests.deploy.making import edit
+from tests.deploy.deployment import stewarded
 
 pytest.importorskip("starlette", reason="needs the studio extra")
 pytest.importorskip("httpx", reason="needs httpx")
 
-from starlette.testclient import TestClient
-
-from fedgeom.studio.app import make_app
-from tests.studio.conftest import TOKEN
+from tests.studio.conftest import TOKEN, browser_in
 
 pytestmark = [pytest.mark.deployment, pytest.mark.slow]
 
@@ -29,37 +25,20 @@ pytestmark = [pytest.mark.deployment, pytest.mark.slow]
 def there(tmp_path_factory):
     """Three sites whose stewards have to be asked, and their coordinator."""
     pytest.importorskip("flwr", reason="Flower is not installed")
-    with Federation(tmp_path_factory.mktemp("studio"), parts(3, rows=100)) as made:
-        for folder in made.sites.values():
-            edit(folder, 'approve = "any" ', 'approve = "ask" ')
-        made.start_coordinator()
-        for name in made.sites:
-            made.start_site(name)
-        assert made.until(lambda: all(made.connected(name) for name in made.sites))
+    with stewarded(tmp_path_factory.mktemp("studio")) as made:
         yield made
 
 
-def studio(folder):
-    """A studio in a folder, as a browser with the token sees it."""
-    return TestClient(
-        make_app(folder, TOKEN),
-        base_url="http://127.0.0.1:8000",
-        headers={"origin": "http://127.0.0.1:8000"},
-        raise_server_exceptions=False,
-        follow_redirects=False,
-    )
-
-
 def go(client, path, **form):
-    """Send a form, and return the page that it leads to."""
-    answer = client.post(f"/{TOKEN}{path}", data=form)
+    """Send a form, and return the page that it leads to, without the token."""
+    answer = client.post(path, data=form)
     assert answer.status_code == 303, answer.text
-    return answer.headers["location"]
+    return answer.headers["location"].removeprefix(f"/{TOKEN}")
 
 
 def test_a_job_goes_from_the_studio_through_the_stewards_to_a_page_at_each_site(there):
-    office = studio(there.coordinator.path)
-    shown = office.get(f"/{TOKEN}/coordinator").text
+    office = browser_in(there.coordinator.path)
+    shown = office.get("/coordinator").text
     assert "running" in shown
     assert all(f">{name}<" in shown for name in there.sites)
     page = go(office, "/coordinator/studies", name="first", method="hulls", holdout="0.25")
@@ -68,8 +47,8 @@ def test_a_job_goes_from_the_studio_through_the_stewards_to_a_page_at_each_site(
     assert "Submit it to the sites" in shown
     run = go(office, "/studies/first/submit")
     name = run.rpartition("/")[2]
-    stewards = {site: studio(folder.path) for site, folder in there.sites.items()}
-    assert there.until(lambda: all(digits in one.get(f"/{TOKEN}/site").text for one in stewards.values()))
+    stewards = {site: browser_in(folder.path) for site, folder in there.sites.items()}
+    assert there.until(lambda: all(digits in one.get("/site").text for one in stewards.values()))
     assert there.until(lambda: "waiting for approval at" in office.get(run).text)
     for one in stewards.values():
         assert go(one, "/site/approve", hash=digits, days="1", runs="1").endswith("/site")
@@ -84,9 +63,9 @@ def test_a_job_goes_from_the_studio_through_the_stewards_to_a_page_at_each_site(
     assert "Can 3 sites tell" in joint
     assert 'data-layer="rows"' not in joint  # a coordinator has no rows
     for site, one in stewards.items():
-        home = one.get(f"/{TOKEN}/site").text
+        home = one.get("/site").text
         result = re.search(r"/site/results/([0-9a-f]{16})", home).group(1)
-        own = one.get(f"/{TOKEN}/site/results/{result}").text
+        own = one.get(f"/site/results/{result}").text
         assert 'data-layer="rows"' in own
         assert f"rows are {site}&#x27;s own" in own
         assert f"What left {site}" in own
@@ -98,24 +77,24 @@ def test_a_job_goes_from_the_studio_through_the_stewards_to_a_page_at_each_site(
 
 
 def test_a_submitted_run_can_be_stopped_from_its_page(there):
-    office = studio(there.coordinator.path)
+    office = browser_in(there.coordinator.path)
     go(office, "/coordinator/studies", name="second", method="fedavg", holdout="0")
     run = go(office, "/studies/second/submit")
     folder = there.coordinator.path / "runs" / run.rpartition("/")[2]
     assert there.until(lambda: "waiting for approval at" in office.get(run).text)
-    go(office, run.removeprefix(f"/{TOKEN}") + "/stop")
+    go(office, f"{run}/stop")
     assert there.until(lambda: read_status(folder).state == "interrupted")
     assert "stopped by the user" in office.get(run).text
 
 
 def test_a_job_without_a_method_or_with_a_wrong_one_is_said(there):
-    office = studio(there.coordinator.path)
-    answer = office.post(f"/{TOKEN}/coordinator/studies", data={"name": "x"})
+    office = browser_in(there.coordinator.path)
+    answer = office.post("/coordinator/studies", data={"name": "x"})
     assert answer.status_code == 400
     assert "no method was chosen" in answer.text
     file = there.coordinator.path / "studies" / "odd.toml"
     file.parent.mkdir(exist_ok=True)
     file.write_text('method = "hulks"\n')
-    shown = office.get(f"/{TOKEN}/studies/odd").text
+    shown = office.get("/studies/odd").text
     assert "there is no method" in shown
     assert "Submit it" not in shown

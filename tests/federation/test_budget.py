@@ -13,7 +13,7 @@ from fedgeom.federation.privacy import Spent
 
 
 def test_simulated_sites_count_nothing_but_hold_to_their_cap() -> None:
-    NoBudget().charge(b"r" * 32, "moments", Spent.by(DP(epsilon=100, clip=1)))
+    NoBudget().charge(b"r" * 32, "moments", Spent.by(DP(epsilon=30, clip=1)))
     rng = np.random.default_rng(0)
     sites = [SiteData(name, rng.normal(size=(40, 2)), ["a", "b"] * 20) for name in "nsw"]
     method = Moments(space="euclidean", classes=("a", "b"), min_sites=3, privacy=DP(epsilon=2, clip=1))

@@ -98,11 +98,11 @@ def samples() -> list[Message]:
         Waiting(),
         keys(),
         Share(cohort={"a": keys(), "b": keys()}, numbers={"a": bytes(32), "b": bytes(32)}, draw=1),
-        Letters(letters={"a": b"123"}, needed=2),
+        Letters(letters={"a": b"123"}, needed=2, locked=(bytes(64),)),
         MaskedVector(vector=Array.of(np.arange(3, dtype=np.uint64)), signature=bytes(64)),
         Confirm(round=0, alive=("a",), dropped=("b",)),
         Unmask(round=0, alive=("a",), dropped=("b",), signatures={"a": bytes(64)}, masked={"a": bytes(64)}),
-        UnmaskShares(self_shares={"a": bytes(33)}, mask_shares={}),
+        UnmaskShares(self_shares={"a": bytes(33)}, mask_shares={}, proofs={"b": bytes(16)}),
         SumQuestion(ticket=Ticket(round=1, modulus="7", members=("a", "b"), participants=("a",))),
         Witness(
             round=0, question_hash=RUN, content=RUN, members=("a",), participants=("b",), alive=("b",), dropped=()

@@ -63,6 +63,22 @@ def test_an_entry_says_what_came_of_it_and_names_only_what_exists(paper: str, on
         assert one["found"]
 
 
+def test_nothing_waits_to_be_computed() -> None:
+    waiting = [
+        (paper, one["entry"])
+        for paper, one in ENTRIES
+        if one["status"] == "not yet" or "not computed" in one["found"]
+    ]
+    assert not waiting
+
+
+def test_every_picture_is_shown_or_named_in_its_papers_page() -> None:
+    for paper in NUMBERED:
+        said = (HERE / paper / "README.md").read_text(encoding="utf-8")
+        missing = [path.name for path in (HERE / paper / "results").glob("*.png") if path.name not in said]
+        assert not missing, paper
+
+
 def test_every_result_that_an_entry_could_name_is_in_the_papers_own_page() -> None:
     """A reader who starts at a paper's page finds the same files."""
     for paper in NUMBERED:

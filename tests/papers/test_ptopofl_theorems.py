@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papers.ptopofl.theorems import NOISE, POINTS, bounds, changes, margins, page, same, spread_of, stability
+from papers.ptopofl.stability import NOISE, POINTS, changes, margins, same, stability
+from papers.ptopofl.theorems import bounds, page, spread_of
 
 
 def test_the_example_meets_theorem_3s_condition_and_changes_clusters() -> None:

@@ -75,3 +75,11 @@ def test_after_categories_only_numbers_have_gaps():
         sum(name.endswith("is missing") for name in made.columns.names) == 4
     )  # three columns, and the ward's own
     assert np.isfinite(pooled([made.transform(s) for s in sites])).all()
+
+
+@pytest.mark.parametrize("indicators", [True, False])
+def test_the_size_of_the_rows_is_known_before_they_are_made(indicators):
+    sites = numbers(clinical())
+    made, step = fit_plain([Impute(indicators=indicators)], sites), Impute(indicators=indicators)
+    rows = made.transform(sites[0])
+    assert step.output_bytes(made.grounds[0], made.fits[0], len(rows), 0) == rows.X.nbytes

@@ -53,3 +53,13 @@ def test_leading_vectors_of_a_small_matrix():
     vectors, values = leading(np.array([2.0, 0.0, 5.0]).tobytes(), 2, 1)
     np.testing.assert_allclose(np.abs(vectors), [[0], [1]])
     assert values.tolist() == [5.0]
+
+
+def test_with_privacy_no_row_has_a_part_in_the_components_of_another():
+    sites = tables(columns=30)
+    made, plain = fit_plain([PCA(7, clip=50.0)], sites), fit_plain([PCA(7)], sites)
+    whole = made.transform(sites[0])
+    np.testing.assert_allclose(np.abs(whole.X), np.abs(plain.transform(sites[0]).X), atol=1e-4)
+    for left_out in (0, 11, 39):
+        kept = np.delete(np.arange(40), left_out)
+        assert (whole.X[kept] == made.transform(sites[0].take(kept)).X).all()

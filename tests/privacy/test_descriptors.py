@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
+from fedgeom.crypto.noise import SystemDraws
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology.descriptors import NAMES, betti_curve, describe, descriptor
 from fedgeom.geometry.topology.persistence import rips_diagrams
+from fedgeom.privacy import descriptors
 from fedgeom.privacy.descriptors import (
     descriptor_bounds,
     gaussian_delta,
@@ -28,8 +31,18 @@ PLAIN = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
 class Quiet(np.random.Generator):
     """A generator without noise, to see what is released before it."""
 
-    def standard_normal(self, *args: object, **kwargs: object) -> np.ndarray:  # type: ignore[override]
-        return np.zeros(args[0])  # type: ignore[arg-type]
+
+@pytest.fixture(scope="module", autouse=True)
+def _noise_of_others() -> Iterator[None]:
+    """Noise is left out where a quiet generator is given."""
+    real = descriptors._noise
+
+    def noise(sigma: float, numbers: int, rng: np.random.Generator) -> np.ndarray:
+        return np.zeros(numbers, np.int64) if isinstance(rng, Quiet) else real(sigma, numbers, rng)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(descriptors, "_noise", noise)
+        yield
 
 
 def quiet(seed: int = 0) -> np.random.Generator:
@@ -118,7 +131,7 @@ def test_one_row_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, rad
     options = {"epsilon": 1.0, "delta": 1e-5, "block_rows": 12, "radius": radius}
     a, b = (private_descriptor(Y, 0.0, 1.0, rng=quiet(seed), **options) for Y in (X, other))
     assert a.blocks == 5
-    rounding = np.sqrt(48) * a.sigma * 2.0**-10
+    rounding = np.sqrt(48) * a.sigma * 2.0**-descriptors.DIGITS
     assert 0 < a.sensitivity <= np.sqrt(48) / 5
     assert np.linalg.norm(a.values - b.values) <= a.sensitivity + rounding
 
@@ -238,3 +251,20 @@ def test_blocks_of_the_unit_box_lie_within_the_public_bounds(d: int) -> None:
 def test_what_cannot_be_used_is_refused(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()  # type: ignore[operator]
+
+
+def test_releases_are_whole_numbers_of_a_unit_with_discrete_noise() -> None:
+    options = {"block_rows": 10, "low": 0, "high": np.ones(2000), "epsilon": 1.0, "delta": 1e-5}
+    found = subsample_and_aggregate(100, lambda rows: np.full(2000, 1 / 3), rng=SystemDraws(), **options)
+    unit = 2.0 ** (np.floor(np.log2(found.sigma * 10 * (1 - 1e-6))) - descriptors.DIGITS)
+    whole = found.values * 10 / unit
+    assert np.abs(whole - np.rint(whole)).max() < 1e-3  # but for the division by blocks
+    assert kstest((found.values - 1 / 3) / found.sigma, norm.cdf).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("sigma", [40.0, 300.0])
+def test_a_discrete_gaussian_is_a_rounded_one_but_for_the_share_that_is_reckoned_with(sigma: float) -> None:
+    k = np.arange(-int(5 * sigma), int(5 * sigma) + 1)
+    rounded = norm.cdf((k + 0.5) / sigma) - norm.cdf((k - 0.5) / sigma)
+    discrete = np.exp(-(k**2) / (2 * sigma**2)) / (sigma * np.sqrt(2 * np.pi))
+    assert (np.abs(np.log(discrete / rounded)) <= 1.01 * (k**2 / sigma**2 + 1) / (24 * sigma**2) + 1e-10).all()

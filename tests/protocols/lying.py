@@ -63,6 +63,7 @@ class Lying:
         self.masked: dict[str, bytes] = {}
         """The signatures that came with masked vectors of round 0."""
         self.mail: dict[str, dict[str, bytes]] = {name: {} for name in self.names}
+        self.locked: dict[str, tuple[bytes, ...]] = {}
 
     def ask(self, name: str, question: Question, *, run: bytes | None = None) -> Any:
         """Ask, keep the site's memory as an engine would, and return its answer or refusal."""
@@ -114,7 +115,9 @@ class Lying:
     def share(self) -> Lying:
         self.numbers = self.draw()
         for name in self.names:
-            for to, letter in self.get(name, self.cohort(), Letters).letters.items():
+            sent = self.get(name, self.cohort(), Letters)
+            self.locked[name] = sent.locked
+            for to, letter in sent.letters.items():
                 self.mail[to][name] = letter
         return self
 

@@ -102,6 +102,23 @@ class Losing:
             yield gone, Lost("it vanished")
 
 
+class Twice(Losing):
+    """An engine that asks everything twice, as a coordinator may; it goes on with the second answer."""
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:
+        first = {name: bytes(answer) for name, answer in self.inner.deliver(requests)}
+        for name, answer in self.inner.deliver(requests):
+            assert bytes(answer) == first[name]
+            yield name, answer
+
+
+def test_a_sum_that_is_asked_for_twice_has_the_same_noise(sums: list[np.ndarray]) -> None:
+    job, data = method(holdout=0.2), tables(3)
+    engine = EmbeddedEngine(job, data)
+    Session(job, b"r" * 32, 0, engine.roster).hold(Twice(engine, ""))
+    assert sums  # all answers were the same, bit by bit, those with noise too
+
+
 def test_sites_sign_no_list_of_fewer_than_the_noise_is_for() -> None:
     job = method(min_sites=4)
     engine = EmbeddedEngine(job, tables(4), policy=Policy(min_cohort=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fedgeom.federation.record import WARNINGS, write_status
-from fedgeom.federation.run_warnings import lost_site
+from fedgeom.federation.run_warnings import RunWarning, lost_site
 from fedgeom.report.overview import MANY, heading, participants, question, warnings
 from fedgeom.report.reading import read_run
 from tests.report.folders import folder_of
@@ -30,6 +30,20 @@ def test_who_was_lost_is_marked_with_the_reason_and_what_to_do(tmp_path):
     assert "✗ no power" in participants(run)
     assert "1 of 3 did not come to the end" in participants(run)
     assert "What to do:" in warnings(run)
+
+
+def test_what_is_the_same_at_many_sites_is_said_once(tmp_path):
+    folder = folder_of(tmp_path / "run")
+    found = [
+        RunWarning(f"site 'site-{at:03}': column 3 varies by {at}.5", "", "divide it", f"site-{at:03}")
+        for at in range(3)
+    ]
+    said = [*found, lost_site("site-001", "no power"), RunWarning("all is well", "", "divide it")]
+    (folder / WARNINGS).write_bytes(msgspec.json.encode(said))
+    page = warnings(read_run(folder))
+    assert page.count("What to do: divide it") == 2
+    assert "The same at 2 more" in page
+    assert all(f"site-{at:03}&#x27;: column 3 varies by {at}.5" in page for at in range(3))
 
 
 def test_what_a_method_says_of_each_site_stands_beside_it(tmp_path):

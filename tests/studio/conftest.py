@@ -24,16 +24,21 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
-@pytest.fixture
-def client(tmp_path):
-    """A browser that knows the token, on the studio's own pages."""
+def browser_in(folder, follow=False):
+    """A browser that knows the token, on the pages of a studio over a folder."""
     return TestClient(
-        make_app(tmp_path, TOKEN),
+        make_app(folder, TOKEN),
         base_url=f"http://127.0.0.1:8000/{TOKEN}",
         headers={"origin": "http://127.0.0.1:8000"},
         raise_server_exceptions=False,
-        follow_redirects=False,
+        follow_redirects=follow,
     )
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A browser on the pages of a studio over an empty folder."""
+    return browser_in(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -240,14 +240,36 @@ def test_two_tabs_make_two_studies_of_one_table(studio, tab, table):
         page.click("text=Check it")
         page.wait_for_url("**/studies/*")
     assert sorted(one.name for one in (folder / "studies").iterdir()) == ["patients-2.toml", "patients.toml"]
-    first.set_default_timeout(5000)
-    first.goto(address)
-    first.set_input_files("#chosen", table)
-    first.wait_for_selector("text=there is a file 'patients.csv' already")
+    upload(first, address, table)  # the same again is the one that is there
+    assert first.url.endswith("file=patients.csv")
+    table.write_text(table.read_text().replace("h3", "h4"))
+    upload(second, address, table)
+    second.wait_for_selector("h1:has-text('patients (2).csv')")
+    assert sorted(one.name for one in (folder / "files").iterdir()) == ["patients (2).csv", "patients.csv"]
+
+
+def test_a_button_that_is_pressed_twice_starts_one_run(studio, tab, table):
+    address, folder = studio
+    page = tab()
+    upload(page, address, table)
+    page.click("text=Check it")
+    page.wait_for_url("**/studies/*")
+    held = []
+    page.route("**/run", lambda route: held.append(route))  # an answer that takes its time
+    page.locator("text=Run it here").scroll_into_view_if_needed()
+    box = page.locator("text=Run it here").bounding_box()
+    for _ in range(2):
+        page.mouse.click(box["x"] + 5, box["y"] + 5)
+        page.wait_for_timeout(300)
+    assert len(held) == 1
+    held[0].continue_()
+    page.wait_for_url("**/runs/*")
+    page.wait_for_selector(".state:has-text('finished')", timeout=90_000)
+    assert [one.name for one in (folder / "runs").iterdir() if one.name != ".studio"] == ["patients-1"]
 
 
 def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, tmp_path):
-    address, _ = studio
+    address, folder = studio
     page = tab()
     (tmp_path / "picture.jpg").write_bytes(b"\xff\xd8")
     page.goto(address)
@@ -255,6 +277,10 @@ def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, 
     page.wait_for_selector("text=no table that can be read")
     page.route("**/files/*", lambda route: route.abort())
     page.set_input_files("#chosen", Path(__file__))
+    page.wait_for_selector("text=The studio does not answer")
+    RunRecord(folder / "runs" / "r-1", {"method": "fedavg", "seed": 0, "sites": {"a": {}, "b": {}}})
+    page.route("**/live", lambda route: route.abort())
+    page.goto(f"{address}runs/r-1")
     page.wait_for_selector("text=The studio does not answer")
 
 

@@ -34,7 +34,7 @@ def test_a_study_that_cannot_run_says_why_and_two_get_two_names(place):
         started(place, 'label = "y"\nfile = "nothing.csv"\nsites_from = "h"\n'),
         launching.launch_run(place, "s"),
     )
-    assert (first, second) == ("s-1-1", "s-2-1")
+    assert (first, second) == ("s-1", "s-2")
     status = wait(place, first)
     assert status.state == "failed"
     assert "nothing.csv" in status.detail

@@ -12,7 +12,7 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.federation.record import read_status
 from fedgeom.studio import launching
 from tests.report.folders import folder_of
-from tests.studio.conftest import TOKEN
+from tests.studio.conftest import TOKEN, browser_in
 from tests.studio.test_stewarding import site  # noqa: F401  # a folder in which a job waits
 
 FORM = {
@@ -103,9 +103,10 @@ def test_a_full_disk_is_a_sentence_and_nothing_is_lost(client, patients, place, 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("fedgeom.studio.pages.write_text", full)
-    answer = client.post("/studies/patients", data={"text": "x"})
+    answer = client.post("/studies/patients", data={"text": "what was typed"})
     assert answer.status_code == 507
     assert "The disk is full" in answer.text
+    assert ">what was typed</textarea>" in answer.text
     assert (place.studies / "patients.toml").read_text() == before
 
 
@@ -163,15 +164,8 @@ def test_a_run_that_fails_in_the_middle_says_why(client, place):
 
 
 def test_the_steward_approves_on_the_page(tmp_path, site):  # noqa: F811
-    from starlette.testclient import TestClient
-
-    from fedgeom.studio.app import make_app
-
     path, digits = site
-    client = TestClient(
-        make_app(path, TOKEN), base_url=f"http://localhost:8000/{TOKEN}", headers={"origin": "http://localhost:8000"},
-        follow_redirects=True,
-    )  # fmt: skip
+    client = browser_in(path, follow=True)
     page = client.get("/site").text
     assert digits in page
     assert "Jobs that wait for you" in page
@@ -183,14 +177,8 @@ def test_the_steward_approves_on_the_page(tmp_path, site):  # noqa: F811
 
 
 def test_a_coordinator_that_is_not_running_is_said(tmp_path):
-    from starlette.testclient import TestClient
-
-    from fedgeom.studio.app import make_app
-
     folder = CoordinatorFolder.create(tmp_path / "c", names=[], host="127.0.0.1", port=8123, insecure=True)
-    client = TestClient(
-        make_app(folder.path, TOKEN), base_url=f"http://localhost:8000/{TOKEN}", headers={"origin": "http://localhost:8000"},
-    )  # fmt: skip
+    client = browser_in(folder.path)
     page = client.get("/coordinator").text
     assert "not running" in page
     assert "fedgeom coordinator start" in page

@@ -17,6 +17,20 @@ def test_names_that_lead_elsewhere_are_refused(place, name):
             find(name)
 
 
+@pytest.mark.parametrize("name", ["cells (1).h5ad", "Blutwerte März.csv", "a=b@c,d+e.tsv"])
+def test_names_as_people_and_browsers_write_them_are_taken(place, name):
+    (place.make(place.files) / name).write_text("x")
+    assert place.table(name).name == name
+    assert place.table_names() == [name]
+
+
+def test_a_folder_in_one_s_own_is_shown_from_there(place, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.home", lambda: place.path.parent)
+    assert place.shown == f"~/{place.path.name}"
+    monkeypatch.setattr("pathlib.Path.home", lambda: place.path / "elsewhere")
+    assert place.shown == str(place.path)
+
+
 def test_what_is_not_here_is_said(place):
     with pytest.raises(InputError, match="there is no run 'x' here"):
         place.run("x")

@@ -33,3 +33,9 @@ def test_texts_are_escaped(place):
     assert "<script>\\x1b" not in page
     assert "&lt;script&gt;" in page
     assert "\x1b" not in page
+
+
+def test_files_are_named_as_they_lie_in_the_folder(place):
+    wrong = InputError(f"{place.path}/studies/../files/a.csv has no rows; {place.path} is said where it is meant")
+    page = Pages(place, "t").sorry(wrong).body.decode()
+    assert f">files/a.csv has no rows; {place.path} is said" in page

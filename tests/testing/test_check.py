@@ -66,6 +66,12 @@ def cases() -> list[Any]:
             lambda: fedgeom.PTopoFL(**SMALL, points=12, described="activations", topo_inputs=True),
         ),
         (
+            "ptopofl activations later",
+            lambda: fedgeom.PTopoFL(
+                **SMALL, points=12, described="activations", first_described=1, closeness=False, trust="none"
+            ),
+        ),
+        (
             "hyperfed",
             lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
         ),
@@ -83,6 +89,7 @@ def cases() -> list[Any]:
         "hyperfed network": "torch seal",
         "ptopofl": "gudhi",
         "ptopofl activations": "gudhi torch",
+        "ptopofl activations later": "gudhi torch",
     }
     needs |= dict.fromkeys(map(str.lower, DEEP), "torch")
     return [

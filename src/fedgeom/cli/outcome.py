@@ -41,6 +41,15 @@ def new_folder(base: str | Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
+def this_folder(folder: Path) -> Path:
+    """Make one folder, for who must know its name beforehand; one that exists is never written to."""
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"no folder can be made at {folder}: {error}") from error
+    return make_private_folder(folder)
+
+
 @contextmanager
 def terminated() -> Iterator[None]:
     """Let SIGTERM interrupt what runs here as Ctrl-C does, so that its record says how it ended."""

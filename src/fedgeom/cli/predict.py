@@ -103,7 +103,7 @@ def predict(
     import numpy as np
 
     from fedgeom.cli.screen import complain
-    from fedgeom.data.predictions import Predictions, as_text, check_target, write_predictions
+    from fedgeom.data.predictions import ADDED, Predictions, as_text, check_target, write_predictions
     from fedgeom.data.row_names import row_names
     from fedgeom.errors import InputError
 
@@ -134,6 +134,9 @@ def predict(
         sys.stdout.write(as_text(made))
     else:
         write_predictions(out, file, made, table.columns)
+        how = "a copy with" if out.suffix in (".h5ad", ".parquet") else "a table of"
+        said = ", ".join(f"{ADDED}{name}" if how == "a copy with" else name for name in made.all_columns())
+        complain(f"{len(found):,} rows: {out}, {how} {said}", style="green")
     if table.y is not None and site is not None:
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
 

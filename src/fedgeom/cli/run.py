@@ -25,6 +25,9 @@ def run(
         Path | None,
         typer.Option(help="Where to keep the run: OUT-1, OUT-2, …; runs/<name of the file> if not given."),
     ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="The folder itself, a new one, instead of OUT-1, OUT-2, …", hidden=True)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed, instead of the file's.")] = None,
     resume: Annotated[
         Path | None,
@@ -34,7 +37,7 @@ def run(
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
     from rich.markup import escape
 
-    from fedgeom.cli.outcome import kept, new_folder, show
+    from fedgeom.cli.outcome import kept, new_folder, show, this_folder
     from fedgeom.cli.screen import Questions, console
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import read_federation
@@ -55,7 +58,7 @@ def run(
     if checked.chosen:
         screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
     _tell_odd(checked.report.warnings, federation, screen)
-    folder = resume or new_folder(out or Path("runs") / federation.stem)
+    folder = resume or (this_folder(into) if into else new_folder(out or Path("runs") / federation.stem))
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
         with Questions(screen) as watch:
             finished = conduct(
@@ -75,6 +78,7 @@ def run(
         show(finished, screen)
         if not finished.evaluation:
             screen.print(f"\n{_untested(federation)}", style="dim", soft_wrap=True)
+        screen.print(f"\n{_next_steps(folder)}", style="dim", soft_wrap=True)
 
 
 def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:
@@ -87,6 +91,14 @@ def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> No
         screen.print(f"[yellow]warning: {escape(printable(str(one)))}[/yellow]", soft_wrap=True)
     if len(found) > SHOWN:
         screen.print(f"[yellow]{len(found) - SHOWN} more: {escape(f'fedgeom check {federation}')}[/yellow]")
+
+
+def _next_steps(folder: Path) -> str:
+    from rich.markup import escape
+
+    from fedgeom.report.page import PAGE
+
+    return f"Next: open {escape(str(folder / PAGE))} in a browser; new rows: fedgeom predict {escape(str(folder))} FILE"
 
 
 def _untested(federation: Path) -> str:

@@ -96,10 +96,8 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
     from rich.markup import escape
 
     from fedgeom.deploy.preview import reasons_to_refuse
-    from fedgeom.deploy.site_readiness import terms_report
+    from fedgeom.deploy.site_readiness import leaves_with, terms_report
     from fedgeom.errors import printable
-    from fedgeom.federation.method import METHODS
-    from fedgeom.methods.catalogue import method_class
     from fedgeom.report.readiness import show_findings
 
     if terms is None:
@@ -111,9 +109,9 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
     screen.print("settings")
     for name, value in terms.settings.items():
         screen.print(escape(printable(f"  {name} = {_plain(value)}")), soft_wrap=True)
-    if terms.method in METHODS:
+    if leaving := leaves_with(terms):
         screen.print("what leaves, with keys and shares of keys that show nothing of the rows")
-        for line in method_class(terms.method).leaves():
+        for line in leaving:
             screen.print(escape(f"  {line}"), soft_wrap=True)
         asked = job if Path(job).is_file() else "federation.toml"
         screen.print(f"  message by message: fedgeom site preview {escape(asked)}", soft_wrap=True)

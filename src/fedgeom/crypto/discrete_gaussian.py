@@ -25,8 +25,10 @@ from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.arrays import Ints
 from fedgeom.crypto.masks import KeyStream
@@ -34,7 +36,7 @@ from fedgeom.errors import InputError
 
 SMALLEST, LARGEST = 8.0, 2.0**36
 """The deviations that can be drawn: below, sums of several are no discrete Gaussians, and above the bits are few."""
-LARGEST_TABLE = 400.0
+LARGEST_TABLE = 1024.0
 """Larger deviations are drawn as sums: a table of 2¹⁶ places would leave too many chances to the second one."""
 WIDEST_STEP = 160
 """a, at most: 1.65a is the deviation of a table."""
@@ -46,7 +48,7 @@ PRECISION = 128
 TABLES = 3
 """How many tables follow each other; what still chooses nothing, one number of some millions, is drawn one by one."""
 _PLACES = 1 << 16
-_PIECE = 1 << 15
+PIECE = 1 << 15
 """Numbers that are drawn at a time: their 16 bits are 64 KiB."""
 _DIGITS = 60
 
@@ -91,8 +93,9 @@ class _Table:
     def __init__(self, values: Sequence[int], weights: Sequence[int], tables: int = TABLES):
         total = sum(weights)
         times = [(weight << 16) // total for weight in weights]
-        small = max(abs(value) for value in values) < 2**28
-        self.places = np.zeros(_PLACES, np.int32 if small else np.int64)
+        largest = max(abs(value) for value in values)
+        kind = np.int16 if largest < 2**15 else np.int32 if largest < 2**28 else np.int64
+        self.places = np.zeros(_PLACES, kind)
         """What 16 bits choose; 0 where they choose nothing."""
         full = sum(times)
         self.places[:full] = np.repeat(np.array(values, self.places.dtype), times)
@@ -160,27 +163,44 @@ class DiscreteGaussian:
         return out
 
     def add_to(self, numbers: Ints, stream: KeyStream) -> None:
-        """Add independent numbers to some, (count,), i8, in their place.
+        """Add independent numbers to some, (count,), i8, in their place."""
+        draws = Draws(self, stream)
+        for first in range(0, len(numbers), PIECE):
+            draws.add_to(numbers[first : first + PIECE])
+        draws.finish(numbers)
 
-        Piece after piece, in room that stays in the processor's cache; where 16 bits chose nothing, at the end.
-        """
-        room, tables = bytearray(2 * _PIECE), self._tables
-        bits, late = np.frombuffer(room, np.uint16), [list[Ints]() for _ in tables]
-        drawn = [np.empty(_PIECE, table.places.dtype) for table in tables]
-        for first in range(0, len(numbers), _PIECE):
-            piece = numbers[first : first + _PIECE]
-            own = bits[: len(piece)]
-            for table, some, missed in zip(tables, drawn, late, strict=True):
-                stream.fill(memoryview(room)[: 2 * len(piece)])
-                table.places.take(own, out=some[: len(piece)], mode="clip")  # nothing is clipped: the quick way
-                missed.append(first + np.flatnonzero(own > table.last))
-            for some in drawn[:-1]:  # the last one has the largest numbers, and room for them
-                drawn[-1] += some
-            piece += drawn[-1][: len(piece)]
-        for table, missed in zip(tables, late, strict=True):
-            places = np.concatenate(missed) if missed else np.empty(0, np.int64)
+    @property
+    def tables(self) -> list[_Table]:
+        """One for each of the parts that a number is the sum of."""
+        return self._tables
+
+
+class Draws:
+    """Numbers of one sampler from one stream, piece after piece, in room that stays in the processor's cache."""
+
+    def __init__(self, sampler: DiscreteGaussian, stream: KeyStream):
+        self._tables, self._stream, self._done = sampler.tables, stream, 0
+        self._room = bytearray(2 * PIECE)
+        self._drawn = [np.empty(PIECE, table.places.dtype) for table in self._tables]
+        self._late = [list[Ints]() for _ in self._tables]
+
+    def add_to(self, piece: npt.NDArray[np.signedinteger[Any]]) -> None:
+        """Add independent numbers to the next few, `PIECE` at most, in their place; some are added by `finish`."""
+        count = len(piece)
+        room, bits = memoryview(self._room)[: 2 * count], np.frombuffer(self._room, np.uint16)[:count]
+        for table, drawn, late in zip(self._tables, self._drawn, self._late, strict=True):
+            self._stream.fill(room)
+            table.places.take(bits, out=drawn[:count], mode="wrap")  # nothing wraps around: the quick way
+            late.append(self._done + np.flatnonzero(bits > table.last))
+            piece += drawn[:count]
+        self._done += count
+
+    def finish(self, numbers: Ints) -> None:
+        """Add what is missing where 16 bits chose nothing, to all numbers together, (count,), i8, in their place."""
+        for table, late in zip(self._tables, self._late, strict=True):
+            places = np.concatenate(late) if late else np.empty(0, np.int64)
             if table.next is not None and len(places):
-                numbers[places] += table.next.draw(stream, len(places))
+                numbers[places] += table.next.draw(self._stream, len(places))
 
 
 @lru_cache(maxsize=32)

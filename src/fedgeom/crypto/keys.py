@@ -8,6 +8,7 @@ of its own.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +16,8 @@ from pathlib import Path
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.storage import write_file
@@ -73,7 +72,7 @@ class Identity:
         return f"Identity(public={self.public.hex()[:16]}…)"
 
 
-@lru_cache(maxsize=64)  # reading a key costs as much as signing; sites in one process each have one
+@lru_cache(maxsize=1 << 11)  # reading a key costs as much as signing; sites in one process each have one
 def _signing(secret: bytes) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(secret)
 
@@ -157,12 +156,20 @@ def _public(secret: bytes) -> bytes:
     return exchange_public(secret)
 
 
-class _Agreements:
-    """What pairs of keys have agreed on, by both public halves, where this process made both keys.
+@lru_cache(maxsize=1 << 10)  # all its peers in a process agree with a site; reading a key takes a while
+def _peer(public: bytes) -> X25519PublicKey:
+    return X25519PublicKey.from_public_bytes(public)
 
-    Two sites agree once for letters, to seal and to open, and once for each sum. A process that simulates both ends
-    of a pair has the same agreement twice; nobody finds one here who does not hold a secret half of the pair. A site
-    in a process of its own keeps nothing here: its peers' keys were made elsewhere.
+
+_NO_SALT = bytes(32)
+
+
+class _Agreements:
+    """What pairs of keys have agreed on, extracted, by both public halves, where this process made both keys.
+
+    Two sites agree to seal a letter and to open one, and from the first follow their keys of all sums. A process that
+    simulates both ends of a pair has the same agreement four times; nobody finds one here who does not hold a secret
+    half of the pair. A site in a process of its own keeps nothing here: its peers' keys were made elsewhere.
     """
 
     MOST = 1 << 17
@@ -189,7 +196,7 @@ class _Agreements:
         pair = own + peer_public if own < peer_public else peer_public + own
         found = self._known.get(pair) or self._before.get(pair)
         if found is None:
-            found = _private(secret).exchange(X25519PublicKey.from_public_bytes(peer_public))
+            found = hmac.digest(_NO_SALT, _private(secret).exchange(_peer(peer_public)), "sha256")
             if peer_public in self._here:
                 if len(self._known) >= self.MOST:
                     self._known, self._before = {}, self._known
@@ -205,16 +212,26 @@ def forget_agreements() -> None:
     _AGREEMENTS.forget()
     _private.cache_clear()
     _public.cache_clear()
+    _peer.cache_clear()
+
+
+def agreement(secret: bytes, peer_public: bytes) -> bytes:
+    """Return what two sites agree on by their keys, from which `derive` makes keys (HKDF's extraction, RFC 5869)."""
+    try:
+        return _AGREEMENTS.agree(secret, peer_public)
+    except ValueError as error:  # a point of small order, or not 32 bytes
+        raise ProtocolError("a peer's public key is not a valid X25519 key") from error
+
+
+def derive(agreed: bytes, *context: bytes) -> bytes:
+    """Derive the 256-bit key that two sites share for one purpose (HKDF's expansion, with SHA-256).
+
+    Both sides get the same key when they give the same context; a different context (run, direction) gives an
+    independent key.
+    """
+    return hmac.digest(agreed, fingerprint(*context) + b"\x01", "sha256")
 
 
 def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
-    """Derive the 256-bit key that two sites share for one purpose.
-
-    Both sides get the same key when they give the same context; a different context (run, round,
-    direction) gives an independent key.
-    """
-    try:
-        agreed = _AGREEMENTS.agree(secret, peer_public)
-    except ValueError as error:  # a point of small order, or not 32 bytes
-        raise ProtocolError("a peer's public key is not a valid X25519 key") from error
-    return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=fingerprint(*context)).derive(agreed)
+    """Agree with a site by its public key, and derive the key for one purpose."""
+    return derive(agreement(secret, peer_public), *context)

@@ -14,8 +14,11 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from fedgeom.arrays import Words
 from fedgeom.crypto.rings import Ring
 
-_PIECE = 1 << 13
-"""How many words are made at a time, 64 KiB: they stay in the processor's cache until they are added."""
+_PIECE = 1 << 14
+"""How many words are made at a time, 128 KiB: they stay in the processor's cache until they are added."""
+_SHORT, _BATCH = 1 << 11, 8
+"""Vectors of so few words are masked by so many keys at a time where words may have to be skipped: of these, it is the
+calls that take the time."""
 _ZEROS = bytes(8 * _PIECE)
 _COUNTER_AND_NONCE = bytes(16)
 
@@ -34,7 +37,7 @@ class KeyStream:
         return np.frombuffer(out, "<u8").astype(np.uint64, copy=False)
 
     def fill(self, piece: memoryview) -> None:
-        """Write the next bytes of the sequence, at most 64 KiB."""
+        """Write the next bytes of the sequence, at most 128 KiB."""
         self._encryptor.update_into(memoryview(_ZEROS)[: len(piece)], piece)
 
 
@@ -88,7 +91,7 @@ def add_masks(
 
 def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Sequence[bytes]) -> Words:
     added, taken = [KeyStream(key) for key in plus], [KeyStream(key) for key in minus]
-    drawn = bytearray(8 * _PIECE)
+    drawn = bytearray(8 * min(_PIECE, len(total)))
     words, bits = np.frombuffer(drawn, "<u8"), np.uint64(ring.modulus - 1)
     for start in range(0, len(total), _PIECE):
         piece = total[start : start + _PIECE]
@@ -105,26 +108,38 @@ def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Seque
 
 
 def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
-    """Add the masks of some keys; reductions wait while the running sum is sure to fit into 64 bits."""
+    """Add the masks of some keys, several at a time; reductions wait while the sum is sure to fit into 64 bits."""
     room = 1 << max(64 - ring.bits, 0)  # how many elements may be added before the sum could wrap
-    total, used, drawn = start.copy(), 1, bytearray(8 * min(_PIECE, len(start)))
-    for key in keys:
-        if used >= room:
+    most = max(1, min(_BATCH, room - 1)) if len(start) <= _SHORT else 1
+    total, used, waiting = start.copy(), 1, list(keys)
+    drawn = bytearray(8 * min(_PIECE, len(start)) * most)
+    while waiting:
+        batch, waiting = waiting[:most], waiting[most:]
+        if used + len(batch) > room:
             total, used = ring.reduce(total), 1
-        _add_expanded(total, key, ring, drawn)
-        used += 1
+        _add_batch(total, batch, ring, drawn)
+        used += len(batch)
     return ring.reduce(total)
 
 
-def _add_expanded(total: Words, key: bytes, ring: Ring, drawn: bytearray) -> None:
-    """Add what `expand` makes of a key, piece by piece, in room for one: it never leaves the processor's cache."""
-    stream, at = KeyStream(key), 0
-    words, bound = np.frombuffer(drawn, "<u8"), np.uint64(ring.modulus)
-    while at < len(total):
-        count = min(_PIECE, len(total) - at)
-        stream.fill(memoryview(drawn)[: 8 * count])
-        piece = _cut(words[:count], ring)
-        if piece.max() >= bound:  # seldom when the modulus is just below a power of two
-            piece = piece[piece < bound]
-        total[at : at + len(piece)] += piece
-        at += len(piece)
+def _add_batch(total: Words, keys: Sequence[bytes], ring: Ring, drawn: bytearray) -> None:
+    """Add what `expand` makes of some keys, side by side and piece by piece, which never leave the processor's cache.
+
+    A key of which a word is skipped, seldom where the modulus is just below a power of two, goes on by itself.
+    """
+    streams = {row: KeyStream(key) for row, key in enumerate(keys)}
+    width = min(_PIECE, len(total))
+    words, room = np.frombuffer(drawn, "<u8")[: width * len(keys)].reshape(len(keys), width), memoryview(drawn)
+    cut = np.uint64((1 << ring.bits) - 1)
+    for start in range(0, len(total), width or 1):
+        count = min(width, len(total) - start)
+        for row, stream in streams.items():
+            stream.fill(room[8 * row * width : 8 * (row * width + count)])
+        np.bitwise_and(words, cut, out=words)
+        if int(np.maximum.reduce(words, axis=None)) >= ring.modulus:
+            for row in [row for row in streams if int(words[row, :count].max()) >= ring.modulus]:
+                total[start:] += expand(keys[row], ring, len(total))[start:]
+                words[row] = 0
+                del streams[row]
+        piece = words[0, :count] if len(keys) == 1 else np.add.reduce(words[:, :count], axis=0)
+        total[start : start + count] += piece

@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 
 class SystemDraws:
@@ -17,10 +16,6 @@ class SystemDraws:
         keys = np.frombuffer(os.urandom(16 * n), np.uint64).reshape(n, 2)
         return np.lexsort((keys[:, 0], keys[:, 1])).astype(np.int64)
 
-    def standard_normal(self, size: int) -> npt.NDArray[np.float64]:
-        """Return independent N(0, 1) numbers, by inverting the distribution at 52-bit numbers inside (0, 1).
-
-        One bit more, and the largest would be rounded to 1, where the inverse is infinite.
-        """
-        whole = np.frombuffer(os.urandom(8 * size), np.uint64) >> np.uint64(12)
-        return np.asarray(ndtri((whole.astype(np.float64) + 0.5) * 2.0**-52))
+    def bytes(self, length: int) -> bytes:
+        """Return random bytes."""
+        return os.urandom(length)

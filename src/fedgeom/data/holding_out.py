@@ -18,10 +18,10 @@ def holdout(
 ) -> tuple[SiteData, SiteData]:
     """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
 
-    Rows without a label cannot be tested and are never set aside. Where the site knows which rows belong together
-    (``site.groups``), such as those of one patient, all of a group are on the same side, and no class gives more than
-    half of its rows away. ``keep`` is how many rows of a class must be left to learn from. Of a class with at least
-    four times as many rows, ``few`` are set aside even where the share is smaller.
+    ``seed`` draws which rows. Rows without a label cannot be tested and are never set aside. Where the site knows which
+    rows belong together (``site.groups``), such as those of one patient, all of a group are on the same side, and no
+    class gives more than half of its rows away. ``keep`` is how many rows of a class must be left to learn
+    from. Of a class with at least four times as many rows, ``few`` are set aside even where the share is smaller.
 
     >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
     >>> len(kept), len(aside)

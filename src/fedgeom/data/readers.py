@@ -93,6 +93,7 @@ def read_site(
 ) -> SiteData:
     """Read one site's file.
 
+    - ``path``: the file; its ending says what it is;
     - ``label``: the column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row;
     - ``name``: what the site is called; the file's name without its ending if not given;
     - ``columns``: the features. CSV and Parquet: column names, all but the label if not given. ``.npz``: the key

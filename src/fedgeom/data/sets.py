@@ -128,8 +128,9 @@ def available() -> list[str]:
 def load_set(name: str, **options: Any) -> DataSet:
     """Load a built-in set as sites, each with a train and a test part.
 
-    All take ``seed``; those that are dealt take ``n_sites``; those without a published test part take
-    ``test_share``; the large ones take ``rows``, the number kept per site.
+    ``name`` is one of those that ``fedgeom data`` lists. Its ``options``: all take ``seed``; those that are dealt take
+    ``n_sites``; those without a published test part take ``test_share``; the large ones take ``rows``, the number kept
+    per site.
     """
     info = _info(name)
     found = find_file(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
 
@@ -150,7 +150,7 @@ class SiteData(FromTables):
         """Return the site with at most so many rows; of more, some are drawn, the same each time."""
         if len(self) <= most:
             return self
-        return self.take(np.sort(np.random.default_rng(1).choice(len(self), most, replace=False)))
+        return self.take(_drawn(len(self), most))
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
@@ -183,6 +183,14 @@ class SiteData(FromTables):
         nameless = f"; {without:,} without a label" if without else ""
         some = f" ({', '.join(shown)})" if shown else ""
         return f"{len(counts)} class{'' if len(counts) == 1 else 'es'}{some}{nameless}"
+
+
+@lru_cache(maxsize=8)
+def _drawn(count: int, most: int) -> npt.NDArray[np.int64]:
+    """Draw rows, the same each time; several look at the same ones."""
+    drawn = np.sort(np.random.default_rng(1).choice(count, most, replace=False))
+    drawn.setflags(write=False)
+    return drawn
 
 
 def _short(text: str, most: int = 24) -> str:

@@ -27,11 +27,15 @@ def split(
     names: Sequence[str] | None = None,
     extra: Mapping[str, npt.ArrayLike] | None = None,
 ) -> list[SiteData]:
-    """Split one data set into sites.
+    """Split one data set, rows X of shape (rows, columns) with labels y, into sites.
+
+    ``how`` the rows are dealt, drawn by ``seed``:
 
     - ``iid``, the default: a shuffled deal into ``n_sites`` (3), each class spread evenly;
     - ``dirichlet``: each class is divided by Dirichlet(``alpha``) shares, small alpha meaning skewed sites;
     - ``by``: one site for each value of the array ``by`` (hospital, donor, writer), which alone says this.
+
+    ``names`` are those of the sites, in order; ``extra`` has arrays that are dealt along with the rows, by name.
 
     >>> [len(site) for site in split([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], n_sites=2)]
     [2, 2]

@@ -14,7 +14,7 @@ from fedgeom.data.tables import is_sparse
 
 BLOCK = 2**21
 """About how many cells of a sparse table are looked at at once."""
-CACHED = 2**15
+CACHED = 2**16
 """And of a dense one: they stay in the processor's cache."""
 
 
@@ -55,20 +55,22 @@ class TableFacts:
         step = max(1, (BLOCK if is_sparse(table) else CACHED) // max(columns, 1))
         for at in range(0, n, step):
             block = dense(table[at : at + step], where)
-            good = None if _all_finite(block) else np.isfinite(block)
+            ones = np.ones(len(block))
+            good = None if _all_finite(ones, block) else np.isfinite(block)
             some = block if good is None else np.where(good, block, 0.0)
             if at == 0:
                 first = some[0]
             low = np.minimum(low, (block if good is None else np.where(good, block, np.inf)).min(axis=0))
             high = np.maximum(high, (block if good is None else np.where(good, block, -np.inf)).max(axis=0))
             moved = some - first if good is None else np.where(good, some - first, 0.0)
-            total, squares = total + moved.sum(axis=0), squares + np.einsum("ij,ij->j", moved, moved)
+            total, squares = total + ones @ moved, squares + ones @ np.square(moved, out=moved)
             there = len(block) if good is None else good.sum(axis=0)
             finite += there
-            zeros += there - np.count_nonzero(some, axis=0)  # what is not finite is 0 in `some`, and not `there`
+            if good is not None or np.count_nonzero(some) < some.size:
+                zeros += there - np.count_nonzero(some, axis=0)  # what is not finite is 0 in `some`, not `there`
             if whole.any():
                 whole &= (some == np.floor(some)).all(axis=0)
-            sums = some.sum(axis=1)
+            sums = some @ np.ones(columns)
             depths = [min(depths[0], float(sums.min())), max(depths[1], float(sums.max()))]
         count = np.maximum(finite, 1)
         spread = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0.0))
@@ -85,7 +87,7 @@ class TableFacts:
         return float(self.zeros.sum()) / max(int(self.finite.sum()), 1)
 
 
-def _all_finite(block: Floats) -> bool:
+def _all_finite(ones: Floats, block: Floats) -> bool:
     """Say whether all numbers are finite; where a sum overflows they may be, and are looked at one by one."""
     with np.errstate(all="ignore"):
-        return bool(np.isfinite(block.sum()))
+        return bool(np.isfinite(ones @ block).all())

@@ -85,7 +85,7 @@ class BudgetStore:
     def read(self) -> tuple[Charge, ...]:
         """Return all charges since the count was begun; raise `InputError` where the file was changed, cut or lost."""
         counted = self._read_head()
-        charged = {entry.run for entry in Journal(self.folder).entries() if entry.question == CHARGED}
+        charged = self._in_ledger()
         if not self.path.is_file():
             if counted is None and not charged:
                 return ()
@@ -104,12 +104,19 @@ class BudgetStore:
         self._check_whole(file.charges, counted, charged)
         return file.charges
 
+    def _in_ledger(self) -> set[str]:
+        """Return the runs that were charged, by the site's ledger, since the count was begun anew, if it was.
+
+        By the order of the lines, not by their times: clocks are put back.
+        """
+        runs = [entry.run for entry in Journal(self.folder).entries() if entry.question == CHARGED]
+        anew = max((at for at, run in enumerate(runs) if not run), default=-1)
+        return set(runs[anew + 1 :])
+
     def _check_whole(self, charges: Sequence[Charge], counted: Head | None, charged: set[str]) -> None:
         count = 0 if counted is None else counted.count
         cut = len(charges) < count or bool(count and counted and charges[count - 1].mac != counted.mac)
-        since = {one.run for one in charges}
-        restarted = any(not one.run for one in charges)
-        if cut or (charged - since and not restarted) or (counted is None and len(charges) > 1):
+        if cut or charged - {one.run for one in charges} or (counted is None and len(charges) > 1):
             raise InputError(f"{self.path} lacks entries that were written, or {self.head} is not its own; {MEND}")
 
     def _read_head(self) -> Head | None:
@@ -130,7 +137,7 @@ class BudgetStore:
     def check(self, run: bytes, spent: Spent | None) -> None:
         """Raise `ProtocolError` where a run would exceed the budget; one that was charged already does not."""
         cap = self.policy.max_epsilon
-        if spent is None or not cap or any(one.run == run.hex() for one in self.read()):
+        if spent is None or self._charged(run, spent) or not cap:
             return
         before, total = self.spent(), self.spent([spent.rho])
         if total > cap * (1 + 1e-6):
@@ -139,15 +146,35 @@ class BudgetStore:
                 f"bring it to {total:.3g}; its policy has max_epsilon = {cap:g} (delta = {self.policy.budget_delta:g})"
             )
 
+    def _charged(self, run: bytes, spent: Spent) -> bool:
+        """Say whether a run was charged, for as much; raise `ProtocolError` where it was charged for something else.
+
+        A run's number is the coordinator's to choose: it could have a cheap run charged, and then ask for a dear one.
+        """
+        found = next((one for one in self.read() if one.run == run.hex()), None)
+        if found is None:
+            return False
+        if (found.epsilon, found.delta, found.unit, found.note) != (
+            spent.epsilon,
+            spent.delta,
+            spent.unit,
+            spent.part,
+        ):
+            raise ProtocolError(
+                f"run {run.hex()[:8]} was charged on other terms before (epsilon = {found.epsilon:g}, delta = "
+                f"{found.delta:g} per {found.unit}); other terms need a run of their own"
+            )
+        return True
+
     def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
         """Write down what a run costs, once (`fedgeom.federation.budget.Budget`)."""
         if spent is None:
             return
         with locked(self.folder / "budget.lock"):
             self.check(run, spent)
-            charges = self.read()
-            if any(one.run == run.hex() for one in charges):
+            if self._charged(run, spent):
                 return
+            charges = self.read()
             made = Charge(
                 when=round(self.clock(), 3),
                 run=run.hex(),
@@ -168,15 +195,23 @@ class BudgetStore:
         with locked(self.folder / "budget.lock"):
             kept = None
             if self.path.is_file():
-                kept = self.path.with_name(f"budget-{int(self.clock())}.json")
+                kept = self._free_name()
                 self.path.replace(kept)
             self.head.unlink(missing_ok=True)
             note = "the count was begun anew: what was spent before is not known"
             when = round(self.clock(), 3)
-            self._write(
-                (), Charge(when=when, run="", method="", epsilon=0.0, delta=0.0, unit="", rho=0.0, note=note)
-            )
+            begun = Charge(when=when, run="", method="", epsilon=0.0, delta=0.0, unit="", rho=0.0, note=note)
+            # The ledger first: what was charged before this line is no longer looked for.
+            Journal(self.folder).enter(_line(begun, note))
+            self._write((), begun)
             return kept
+
+    def _free_name(self) -> Path:
+        """Return a name for the old file that no older one has, whatever the clock says."""
+        base, number = f"budget-{int(self.clock())}", 1
+        while (found := self.path.with_name(f"{base}{f'-{number}' if number > 1 else ''}.json")).exists():
+            number += 1
+        return found
 
     def _write(self, charges: Sequence[Charge], new: Charge) -> None:
         last = charges[-1].mac if charges else ""
@@ -209,6 +244,7 @@ def _line(charge: Charge, note: str) -> LocalEntry:
         sent=0,
         reveals="",
         note=note,
+        counts=bool(charge.run),
     )
 
 

@@ -15,7 +15,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.toml_files import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
-from fedgeom.federation.method import METHODS, Method, methods_that_match
+from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import read_value
 from fedgeom.federation.step_order import check_order
@@ -123,6 +123,8 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     cls = method_class(federation.method)
     parameters = _with_names(path, federation, cls)
     settings = [field.name for field in dataclasses.fields(cls) if field.name not in OWN_KEYS]
+    if "privacy" in parameters and "privacy" not in settings:
+        raise InputError(f"{path}: [parameters] {no_bound(cls)}")
     only_known(path, "[parameters]", parameters, settings)
     if federation.holdout_by and not federation.holdout:
         raise InputError(

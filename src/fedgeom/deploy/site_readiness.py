@@ -15,7 +15,7 @@ from fedgeom.deploy.tolerant_reading import read_numbers
 from fedgeom.engines.check import check_own
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
-from fedgeom.federation.method import Method
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.privacy import DP, Spent
 from fedgeom.methods.catalogue import method_class
 
@@ -44,6 +44,17 @@ def terms_report(folder: SiteFolder, terms: JobTerms) -> Report:
     except InputError as error:
         return Report.of(terms.method, (), findings_of(error, topic="file"))
     return _report(folder, method, len(terms.participants), terms.seed)
+
+
+def leaves_with(terms: JobTerms) -> tuple[str, ...]:
+    """Return what would leave a site with a job's terms, as its ledger will say it; of an unknown method, nothing."""
+    if terms.method not in METHODS:
+        return ()
+    known = method_class(terms.method)
+    try:
+        return known.from_terms(terms.settings).would_leave()
+    except InputError:  # a site refuses such terms; all that the method may ask for is said
+        return known.leaves()
 
 
 def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int, seed: int) -> Report:

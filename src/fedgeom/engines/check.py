@@ -159,7 +159,8 @@ def _table_findings(data: Sequence[SiteData]) -> list[Finding]:
         found += collector.found
         without = len(site) - int(site.has_label.sum())
         if without:
-            what, remedy = f"{without:,} of {len(site):,} rows have no label", "only XCLP uses such rows"
+            what = f"{without:,} of {len(site):,} rows have no label"
+            remedy = "only XCLP and XCLPTraining use such rows"
             found.append(Finding(level="note", what=what, remedy=remedy, sites=(site.name,), topic="labels"))
     return found
 

@@ -201,6 +201,7 @@ class Sites:
             else:
                 answers.came[name] = take(name, outcome)
                 self._tell(kind, name, "answered")
+            del reply, outcome  # large ones are not kept while the next is made
         if asked:
             self.seconds.append((self._kind, time.perf_counter() - began))
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}

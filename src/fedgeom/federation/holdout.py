@@ -65,6 +65,18 @@ _KNOWN: dict[int, tuple[tuple[Any, ...], Parts]] = {}
 """For each table that is alive, how it was last parted: a site is built anew for each question, its parts are not."""
 
 
+_EMPTY: dict[int, SiteData] = {}
+"""For each table that is alive and was asked for it, the same without rows."""
+
+
+def no_rows(whole: SiteData) -> SiteData:
+    """Return a table without any of its rows: for every question of a run without a test it is the same."""
+    if id(whole) not in _EMPTY:
+        _EMPTY[id(whole)] = whole.take(np.zeros(len(whole), bool))
+        weakref.finalize(whole, _EMPTY.pop, id(whole), None)
+    return _EMPTY[id(whole)]
+
+
 def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Parts:
     """Return the rows that a site learns from and those that it tests on: they follow from terms, seed and its name.
 
@@ -74,7 +86,7 @@ def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Part
     """
     wanted: Holdout | None = getattr(settings, "holdout", None)
     if wanted is None:
-        return whole, whole.take(np.zeros(len(whole), bool))
+        return whole, no_rows(whole)
     if wanted.grouped and whole.groups is None:
         raise InputError(
             f"site {whole.name!r}: the terms keep rows aside by group, so that no patient is both learnt from and "

@@ -24,6 +24,7 @@ LARGEST_MESSAGE = 256 * 2**20
 """No message, of whatever kind, may be larger than this many bytes."""
 
 DTYPES = {"u2": "<u2", "u8": "<u8", "i8": "<i8", "f8": "<f8", "u4": "<u4", "i4": "<i4", "f4": "<f4", "u1": "|u1"}
+_SIZES = {name: np.dtype(dtype).itemsize for name, dtype in DTYPES.items()}
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=rf"\A[^{CONTROL}]*\Z")]
 """A name of a site, a question, a method, a class: it may be printed, and stand in a file's name."""
@@ -48,7 +49,7 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"arrays of dtype {self.dtype!r} are not allowed; allowed: {', '.join(DTYPES)}")
-        size = np.dtype(DTYPES[self.dtype]).itemsize
+        size = _SIZES[self.dtype]
         for extent in self.shape:
             size *= extent
         if size != len(self.data):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -116,6 +116,13 @@ class Method(Settings):
         """
         return sites
 
+    def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
+        """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.
+
+        Where a part of the sites is drawn for a sum, only these share its secrets when they join.
+        """
+        return None
+
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
@@ -174,6 +181,10 @@ class Method(Settings):
         lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
         return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
 
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what of `leaves` these settings let leave a site; all of it where a method does not say."""
+        return self.leaves()
+
 
 def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
     """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
@@ -212,6 +223,15 @@ def private_methods() -> list[str]:
     return _methods_with("private_units")
 
 
+def no_bound(cls: type[Method]) -> str:
+    """Say that a method cannot promise privacy, and which can."""
+    return (
+        f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
+        f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
+        "it out"
+    )
+
+
 def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) -> str:
     """Say that a method has no such setting, and what to do; of names, which methods could match them."""
     if name == "names" and value in ("own", "shared") and not cls.matches_names:
@@ -223,10 +243,6 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
             "the sites' labels to the same names (SiteData.relabel) and leave it out"
         )
     if name == "privacy":
-        return (
-            f"privacy given, but {cls.__name__} has no bound on what one row adds to what leaves, so no noise is known "
-            f"to be enough; the methods that have one are: {', '.join(private_methods())}. Take one of these, or leave "
-            "it out"
-        )
+        return no_bound(cls)
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

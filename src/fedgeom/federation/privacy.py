@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -13,6 +14,10 @@ from fedgeom.privacy.accounting import check_installed, rho_for
 from fedgeom.privacy.mechanism import honest_sites
 
 LARGEST_DELTA = 0.01
+OFF = 1e-21
+"""How far noise on ten million numbers may be off, times 10⁶: the share of δ that the accountant leaves for it."""
+SHORTEST, LONGEST = 1e-100, 1e100
+"""What ``clip`` may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,15 @@ class DP(Choice):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not SHORTEST <= self.clip <= LONGEST:  # its square is needed
+            raise InputError(f"clip={self.clip!r} given; wanted a length from {SHORTEST:g} to {LONGEST:g}")
+        least = OFF * (1 + math.exp(min(self.epsilon, 700.0)))
+        if self.delta < least:
+            raise InputError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r} given; the noise is exact enough for delta = "
+                f"{least:.1g} or more with this epsilon: wanted more of delta"
+                + (", or an epsilon that promises something, such as 1" if self.epsilon > 20 else "")
+            )
         check_installed()
 
     @classmethod
@@ -55,7 +69,10 @@ class DP(Choice):
                 f"{setting}={value!r} given; wanted {cls.wanted}, or a table with epsilon, delta and clip, and perhaps "
                 "unit and colluders"
             )
-        return cls(**value)
+        try:
+            return cls(**value)
+        except InputError as error:  # other settings are called epsilon, too
+            raise InputError(f"{setting}: {error}") from error
 
     def plain(self) -> str | dict[str, Any]:
         """Return the settings as they travel."""
@@ -72,6 +89,16 @@ def privacy_of(settings: Any) -> DP | None:
     """Return what a method's settings promise; None: no noise is added."""
     found: DP | None = getattr(settings, "privacy", None)
     return found
+
+
+def class_floors(settings: Any, min_rows: int, min_rows_per_class: int) -> dict[str, int]:
+    """Return how many rows a class must have at a site, by the method and by the site's policy, for `check_table`.
+
+    With privacy none: noise hides the few, and a site that refused over one row more or less would tell of it.
+    """
+    if privacy_of(settings) is not None:
+        return {"min_rows": 0, "min_rows_per_class": 0}
+    return {"min_rows": min_rows, "min_rows_per_class": min_rows_per_class}
 
 
 @dataclass(frozen=True)

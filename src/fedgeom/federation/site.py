@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -119,6 +120,7 @@ class Site(ABC, Generic[Mem]):
     """The parts that a class adds to those of its bases."""
     all_parts: ClassVar[tuple[type[Part[Any]], ...]] = ()
     _handlers: ClassVar[Mapping[str, Handler]] = {}
+    _understood: ClassVar[Mapping[str, type[Question]]] = MappingProxyType({})
 
     def __init__(
         self, data: SiteData, identity: SiteIdentity, run: bytes, memory: Mem, method: type[Settings] = Settings
@@ -143,6 +145,7 @@ class Site(ABC, Generic[Mem]):
             handlers |= {q.kind: Handler(q, part.name, name) for name, q in _marked(part).items()}
         handlers |= {q.kind: Handler(q, "", name) for name, q in _marked(cls).items()}
         cls._handlers = handlers
+        cls._understood = MappingProxyType({kind: handler.question for kind, handler in handlers.items()})
 
     @property
     def name(self) -> str:
@@ -167,7 +170,7 @@ class Site(ABC, Generic[Mem]):
     @classmethod
     def understands(cls) -> Mapping[str, type[Question]]:
         """Return the closed set of questions this site answers, by kind."""
-        return {kind: handler.question for kind, handler in cls._handlers.items()}
+        return cls._understood
 
     def check_size(self, numbers: int, each: int = 8) -> None:
         """Refuse, before it is computed, an answer of so many numbers that the site's policy forbids to send it.

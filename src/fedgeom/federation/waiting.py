@@ -60,6 +60,7 @@ class PatientEngine:
                 detail = self._waits(requests[name], outcome, waited=name in details)
                 if detail is None:
                     yield name, outcome
+                    del outcome  # a large one is not kept while the next is made
                     continue
                 held[name] = requests[name]
                 if details.get(name) != detail:

@@ -38,7 +38,7 @@ def as_method(method: Any) -> Method:
 
 
 def load_model(path: str | Path) -> Any:
-    """Read a model file that some run saved; for the folder of a run, its joint model."""
+    """Read the model file at ``path`` that some run saved; for the folder of a run, its joint model."""
     file = Path(path)
     if file.is_dir():
         file = _model_in(file)

@@ -123,4 +123,5 @@ class Impute(Step):
 
     def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
-        return 8 * rows * self.output(ground, fit).width
+        gaps = int(np.count_nonzero(fit.get("gaps"))) if self.indicators else 0
+        return 8 * rows * (fit.get("kept").size + gaps)

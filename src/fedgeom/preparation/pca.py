@@ -18,6 +18,7 @@ from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, 
 from fedgeom.preparation.in_ranges import need
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.short_rows import BoundedPCA
+from fedgeom.privacy.bounded_sums import row_products
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
 ROUNDS = 12
@@ -135,7 +136,9 @@ class PCA(Step):
     def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
         """Return a block's components."""
         components, mean = fit.get("components"), fit.get("mean")
-        if is_sparse(block):
+        if self.clip is not None:  # with privacy, no row may have a part in another one's digits
+            found = row_products(as_dense(block), components) - mean @ components
+        elif is_sparse(block):
             found = np.asarray(block @ components) - mean @ components
         else:
             rows = as_dense(block)

@@ -10,7 +10,7 @@ from fedgeom.federation.steps import Step
 
 
 def Pipeline(*parts: Step | Method) -> Method:  # noqa: N802  # as everybody calls it
-    """Return a method that prepares raw rows first: steps, and the method at the end.
+    """Return a method that prepares raw rows first: ``parts`` are steps, and the method at the end.
 
     ``Pipeline(LogCounts(), SelectVariable(2000), Scale(), PCA(50), Ridge())`` is the same as ``Ridge(prepare=[…])``:
     preparation is a setting of every method, part of its terms and of its model, which takes raw rows.

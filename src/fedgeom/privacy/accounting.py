@@ -20,9 +20,11 @@ NEEDED = "dp_accounting"
 ORDERS = (
     *(1 + at / 10 for at in range(1, 100)),
     *range(11, 64),
-    *(round(64 * 1.25**at) for at in range(45)),
+    *(round(64 * 1.25**at) for at in range(17)),
 )
-"""The orders α of Rényi divergence that are tried: tight for ε from 0.01 to 50."""
+"""The orders α of Rényi divergence that are tried: tight for ε from 0.02 to 50."""
+LARGEST_ORDER = float(max(ORDERS))
+"""No higher one may be: what rounding costs is proved up to here (`fedgeom.privacy.rounding`)."""
 
 
 _LEFT = 1e-6

@@ -18,7 +18,6 @@ ONE = 2**BITS
 FINE = 2 * BITS
 """Binary digits of a row of full length where rows are summed and not multiplied."""
 FINE_ONE = 2**FINE
-_PIECE = 2**13
 _BLOCK = 2**20
 """Products of two numbers of `BITS` digits, so many of them added up, are exact in doubles."""
 
@@ -47,34 +46,84 @@ def in_whole_numbers(rows: npt.ArrayLike, bound: float, bits: int = BITS) -> Flo
     return np.asarray(np.trunc(whole, out=whole))
 
 
-def vector_in_whole_numbers(values: npt.ArrayLike, bound: float, bits: int = FINE) -> Ints:
-    """Return one long vector as whole numbers, (d,), i8, as `in_whole_numbers` does a row, but quicker."""
-    vector = np.asarray(values, np.float64).ravel()
-    with np.errstate(over="ignore"):
-        length = float(np.linalg.norm(vector))
-    if not np.isfinite(length):
-        return np.asarray(in_whole_numbers(vector[None, :], bound, bits)[0], np.int64)
-    most = bound * _safe(len(vector))
-    factor = (most / length if length > most else 1.0) * (2**bits / bound)
-    whole, room = np.empty(len(vector), np.int64), np.empty(_PIECE)
-    for first in range(0, len(vector), _PIECE):
-        some = np.multiply(vector[first : first + _PIECE], factor, out=room[: len(vector) - first])
-        whole[first : first + _PIECE] = some  # towards zero, as numbers become whole ones
-    return whole
+class BoundedVector:
+    """One long vector, no longer than a bound, that is cut down to whole numbers piece by piece, as a row is."""
+
+    def __init__(self, values: npt.ArrayLike, bound: float, bits: int = FINE):
+        vector = np.asarray(values, np.float64).ravel()
+        most = bound * _safe(len(vector))
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = float(np.linalg.norm(vector))
+        if np.isfinite(length):
+            factor = most / length if length > most else 1.0
+        else:  # What is no number would pass through shortening and undo the bound; the squares of huge ones are none.
+            scaled, factors = _factors(np.nan_to_num(vector)[None, :], bound)
+            vector, factor = scaled[0], float(factors[0, 0])
+        self._vector, self._factor = vector, factor * (2**bits / bound)
+        self.shape, self.length = vector.shape, 2.0**bits
+        """The length of a vector of full length, in whole numbers."""
+
+    def cut_to_whole(self, first: int, last: int, times: float, room: Floats, into: Ints) -> None:
+        """Write some of the numbers, multiplied by a power of two, cut off towards zero; room (PIECE,), f8."""
+        some = np.multiply(self._vector[first:last], self._factor * times, out=room[: last - first])
+        np.copyto(into, some, casting="unsafe")  # towards zero, as numbers become whole ones
+
+    def whole(self) -> Ints:
+        """Return all numbers, (d,), i8."""
+        into = np.empty(self.shape, np.int64)
+        self.cut_to_whole(0, len(into), 1.0, np.empty(self.shape), into)
+        return into
 
 
 def _factors(rows: npt.ArrayLike, bound: float) -> tuple[Floats, Floats]:
-    """Return rows, and what each has to be multiplied by to be no longer than the bound, (n, 1)."""
-    values = np.asarray(rows, np.float64)
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(values, axis=1)
-    if not np.isfinite(lengths).all():  # the squares of huge numbers are none
-        values = values / np.maximum(np.abs(values).max(axis=1, keepdims=True) / bound, 1.0)
-        lengths = np.linalg.norm(values, axis=1)
+    """Return rows, and what each has to be multiplied by to be no longer than the bound, (n, 1).
+
+    Both are a row's own affair: whatever another row is, not a bit of them changes.
+    """
+    values, lengths = _lengths(rows)
+    huge = np.flatnonzero(~np.isfinite(lengths))
+    if len(huge):  # the squares of huge numbers are none; those rows are made smaller first
+        some = np.nan_to_num(values[huge])
+        values = values.copy()
+        values[huge] = some / np.maximum(np.abs(some).max(axis=1, keepdims=True) / bound, 1.0)
+        lengths[huge] = _lengths(values[huge])[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         most = bound * _safe(values.shape[1])
         factors = np.where(lengths > most, most / lengths, 1.0)
     return values, factors[:, None]
+
+
+def _lengths(rows: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return rows, one after the other in memory so that each is added up by itself, and their lengths, (n,)."""
+    values = np.ascontiguousarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values, np.asarray(np.linalg.norm(values, axis=1))
+
+
+def unit_rows(rows: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return rows of length 1, (n, d), and the lengths that they had, (n, 1); finite whatever the rows are."""
+    values = np.nan_to_num(np.ascontiguousarray(rows, np.float64))
+    # Dividing by a power of two changes no digit, and squares of what is left are finite.
+    scale = np.exp2(np.frexp(np.abs(values).max(axis=1, keepdims=True, initial=0.0))[1] - 1.0)
+    small = values / scale
+    short = np.maximum(_lengths(small)[1][:, None], 1e-300)
+    return small / short, np.minimum(short, 2.0**100) * np.minimum(scale, 2.0**900)
+
+
+def row_products(rows: npt.ArrayLike, matrix: npt.ArrayLike) -> Floats:
+    """Return rows·matrix, (n, k), to six digits or more: each row's numbers are its own, to the last bit.
+
+    How a library adds up the products of one row depends on how many rows there are, which moves the last digits of
+    others. Here rows and columns are rounded to whole numbers of so few digits that all sums are exact, in any order.
+    rows (n, d), matrix (d, k); numbers that are none count as 0.
+    """
+    left, right = (np.nan_to_num(np.asarray(one, np.float64)) for one in (rows, matrix))
+    bits = (53 - max(left.shape[1], 1).bit_length()) // 2
+    up = np.frexp(np.abs(left).max(axis=1, keepdims=True, initial=0.0))[1]
+    across = np.frexp(np.abs(right).max(axis=0, keepdims=True, initial=0.0))[1]
+    with np.errstate(over="ignore"):
+        found = np.rint(np.ldexp(left, bits - up)) @ np.rint(np.ldexp(right, bits - across))
+        return np.asarray(np.nan_to_num(np.ldexp(found, up + across - 2 * bits)))
 
 
 def summed(whole: Floats) -> Ints:

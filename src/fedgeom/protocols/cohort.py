@@ -59,6 +59,7 @@ def join(sites: Sites, method: Method) -> Cohort:
         min_sites=min_sites,
         draw=draw is not None and draw.by == "sites",
         smallest_sum=method.smallest_sum,
+        sum_sites=method.sum_sites,
     )
     cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
     if method.holdout is not None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 AGREEMENT = 8e-5
 """Seconds for a key agreed on with a peer, with its derivation and letter."""
-KEY_PAIR = 1.5e-4
-"""Seconds for a key of one sum, made and checked."""
+MASK_KEY = 1.5e-5
+"""Seconds to derive the key of a mask and to set the cipher up."""
 MASK_BYTE = 4e-10
 """Seconds to make and add a byte of a mask."""
-SHARE_STEP = 1.2e-7
+SHARE_STEP = 6e-8
 """Seconds for one step of evaluating a polynomial whose values are shares."""
 RECOVER_STEP = 1.5e-7
 """Seconds for one step of putting a secret together."""
@@ -62,8 +62,8 @@ class Costs:
         self.exchanges.append(exchange)
 
     def agreements(self, holders: int, rounds: int) -> None:
-        """Count the keys that a site makes and agrees on: for letters, to seal and to open, and for each sum."""
-        self.joining_seconds += rounds * KEY_PAIR + 2 * holders * AGREEMENT
+        """Count the keys that a site agrees on, to seal letters and to open them, and those of its pairs for sums."""
+        self.joining_seconds += 2 * holders * AGREEMENT + rounds * holders * MASK_KEY / 10
 
     def unmasked(self, length: int, sites: int, holders: int, times: int) -> None:
         """Count what the coordinator computes to unmask sums."""
@@ -135,5 +135,5 @@ def share_work(rounds: int, holders: int, needed: int) -> float:
 
 
 def sum_work(length: int, masks: int, sites: int) -> float:
-    """Return the seconds that a site needs to agree on masks and to hide a vector; each mask has a key to agree on."""
-    return masks * (AGREEMENT + 8 * length * MASK_BYTE) + 1e-6 * sites
+    """Return the seconds that a site needs to hide a vector; each mask has a key to derive."""
+    return masks * (MASK_KEY + 8 * length * MASK_BYTE) + 1e-6 * sites

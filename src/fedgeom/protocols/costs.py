@@ -162,7 +162,7 @@ class Sheet:
         headers = map_header(self._letters // self.n) - map_header(0)
         self.ask(
             Share(cohort={}),
-            Letters(letters={}, needed=needed),
+            Letters(letters={}, needed=needed, locked=(self.peers * KEY,) * rounds),
             down=cohort + numbers,
             up=written / self.n + headers,
             work=share_work(rounds, holders, needed),
@@ -251,7 +251,7 @@ class Sheet:
         mean = self._names / self.n
         self.ask(
             Unmask(round=number, **lists, signatures={}, masked={}),
-            UnmaskShares(self_shares={}, mask_shares={}),
+            UnmaskShares(self_shares={}, mask_shares={}, proofs={}),
             down=self._map(near, near * (mean + bytes_size(len(SIGNATURE)))),
             up=self._map(near, near * (mean + bytes_size(SHARE_BYTES))),
             times=times,

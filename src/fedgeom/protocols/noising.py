@@ -15,11 +15,13 @@ import numpy as np
 
 from fedgeom.arrays import Ints, Words
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.crypto.masks import KeyStream
+from fedgeom.crypto.noise_stream import NoiseStream
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.envelopes import roomy_words
 from fedgeom.federation.privacy import parts_of, privacy_of, smallest_sum
 from fedgeom.federation.site import Part
 from fedgeom.privacy.accounting import rho_for
+from fedgeom.privacy.bounded_sums import BoundedVector
 from fedgeom.privacy.mechanism import SumNoise, honest_sites
 from fedgeom.protocols.joining.messages import PublicKeys
 from fedgeom.protocols.secure_sum.messages import SumQuestion
@@ -85,16 +87,27 @@ class Noising(Part[NoisingMemory]):
         )
 
     def noisy(
-        self, ask: SumQuestion, whole: Ints, *, sensitivity: float, releases: int = 1, apart: bool = False
+        self,
+        ask: SumQuestion,
+        whole: Ints | BoundedVector,
+        *,
+        sensitivity: float,
+        releases: int = 1,
+        apart: bool = False,
     ) -> Words:
         """Return whole numbers, of which one row moves all together by ``sensitivity`` (L2), with noise, as words."""
-        values = np.asarray(whole, np.int64).ravel()
-        noise = self.noise(sensitivity=sensitivity, numbers=len(values), releases=releases, apart=apart)
+        bounded = isinstance(whole, BoundedVector)
+        values: Any = whole if bounded else np.asarray(whole, np.int64).ravel()
+        numbers = values.shape[0]
+        noise = self.noise(sensitivity=sensitivity, numbers=numbers, releases=releases, apart=apart)
         room = LARGEST_SUM // (len(ask.ticket.participants) * 2 ** max(-noise.shift, 0))
-        if len(values) and max(int(values.max()), -int(values.min())) >= room:
+        largest = values.length if bounded else max(int(values.max()), -int(values.min())) if numbers else 0
+        if largest >= room:
             raise InputError(
                 "the sums of this site are too large for the ring with this noise: rescale the columns"
             )
         joined: Any = self.site.joining.memory  # type: ignore[attr-defined]
         key = fingerprint(b"noise", joined.private, str(ask.ticket.round).encode(), ask.ticket.question_hash)
-        return noise.add(values, KeyStream(key)).view(np.uint64)
+        words = roomy_words(numbers)
+        noise.add(values, NoiseStream(key), words.view(np.int64))
+        return words

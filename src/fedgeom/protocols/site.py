@@ -23,6 +23,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.preparation import Preparation, planned_sums
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
+from fedgeom.privacy.bounded_sums import BoundedVector
 from fedgeom.protocols.contribution import Contribution as Contribution
 from fedgeom.protocols.evaluation.counts import numbered
 from fedgeom.protocols.evaluation.messages import SumEvaluation
@@ -207,7 +208,7 @@ class SummingSite(Site[Mem]):
         fixed = bounded(ask, array, bound_of(self.settings), self.name).reshape(array.shape)
         return Contribution(fixed, own_rows, fresh=True)
 
-    def contribute_noisy(self, ask: SumQuestion, whole: Ints, **bounds: Any) -> Contribution:
+    def contribute_noisy(self, ask: SumQuestion, whole: Ints | BoundedVector, **bounds: Any) -> Contribution:
         """Return whole numbers with this site's share of noise (`Noising.noisy`), for a run with privacy."""
         return Contribution(self.noising.noisy(ask, whole, **bounds), fresh=True, noisy=True)
 

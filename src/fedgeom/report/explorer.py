@@ -13,13 +13,15 @@ MANY = 12
 def explorer(scene: Scene) -> str:
     """Return the picture with its switches; without a script all is shown, and a table says the same in words."""
     half = SIZE / 2
-    edge = f'<circle class="edge" cx="{half:.0f}" cy="{half:.0f}" r="{half:.0f}"/>' if scene.disc else ""
+    circle = f'cx="{half:.0f}" cy="{half:.0f}" r="{half:.0f}"'
+    areas = "".join(
+        f'<path class="region c{group}" data-class="{group}" data-layer="areas" d="{path}"/>'
+        for group, path in scene.regions
+    )
+    if scene.disc:  # areas are found on a grid, whose squares stick out over the rim
+        areas = f'<g class="rim">{areas}</g><circle class="edge" {circle}/>'
     parts = [
-        "".join(
-            f'<path class="region c{group}" data-class="{group}" data-layer="areas" d="{path}"/>'
-            for group, path in scene.regions
-        ),
-        edge,
+        areas,
         "".join(
             f'<path class="dots {_kind(one.group)}" data-class="{one.group}" data-site="{escape(one.site)}" '
             f'data-layer="rows" d="{one.path}"/>'

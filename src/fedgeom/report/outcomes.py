@@ -92,6 +92,8 @@ def _confusion(evaluation: Evaluation) -> str:
         worst = sorted(wrong, key=lambda one: (-one[0], one[1:]))
         count, true, taken = worst[0]
         said = f"Most often, {count:,} times, {true} was taken for {taken}."
+        if count == 1:
+            said = f"{true} was taken for {taken} once, and nothing was confused more often."
     if len(names) > MOST_CONFUSED:
         rows = [[true, taken, f"{count:,}"] for count, true, taken in sorted(wrong, key=lambda one: -one[0])[:30]]
         return markup.paragraph(said) + markup.table(["class", "taken for", "rows"], rows, numbers=(2,))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.report import markup
 from fedgeom.report.exposure import spent
 from fedgeom.report.markup import escape
@@ -24,11 +27,20 @@ def heading(run: RunFiles) -> str:
     return (
         f"<header><h1>{escape(question(run))}</h1>"
         f'<p><span class="state {state}">{escape(str(status["state"]))}</span>{escape(detail)} '
-        f'<span class="dim">{escape(str(status["time"]))} · run {escape(run.path.resolve().name)}</span></p>'
+        f'<span class="dim">{escape(_when(str(status["time"])))} · run {escape(run.path.resolve().name)}</span></p>'
         + markup.paragraph(method_words(run))
         + markup.paragraph(str(run.config.get("chosen", "")), "dim")
         + f'<div class="facts">{boxes}</div></header>'
     )
+
+
+def _when(time: str) -> str:
+    """Return a moment as people write it; what is no moment, as it is."""
+    try:
+        moment = datetime.datetime.fromisoformat(time).astimezone(datetime.UTC)
+    except ValueError:
+        return time
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def question(run: RunFiles) -> str:
@@ -83,14 +95,29 @@ def _time(seconds: float) -> str:
 
 
 def warnings(run: RunFiles) -> str:
-    """Return what a reader must know before he believes the rest."""
-    lines = "".join(
-        f"<li><b>{escape(one.what)}</b>{escape(f': {one.why}' if one.why else '')}"
-        + (f'<br><span class="dim">What to do: {escape(one.remedy)}</span>' if one.remedy else "")
-        + "</li>"
-        for one in run.warnings
-    )
-    return markup.section("warnings", "Warnings", f'<ul class="warnings">{lines}</ul>' if lines else "")
+    """Return what a reader must know before he believes the rest; what is the same at many sites is said once."""
+    alike: dict[str, list[RunWarning]] = {}
+    for one in run.warnings:
+        alike.setdefault(_kind(one), []).append(one)
+    lines = []
+    for first, *others in alike.values():
+        said = f"<b>{escape(first.what)}</b>{escape(f': {first.why}' if first.why else '')}"
+        if first.remedy:
+            said += f'<br><span class="dim">What to do: {escape(first.remedy)}</span>'
+        if others:
+            more = "".join(
+                f"<li>{escape(one.what)}{escape(f': {one.why}' if one.why else '')}</li>" for one in others
+            )
+            said += markup.details(f"The same at {len(others)} more", f"<ul>{more}</ul>")
+        lines.append(f"<li>{said}</li>")
+    return markup.section("warnings", "Warnings", f'<ul class="warnings">{"".join(lines)}</ul>' if lines else "")
+
+
+def _kind(one: RunWarning) -> str:
+    """Return what a warning says but for its site and its numbers; what is of no site is of its own kind."""
+    if not one.site:
+        return str(one)
+    return re.sub(r"\d[\d.,]*", "#", f"{one.what}|{one.why}|{one.remedy}".replace(one.site, ""))
 
 
 def participants(run: RunFiles) -> str:

@@ -153,8 +153,9 @@ def _shown(phase: Phase, most: int) -> str:
         f"question {steps[0].number}" if len(steps) == 1 else f"questions {steps[0].number}–{steps[-1].number}",
         size(sent),
     ]
-    if all(one is not None for one in times):
-        facts.append(f"{sum(one for one in times if one is not None):.1f} s")
+    took = sum(one for one in times if one is not None)
+    if None not in times and took >= 0.05:
+        facts.append(f"{took:.1f} s")
     if any(len(one.steps) > 1 for one in first):
         facts.append("summed in secret")
     lost = {site: why for step in steps for site, why in step.lost.items()}

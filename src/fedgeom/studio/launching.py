@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -37,18 +38,18 @@ class Launch(msgspec.Struct, frozen=True):
 def launch_run(place: Place, study: str) -> str:
     """Run a study here, in a process of its own; return the name of its run."""
     file = place.study(study)
-    for number in range(1, 100_000):
-        base = f"{study}-{number}"
+    launches = place.make(place.launches)
+    for number in itertools.count(1):
+        name = f"{study}-{number}"
+        if (place.runs / name).exists():
+            continue
         try:
-            log = os.open(
-                place.make(place.launches) / f"{base}-1.log", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
-            )
+            log = os.open(launches / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             break
         except FileExistsError:
             continue
-    words = ["run", str(file), "--out", str(place.runs / base)]
-    _start(place, words, log, f"{base}-1")  # the command adds the first free number, which is 1
-    return f"{base}-1"
+    _start(place, ["run", str(file), "--into", str(place.runs / name)], log, name)
+    return name
 
 
 def _start(place: Place, words: Sequence[str], log: int, run: str) -> None:

@@ -26,7 +26,7 @@ from fedgeom.storage import write_text
 from fedgeom.studio import launching, stewarding
 from fedgeom.studio.listing import PAGE, run_line, run_names, side_by_side
 from fedgeom.studio.places import Place, plain
-from fedgeom.studio.rendering import Pages
+from fedgeom.studio.rendering import Pages, sentence
 from fedgeom.studio.studies import (
     PREPARATIONS,
     is_for_sites,
@@ -35,7 +35,6 @@ from fedgeom.studio.studies import (
     method_names,
     new_job_study,
     new_study,
-    what_leaves,
 )
 from fedgeom.studio.tables import MOST_COLUMNS, file_facts
 from fedgeom.studio.watching import Watcher, stream
@@ -116,18 +115,23 @@ class Handlers:
         if self.place.is_coordinator and is_for_sites(file):
             job = job_facts(CoordinatorFolder(self.place.path), file)
             text = file.read_text(encoding="utf-8")
-            return self.pages("job.html", name=name, text=text, job=job, leaves=what_leaves(job["method"]))
+            return self.pages("job.html", name=name, text=text, job=job, leaves=job["leaves"])
         checked = check_federation(file)
         method = checked.method.name if checked.method is not None else checked.report.method
         return self.pages(
             "study.html", name=name, text=file.read_text(encoding="utf-8"), report=checked.report,
-            chosen=checked.chosen, method=method, leaves=what_leaves(method),
+            chosen=checked.chosen, method=method, leaves=checked.method.would_leave() if checked.method else (),
         )  # fmt: skip
 
     async def save_study(self, request: Request) -> Response:
         """Keep a study's file as it was edited."""
         name, form = request.path_params["name"], await read_form(request)
-        write_text(self.place.study(name), "".join(form.get("text", [""])).replace("\r\n", "\n"), private=True)
+        text = "".join(form.get("text", [""])).replace("\r\n", "\n")
+        try:
+            write_text(self.place.study(name), text, private=True)
+        except OSError as error:  # browsers do not keep what was typed on a page that must not be stored
+            said, code = sentence(error)
+            return self.pages("sorry.html", code, said=said, wrote=text)
         return self.go(f"/studies/{name}")
 
     async def run_here(self, request: Request) -> Response:

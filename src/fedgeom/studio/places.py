@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ from fedgeom.data.readers import READERS
 from fedgeom.errors import InputError
 from fedgeom.storage import make_private_folder
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,119}")
-"""Names of files, studies and runs: no slash, and no dot in front."""
+NAME = re.compile(r"\w[\w. ()+,=@-]{0,119}")
+"""Names of files, studies and runs, in any alphabet and as browsers number them, "cells (1).h5ad": no slash, and no dot
+in front."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,13 @@ class Place:
     """The folder that the studio works in."""
 
     path: Path
+
+    @property
+    def shown(self) -> str:
+        """Where it is, as people write it: from their own folder on."""
+        with contextlib.suppress(ValueError, RuntimeError):  # it lies elsewhere, or nobody knows whose it is
+            return str("~" / self.path.relative_to(Path.home()))
+        return str(self.path)
 
     @property
     def is_site(self) -> bool:
@@ -81,7 +90,7 @@ def plain(name: str) -> str:
     """Return a name if it is one; refuse what leads elsewhere."""
     if not NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} given; wanted a name of letters, digits, dots, spaces and dashes, without a slash"
+            f"{name!r} given; wanted a name of letters, digits, dots, spaces, dashes and brackets, without a slash"
         )
     return name
 

@@ -20,7 +20,12 @@ def environment(place: Place, token: str) -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "size": size}
-    made.filters["plain"] = lambda text: printable(str(text), lines=True)
+    here = f"{place.path}/"  # its pages speak of files as they lie in the folder
+
+    def plain(text: Any) -> str:
+        return printable(str(text).replace(here, "").replace("studies/../", ""), lines=True)
+
+    made.filters["plain"] = plain
     return made
 
 

@@ -12,13 +12,12 @@ from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.deploy.site_readiness import terms_report
+from fedgeom.deploy.site_readiness import leaves_with, terms_report
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.evaluation.figures import read_evaluation
 from fedgeom.federation.approval import JobTerms
 from fedgeom.report.at_site import RESULTS, site_results
 from fedgeom.report.tables import size
-from fedgeom.studio.studies import what_leaves
 
 MOST_CHECKED = 5
 """For so many of the jobs that wait the site's table is looked at; each takes as long as reading it."""
@@ -61,7 +60,7 @@ def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
         "method": "" if job is None else job.method,
         "sites": [] if job is None else list(job.participants),
         "settings": {key: json.dumps(_plain(value), ensure_ascii=False) for key, value in settings.items()},
-        "leaves": [] if job is None else what_leaves(job.method),
+        "leaves": () if job is None else leaves_with(job),
         "state": state,
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import filecmp
+import itertools
 import json
 import os
 import re
@@ -15,7 +17,6 @@ from fedgeom.deploy.federation_file import build_method, read_federation, site_n
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.catalogue import method_class
 from fedgeom.storage import write_text
 from fedgeom.studio.places import Place, can_be_read, plain
 
@@ -27,7 +28,10 @@ PREPARATIONS = {
 
 
 async def keep_file(place: Place, name: str, parts: AsyncIterator[bytes]) -> Path:
-    """Keep a file that was dropped on the page; what cannot be kept whole is removed again."""
+    """Keep a file that was dropped on the page; what cannot be kept whole is removed again.
+
+    The same file again is the one that is there; another of the same name is kept beside it, under a number.
+    """
     plain(name)
     if not can_be_read(name):
         raise InputError(f"{name} is no table that can be read here; wanted .csv, .tsv, .parquet, .h5ad or .npz")
@@ -39,14 +43,24 @@ async def keep_file(place: Place, name: str, parts: AsyncIterator[bytes]) -> Pat
                 file.write(part)
         if not half.stat().st_size:
             raise InputError(f"{name} is empty")
-        if target.exists():
-            raise InputError(
-                f"there is a file {name!r} already; rename yours, or remove that one from {place.files}"
-            )
-        half.rename(target)
+        return _beside(half, target)
     finally:
         half.unlink(missing_ok=True)
-    return target
+
+
+def _beside(half: Path, target: Path) -> Path:
+    """Give a file its name, or the first with a number that is free or has the same content."""
+    stem, dot, ending = target.name.partition(".")
+    for number in itertools.count(1):
+        wanted = target if number == 1 else target.with_name(f"{stem} ({number}){dot}{ending}")
+        try:
+            os.close(os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # two tabs get two files
+        except FileExistsError:
+            if filecmp.cmp(half, wanted, shallow=False):
+                return wanted
+            continue
+        return half.replace(wanted)
+    raise AssertionError("numbers do not end")
 
 
 def new_study(place: Place, files: Sequence[str], form: Mapping[str, str]) -> str:
@@ -106,11 +120,19 @@ def is_for_sites(file: Path) -> bool:
 
 def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
     """Return what a job would be: who is asked, on which terms, and what is wrong with it, if anything."""
-    found: dict[str, Any] = {"names": [], "method": "", "hash": "", "wrong": "", "running": is_running(folder)}
+    found: dict[str, Any] = {
+        "names": [],
+        "method": "",
+        "leaves": (),
+        "hash": "",
+        "wrong": "",
+        "running": is_running(folder),
+    }
     try:
         plan = read_federation(file)
         found["names"] = sorted(site_names(plan) or list(folder.roster()))
-        found["method"] = build_method(file, plan).name
+        method = build_method(file, plan)
+        found |= {"method": method.name, "leaves": method.would_leave()}
         found["hash"] = hash_terms(terms_of(file, plan, tuple(found["names"]))).hex()
     except FedgeomError as error:
         found["wrong"] = str(error)
@@ -132,16 +154,6 @@ def _optional(form: Mapping[str, str]) -> list[str]:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def what_leaves(method: str) -> list[str]:
-    """Return what would leave each site with a method, as the ledger will say it."""
-    if not method:
-        return []
-    try:
-        return list(method_class(method).leaves())
-    except FedgeomError:
-        return []
 
 
 def method_names() -> list[str]:

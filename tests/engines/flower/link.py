@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from fedgeom.engines.flower.access_filter import AccessFilter
 from fedgeom.engines.flower.carrier import Carrier, WithCarrier
 from fedgeom.engines.flower.engine import QUESTION, RECORD
 from fedgeom.engines.flower.patches import with_messages
 from fedgeom.engines.flower.processes import free_port
+from fedgeom.engines.flower.short_way import shortened
 from tests.engines.flower.conftest import question
 
 
@@ -136,10 +138,12 @@ def asked(grid: Any, node: Node, request: bytes = b"who are you?") -> Any:
 def running_link() -> Iterator[Link]:
     """Serve a SuperLink with its state in memory, in a thread."""
     import uvicorn
-    from flwr.superlink.main import create_app
+    from flwr.superlink import main
 
     port = free_port()
-    link = Link(create_app(), f"127.0.0.1:{port}")
+    layers = shortened(main._get_middleware())
+    with patch.object(main, "_get_middleware", lambda: layers):
+        link = Link(main.create_app(), f"127.0.0.1:{port}")
     server = uvicorn.Server(uvicorn.Config(link, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

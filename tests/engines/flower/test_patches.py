@@ -121,12 +121,21 @@ def test_what_the_superlink_serves_passes_the_filter(flwr):
     assert flwr.WEB_SERVER.value().Config.__module__.startswith("uvicorn")
 
 
+def test_the_superlinks_layers_are_gone_past_where_they_pass_on_anyway(flwr):
+    before = [layer.cls.__name__ for layer in flwr.LINK_LAYERS.value()()]
+    assert patches.shorten_requests()
+    after = [layer.cls.__name__ for layer in flwr.LINK_LAYERS.value()()]
+    assert len(after) == len(before)
+    assert after.count("ShortWay") == 6
+
+
 def test_forwarded_addresses_are_not_believed():
     served = {}
     server = SimpleNamespace(run=lambda **options: served.update(options))
     patches.FilteredServer(server).run(app="app", port=1)
     assert isinstance(served["app"], AccessFilter)
     assert (served["port"], served["proxy_headers"]) == (1, False)
+    assert not served["access_log"]
     assert served["timeout_graceful_shutdown"] == patches.STOPPING_SECONDS  # held polls do not keep it alive
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.gaussians.class_sums import ClassSums, class_moments, length
+from fedgeom.geometry.gaussians.class_sums import PIECE, ClassSums, class_moments, length
 from fedgeom.geometry.hyperbolic.poincare import exp0, log0, lorentz_centroid, to_hyperboloid
 
 NAMES = ("x", "z")
@@ -112,3 +112,13 @@ def test_without_squares_counts_means_and_centroids_are_the_same(c: float | None
     np.testing.assert_array_equal(sums.centroids(c=c), whole.centroids(c=c))
     for mine, known in zip(sums.priors_and_means(), whole.gaussians(1.0), strict=False):
         np.testing.assert_array_equal(mine, known)
+
+
+def test_many_rows_are_added_up_in_pieces_to_the_same_sums() -> None:
+    X, y = table(rows=40_000)
+    found = class_moments(X, y, NAMES, c=None).reshape(2, -1)
+    for row, name in zip(found, NAMES, strict=True):
+        v = X[y == name]
+        assert row[0] == len(v) > PIECE
+        np.testing.assert_allclose(row[1:4], v.sum(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(row[4:10], (v.T @ v)[np.triu_indices(3)], rtol=1e-12)

@@ -179,7 +179,11 @@ def test_a_coordinator_cannot_choose_who_trains():
     wished = tuple(sorted((*drawn[1:], outsider)))
     with pytest.raises(TooFewSitesError, match=f"{outsider} cannot be in this sum"):
         talk._masked(0, Group(wished, start))
-    assert talk._masked(0, Group(drawn[1:], start)).sites == drawn[1:]
+    with pytest.raises(TooFewSitesError, match="cannot be in this sum"):
+        talk._masked(0, Group(drawn, start))  # by the sum that is left, which is the next round's
+    again, _, _ = prepared(row, unlike(n_sites=8, rows=6))
+    again.sent = talk.sent
+    assert again._masked(0, Group(drawn[1:], start)).sites == drawn[1:]
 
 
 def test_a_site_that_is_lost_is_not_replaced_in_the_draw():

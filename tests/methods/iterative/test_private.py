@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom import DP, FedAdam, FedAvg, SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.messages import TrainMasked
@@ -60,13 +60,28 @@ def test_short_gradients_are_summed_as_they_are() -> None:
     assert np.allclose(found + learner.penalty_gradient(model, 200), wanted, atol=0.01)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("huge", [1e160, 1e200, 1e308])
+@pytest.mark.parametrize("weight", [0.0, 1.0, -1e250, np.nan, np.inf])
+def test_one_row_moves_gradients_within_the_bound_whatever_it_and_the_model_are(
+    classes: int, huge: float, weight: float
+) -> None:
+    rng, learner = np.random.default_rng(0), Logistic()
+    model = learner.start(3, classes, rng).map(lambda leaf: np.full(np.shape(leaf), weight))
+    X, y = rng.normal(size=(50, 3)), rng.integers(0, classes, 50)
+    without = learner.bounded_gradient(model, X, y, 2.0)
+    for row in ([huge, -huge, 1.0], [huge, 0.0, 0.0]):
+        moved = learner.bounded_gradient(model, np.vstack([X, [row]]), np.append(y, 1), 2.0) - without
+        assert sum(int(one) ** 2 for one in moved.tolist()) <= FINE_ONE**2
+
+
 def test_a_sites_change_is_bounded_whatever_it_is() -> None:
     given = Tree(model=Tree(w=np.zeros(50)))
     for change in (np.full(50, 1e9), np.full(50, np.nan), np.linspace(-1, 1, 50), np.full(50, np.inf)):
-        whole = private.change_summand(Tree(model=Tree(w=change)), given, 2.0, changes=True)
+        whole = private.change_summand(Tree(model=Tree(w=change)), given, 2.0, changes=True).whole()
         assert np.linalg.norm(whole.astype(np.float64)) <= FINE_ONE
     small = Tree(model=Tree(w=np.linspace(0, 0.1, 50)))
-    whole = private.change_summand(small, given, 2.0, changes=True)
+    whole = private.change_summand(small, given, 2.0, changes=True).whole()
     assert np.allclose(whole * 2.0 / FINE_ONE, np.linspace(0, 0.1, 50), atol=1e-7)
 
 
@@ -96,9 +111,9 @@ def test_rounds_share_what_the_run_may_cost() -> None:
 
 
 def test_per_site_noise_is_larger_and_with_hardly_any_it_is_fedavg() -> None:
-    sites = [table(300, name) for name in "nsw"]
-    usual: dict[str, Any] = {"rounds": 3, "scale": "none", "weights": "sites", "classes": CLASSES, "min_sites": 3}
-    dp = DP(epsilon=1e6, delta=1e-5, clip=100.0, unit="site", colluders=0)
+    sites = [table(100, f"s{at:02d}") for at in range(30)]
+    usual: dict[str, Any] = {"rounds": 3, "scale": "none", "weights": "sites", "classes": CLASSES, "min_sites": 30}
+    dp = DP(epsilon=36, delta=1e-5, clip=10.0, unit="site", colluders=0)
     run = fedgeom.run(FedAvg(**usual, privacy=dp), sites, seed=0)
     plain = fedgeom.run(FedAvg(**usual), sites, seed=0)
     assert np.allclose(run.model.parameters.flat(), plain.model.parameters.flat(), atol=1.0)
@@ -127,3 +142,20 @@ def test_a_coordinator_cannot_make_sites_count_unlike() -> None:
 def test_the_plain_twin_says_that_it_has_no_noise() -> None:
     with pytest.raises(InputError, match="the plain twin adds no noise"):
         per_row().plain([table(30, name) for name in "nsw"])
+
+
+def test_a_site_that_adds_more_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = private.change_summand
+
+    def lie(sent: Any, given: Any, clip: float, *, changes: bool) -> Any:
+        return honest(sent, given, clip, changes=changes).whole() * 10**6
+
+    settings: dict[str, Any] = {"classes": ("a", "b"), "weights": "sites", "scale": "none", "rounds": 2}
+    method = FedAvg(**settings, min_sites=3, privacy=DP(epsilon=1, clip=1.0, unit="site"))
+    sites = [table(50, name, 2) for name in "nsw"]
+    fedgeom.run(method, sites, seed=0)
+    monkeypatch.setattr(private, "change_summand", lie)
+    with pytest.raises(
+        ProtocolError, match=r"no longer than clip = 1, and noise, add up to .* at most\. A site added"
+    ):
+        fedgeom.run(method, sites, seed=0)

@@ -36,6 +36,9 @@ def test_a_run_is_algorithm_1(augment: bool, solver: Any) -> None:
         {"schedule": "cosine", "steps": 4},
         {"unit_box": True, "size_free": False, "repeats": 2},
         {"classes": ("well", "sick"), "C": 0.3},
+        {"trust": "none"},
+        {"trust": "none", "closeness": False, "clusters": 3},
+        {"first_described": 2, "clusters": 2},
     ],
 )
 def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> None:
@@ -47,11 +50,11 @@ def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> No
     ("settings", "words"),
     [
         ({"cluster_by": "classes"}, "topology throughout"),
-        ({"trust": "none"}, "topology throughout"),
+        ({"trust": "merges"}, "topology throughout"),
         ({"scale": "site"}, "joint scale"),
         ({"share": 0.5}, "no sampling"),
         ({"validation": 0.2}, "no rows set aside"),
-        ({"track_every": 1}, "no shapes of later rounds"),
+        ({"track_every": 1}, "no shapes that are tracked"),
         ({"epsilon": 1.0}, "no noise"),
     ],
 )
@@ -60,7 +63,21 @@ def test_what_it_does_not_compute_it_refuses(settings: dict[str, Any], words: st
         PTopoFL(**settings).plain(hospitals())
 
 
-@pytest.mark.parametrize("changes", [{}, {"topo_inputs": True}, {"topo_inputs": True, "augment": True}], ids=str)
+TABLE_2: dict[str, Any] = {"closeness": False, "trust": "none"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"topo_inputs": True},
+        {"topo_inputs": True, "augment": True},
+        TABLE_2,
+        TABLE_2 | {"first_described": 1},
+        {"first_described": 1, "topo_inputs": True},
+    ],
+    ids=str,
+)
 def test_activations_and_the_48_numbers_as_in_a_run(changes: dict[str, Any]) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     network = {"name": "mlp", "features": 5, "hidden": 6}

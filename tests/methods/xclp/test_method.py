@@ -33,7 +33,7 @@ def assert_same(run: fedgeom.Run, method: fedgeom.XCLP, sites: list[SiteData], s
 
 
 @pytest.mark.parametrize("variant", ["ours", "paper", "code"])
-@pytest.mark.parametrize("hamming", ["ot", "bfv"])
+@pytest.mark.parametrize("hamming", ["ot", "bfv", "lattice"])
 def test_secure_equals_plain_over_pairs(variant: str, hamming: str) -> None:
     if hamming == "bfv":
         pytest.importorskip("seal", reason="needs seal-python")

@@ -17,9 +17,11 @@ def test_it_keeps_the_contract_where_few_rows_have_labels():
     assert min(check_method(quick(rounds=2, epochs=1), sites(labelled=0.5)).values()) > 0
 
 
-@pytest.mark.parametrize("settings", [{}, {"engine": "scaffold"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"engine": "scaffold"}, {"share": 0.5, "min_sites": 3, "rounds": 4}], ids=str
+)
 def test_killed_after_any_round_and_resumed_it_is_the_same_model(settings, tmp_path):
-    data, method = sites(), quick(**settings)
+    data, method = sites(6 if "share" in settings else 4), quick(**settings)
     clean = fedgeom.run(method, data, seed=4)
     answers = len(clean.ledger)
     for at in sorted({1, answers // 2, answers - 2, *range(5, answers, 23)}):
@@ -76,6 +78,16 @@ def test_what_cannot_be_is_said_before_anything_is_sent():
     with pytest.raises(InputError, match="secure sums follow from rounds=500"):
         quick(rounds=500)
     assert quick(rounds=500, every=3).every == 3
+
+
+def test_sites_that_are_said_to_have_labels_and_have_none_are_warned_of():
+    data = sites()
+    data[0] = without_labels(data[0])
+    method = quick(labelled_sites=(data[0].name, data[1].name, "nobody"))
+    (found,) = method.advise(data, fedgeom.Policy())
+    assert found.level == "warning"
+    assert f"labelled_sites names {data[0].name!r}, 'nobody'" in found.what
+    assert not quick(labelled_sites=(data[1].name,)).advise(data, fedgeom.Policy())
 
 
 def test_the_published_setting():

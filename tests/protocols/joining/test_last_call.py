@@ -34,3 +34,16 @@ def test_a_dictionary_that_was_changed_is_another():
     del keys["c"], keys["b"]
     keys["bb"] = 3000
     assert count(keys) == 7000
+
+
+def test_a_tuple_is_the_same_if_it_is_the_very_same():
+    seen = []
+
+    @remembers_last
+    def count(values: tuple[int, ...]) -> int:
+        seen.append(values)
+        return sum(values)
+
+    first, equal = (tuple(range(1, 3)) for _ in range(2))
+    assert [count(first), count(first), count(equal), count((3,))] == [3, 3, 3, 3]
+    assert len(seen) == 3

@@ -11,17 +11,17 @@ import pytest
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
+from fedgeom.crypto.pair_keys import key_at, open_keys
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.cohorts import pack_cohort
 from fedgeom.protocols.joining.messages import (
     Letter,
     Letters,
     PublicKeys,
     Share,
-    cohort_seed,
     holder_numbers,
+    lock_seal,
 )
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.protocols.lying import ME, Lying, own_mask, replace
@@ -242,18 +242,24 @@ def test_keys_with_a_weak_point_are_refused() -> None:
     lie.refused(ME, Share(cohort=lie.keys | {"s0001": weak}), "not a valid X25519 key")
 
 
-def test_a_weak_mask_key_is_refused_when_it_would_be_used() -> None:
-    lie = Lying().hello()
-    lie.keys["s0001"] = lie.signed_by("s0001", replace(lie.keys["s0001"], masks=(bytes(32), bytes(32))))
-    lie.names = ("s0000", "s0002", "s0003")  # the traitor keeps its letter to itself
-    lie.share()
-    traitor = lie.as_site("s0001")
-    traitor.joining.memory.cohort_bytes, traitor.joining.memory.peers = pack_cohort(lie.keys), lie.names
-    seed = cohort_seed(lie.run, lie.keys)
-    share = (bytes(shamir.SHARE_BYTES),) * 2
-    lie.mail[ME]["s0001"] = traitor.joining._seal(seed, ME, Letter(share, share, bytes(32)))
-    lie.names = lie.engine.names
-    lie.refused(ME, lie.column(ME), "not a valid X25519 key")
+def test_keys_of_pairs_and_their_locks_follow_from_one_agreement() -> None:
+    lie = Lying().hello().share()
+    memories = {name: lie.memory(name).joining for name in lie.names}
+    for name, memory in memories.items():
+        assert [lock_seal(secret) for secret in memory.mask_secrets] == list(lie.keys[name].masks)
+        for number, secret in enumerate(memory.mask_secrets):
+            keys = open_keys(lie.locked[name][number], secret, len(memory.peers))
+            assert keys == memory.pair_keys[number]
+            for place, peer in enumerate(memory.peers):
+                back = memories[peer].peers.index(name)
+                assert key_at(keys, place) == key_at(memories[peer].pair_keys[number], back)
+    known = {key_at(m.pair_keys[at], place) for m in memories.values() for at in range(2) for place in range(3)}
+    assert len(known) == 2 * 6  # each sum has other keys, and each pair
+
+
+def test_a_site_leaves_the_very_same_locked_keys_when_it_is_asked_again() -> None:
+    lie = Lying().hello().share()
+    assert lie.get(ME, lie.cohort(), Letters).locked == lie.locked[ME]
 
 
 # --- letters ---------------------------------------------------------------------------------------------------
@@ -318,7 +324,7 @@ def traitors_letter(lie: Lying, content: Any) -> dict[str, bytes]:
         msgspec.msgpack.encode = lambda value, **options: (
             content if isinstance(value, Letter) else real(value, **options)
         )
-        sealed = traitor.joining._seal(cohort_seed(lie.run, lie.keys), ME, Letter())
+        sealed = traitor.joining._seal(traitor.joining._agree(ME), ME, Letter())
     finally:
         msgspec.msgpack.encode = real
     return mail_of(lie, s0001=sealed)
@@ -356,7 +362,7 @@ def test_a_herald_with_a_short_secret_is_refused() -> None:
     victim = next(name for name in lie.names if name != first)
     traitor = lie.as_site(first)
     short = Letter((GOOD_SHARE,) * 2, (GOOD_SHARE,) * 2, b"short")
-    sealed = traitor.joining._seal(cohort_seed(lie.run, lie.keys), victim, short)
+    sealed = traitor.joining._seal(traitor.joining._agree(victim), victim, short)
     lie.refused(
         victim, lie.column(victim, letters=lie.mail[victim] | {first: sealed}), "no herald's secret arrived"
     )

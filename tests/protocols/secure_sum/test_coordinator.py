@@ -12,14 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 
+from fedgeom.crypto import shamir
+from fedgeom.crypto.pair_keys import key_at, open_keys, proof_of
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.conversation import Lost
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import LEAVES
+from fedgeom.protocols.joining import writing
 from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.joining.messages import Hello, PublicKeys, lock_seal
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
 from fedgeom.protocols.secure_sum.messages import MaskedVector, UnmaskShares
 from fedgeom.protocols.site import SecureMemory
@@ -191,6 +194,51 @@ def test_nobody_ever_gives_both_kinds_of_shares_of_one_site_in_a_round(kind: str
     for name, answer in recorder.answers(UnmaskShares):
         assert not set(answer.self_shares) & set(answer.mask_shares)
         assert name in answer.self_shares
+
+
+@pytest.mark.parametrize("n", [5, 60])
+def test_a_lost_site_that_left_wrong_keys_is_noticed_and_named(n: int) -> None:
+    data = make_sites(n)
+    lost = data[2].name
+    sites, _ = start(data, interfere=killer({lost: ("test.column", 1)}))
+    cohort = joined(sites)
+    (locked,) = cohort.joined.locked[lost]
+    cohort.joined.locked[lost] = (bytes([locked[0] ^ 1]) + locked[1:],)
+    peer = cohort.joined.peers[lost][0]
+    with pytest.raises(
+        ProtocolError, match=f"'{lost}', which was lost, left another key for its mask with '{peer}'"
+    ):
+        cohort.sum_elements(SumColumn(), modulus=1009, length=7)
+
+
+def test_a_site_that_leaves_no_keys_of_all_its_pairs_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, locks = make_sites(5), iter([False, False, True, False, False])
+    real = writing.lock
+    monkeypatch.setattr(writing, "lock", lambda keys, secret: real(keys, secret)[: -32 if next(locks) else None])
+    sites, _ = start(data)
+    (total,) = column_sum(sites, modulus=1009)
+    assert data[2].name not in total.sites
+    assert "left no locked keys of all its pairs" in sites.lost[data[2].name]
+
+
+def test_what_opens_a_lost_sites_keys_in_one_sum_opens_them_in_no_other() -> None:
+    data = make_sites(5)
+    lost = data[2].name
+    sites, recorder = record(data, interfere=killer({lost: ("test.column", 1)}))
+    cohort = joined(sites, rounds=2)
+    cohort.sum_elements(SumColumn(), modulus=1009, length=7)
+    numbers, needed = cohort.joined.numbers(), cohort.joined.needed[lost]
+    pieces = {numbers[h]: s.mask_shares[lost] for h, s in recorder.answers(UnmaskShares)}
+    secret = shamir.recover(pieces, needed)
+    first, second = (open_keys(locked, secret, 4) for locked in cohort.joined.locked[lost])
+    other = cohort.joined.peers[lost][0]
+    proofs = {h: s.proofs[lost] for h, s in recorder.answers(UnmaskShares)}
+    assert proof_of(key_at(first, 0)) == proofs[other]
+    assert lock_seal(secret) == cohort.joined.keys[lost].masks[0] != cohort.joined.keys[lost].masks[1]
+    memory = remembered(recorder.engine, other).joining
+    place = memory.peers.index(lost)
+    assert key_at(first, 0) == key_at(memory.pair_keys[0], place)
+    assert key_at(second, 0) != key_at(memory.pair_keys[1], place)
 
 
 def test_a_site_lives_as_bytes_between_two_questions() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.pair_keys import key_at, lock, mask_key
 from fedgeom.federation.messages import Refusal
 from fedgeom.protocols.joining.messages import holder_numbers
 from fedgeom.protocols.secure_sum.messages import (
@@ -24,7 +25,6 @@ from fedgeom.protocols.secure_sum.messages import (
     Witness,
     hash_content,
     own_key,
-    pair_key,
 )
 from tests.protocols.lying import Lying
 from tests.protocols.summing import SumColumn, make_sites
@@ -97,9 +97,9 @@ class Attack(Lying):
         plus, minus = [], [own_key(shamir.recover(own, needed), asked.ticket.question_hash)]
         for name in self.partners:
             pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items()}
-            secret = shamir.recover(pieces, needed)
-            public = self.keys[self.victim].masks[0]
-            key = pair_key(secret, public, self.run, asked.ticket.question_hash, name, self.victim)
+            keys = lock(self.locked[name][0], shamir.recover(pieces, needed))
+            place = sorted(set(self.keys) - {name}).index(self.victim)
+            key = mask_key(key_at(keys, place), asked.ticket.question_hash)
             (minus if self.victim < name else plus).append(key)
         vector = add_masks(masked.vector.numpy(), asked.ticket.ring, plus=plus, minus=minus)
         return np.array_equal(vector, make_sites(len(self.names))[0].X[:, 0].astype(np.uint64))

@@ -13,6 +13,7 @@ import pytest
 from fedgeom.crypto import shamir
 from fedgeom.crypto.masks import add_masks
 from fedgeom.crypto.neighbours import ring_order
+from fedgeom.crypto.pair_keys import key_at, lock, mask_key
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.joining.messages import holder_numbers
 from fedgeom.protocols.joining.site import Joining
@@ -24,7 +25,6 @@ from fedgeom.protocols.secure_sum.messages import (
     Witness,
     hash_content,
     own_key,
-    pair_key,
 )
 from tests.protocols.lying import Lying
 from tests.protocols.summing import ColumnSum, make_sites
@@ -86,8 +86,9 @@ class Caught(Lying):
         ticket = self.column(self.victim, participants=self.participants).ticket
         plus, minus = [], [own_key(shamir.recover(own, self.needed), ticket.question_hash)]
         for peer, pieces in zip(self.far, keys, strict=True):
-            secret, public = shamir.recover(pieces, self.needed), self.keys[self.victim].masks[0]
-            key = pair_key(secret, public, self.run, ticket.question_hash, peer, self.victim)
+            opened = lock(self.locked[peer][0], shamir.recover(pieces, self.needed))
+            place = self.memory(peer).joining.peers.index(self.victim)
+            key = mask_key(key_at(opened, place), ticket.question_hash)
             (minus if self.victim < peer else plus).append(key)
         vector = add_masks(vectors[self.victim].vector.numpy(), ticket.ring, plus=plus, minus=minus)
         rows = {site.name: site.X[:, 0] for site in make_sites(N)}

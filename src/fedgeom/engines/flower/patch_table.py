@@ -205,6 +205,13 @@ WEB_SERVER = Symbol(
     STOPS,
     required=True,
 )
+LINK_LAYERS = Symbol(
+    "flwr.superlink.main",
+    "_get_middleware",
+    function(),
+    "each of nine layers wraps every request, and most have to do with one part of the port only",
+    "every request takes the SuperLink longer",
+)
 NODE_CLOCK = Symbol(
     NODE,
     "time",
@@ -262,6 +269,7 @@ TABLE = (
     SERVERAPP_INSTALL,
     SERVERAPP_FOLDER,
     WEB_SERVER,
+    LINK_LAYERS,
     NODE_CLOCK,
     NODE_HEARTBEAT,
     SENT_HEARTBEAT,

@@ -20,6 +20,7 @@ from fedgeom.engines.flower.message_layer import MessageLayer
 from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.pacing import Pace
 from fedgeom.engines.flower.patch_table import Symbol
+from fedgeom.engines.flower.short_way import shortened
 
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""
@@ -69,9 +70,13 @@ class FilteredServer:
     def run(self, app: Any, **options: Any) -> None:
         """Serve the application; a forwarded address is not believed, because the filter asks for the real one.
 
-        Polls that are held end when the server does, not when they would.
+        Polls that are held end when the server does, not when they would. Not every request is a line in the log.
         """
-        options |= {"proxy_headers": False, "timeout_graceful_shutdown": STOPPING_SECONDS}
+        options |= {
+            "proxy_headers": False,
+            "access_log": False,
+            "timeout_graceful_shutdown": STOPPING_SECONDS,
+        }
         self._server.run(app=AccessFilter(with_messages(app)), **options)
 
 
@@ -86,6 +91,11 @@ def with_messages(app: Any) -> Any:
 def filter_requests() -> None:
     """Let only the sites' requests reach the SuperLink from other machines."""
     replace(flower.WEB_SERVER, by=FilteredServer)
+
+
+def shorten_requests() -> bool:
+    """Let requests go past layers that have nothing to do with them; say whether that can be done."""
+    return replace(flower.LINK_LAYERS, by=lambda get: lambda: shortened(get()))
 
 
 def retry_soon() -> None:

@@ -91,6 +91,7 @@ def superlink() -> None:
     from flwr.superlink.cli import flower_superlink  # optional, 2 s
 
     patches.filter_requests()
+    patches.shorten_requests()
     patches.ask_for_known_replies()
     patches.wait_for_database()
     exit_with_parent(os.getppid())

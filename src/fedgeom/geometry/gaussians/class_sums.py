@@ -12,6 +12,9 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import from_hyperboloid, log0, to_hyperboloid
 
+PIECE = 8192
+"""How many rows are added up at a time: they stay in the processor's cache, and no copy of a class is made."""
+
 
 def length(classes: int, columns: int, *, squares: bool = True) -> int:
     """Return how many numbers a site contributes: per class 1 + d + d(d+1)/2 + (d+1), or without squares 2(d+1)."""
@@ -31,13 +34,23 @@ def class_moments(
     labels, upper = y.astype(str), np.triu_indices(d if squares else 0)
     rows = []
     for name in classes:
-        inside = labels == name
-        v = tangent[inside]
-        sums = v.sum(axis=0)
-        products = (v.T @ v)[upper] if squares else np.empty(0)
-        last = np.append(len(v), sums) if c is None else np.asarray(to_hyperboloid(X[inside], c=c)).sum(axis=0)
-        rows.append(np.concatenate([[len(v)], sums, products, last]))
+        inside = np.flatnonzero(labels == name)
+        count, sums, products = len(inside), *_sums(tangent, inside, squares=squares)
+        last = np.append(count, sums) if c is None else np.asarray(to_hyperboloid(X[inside], c=c)).sum(axis=0)
+        rows.append(np.concatenate([[count], sums, products[upper], last]))
     return np.concatenate(rows)
+
+
+def _sums(X: Floats, at: npt.NDArray[np.intp], *, squares: bool) -> tuple[Floats, Floats]:
+    """Return the sums and, if wanted, the products of the columns over these rows."""
+    d = X.shape[1]
+    sums, products = np.zeros(d), np.zeros((d, d) if squares else (0, 0))
+    for start in range(0, len(at), PIECE):
+        some = X[at[start : start + PIECE]]
+        sums += some.sum(axis=0)
+        if squares:
+            products += some.T @ some
+    return sums, products
 
 
 class ClassSums:

@@ -17,6 +17,7 @@ from fedgeom.methods.hulls.plan import HullPlan
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.protocols import maximum
 from fedgeom.protocols.costs import Sheet
+from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 CORNERS = 40
 """Corners of a site's hulls where nobody can look at rows: what some hundred rows in few classes have."""
@@ -24,6 +25,17 @@ OUTERMOST = 60
 """The level of the radius there: 3, of hyperbolic radii."""
 WORD = 2e-7
 """Seconds to encode a symbol of a word, for some dozens of bins."""
+
+
+def leaving(settings: HullSettings) -> tuple[str, ...]:
+    """Return what settings let leave a site: of a joint map its sums, and hulls or, with shared names, corners."""
+    asked: list[type[SumQuestion]] = [SumScatter] if settings.maps else []
+    if settings.maps and settings.joint_scale:
+        asked.insert(0, SumScales)
+    if not settings.settled:
+        asked.append(Reach)
+    asked.append(EncodeCorners if settings.shared else EncodeHulls)
+    return tuple(one.answer_reveals for one in asked)
 
 
 def write_costs(

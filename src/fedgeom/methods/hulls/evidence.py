@@ -14,6 +14,7 @@ from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.run_warnings import RunWarning
 from fedgeom.methods.words import describe
+from fedgeom.protocols.joining.last_call import remembers_last
 
 DOUBTFUL = 0.85
 """From this ratio of the two distances on a hull's class is in doubt."""
@@ -157,7 +158,8 @@ def doubts(members: Sequence[int], evidence: Sequence[Evidence], shapes: str = "
     ]
 
 
-def check_grouping(groups: Sequence[int], evidence: Sequence[Evidence], slots: int, classes: int) -> None:
+@remembers_last  # the same for all sites of a process
+def check_grouping(groups: tuple[int, ...], evidence: tuple[Evidence, ...], slots: int, classes: int) -> None:
     """Refuse a result that does not give each slot of all sites' blocks a class or none, and how near that is."""
     if len(groups) != slots or not all(-1 <= group < classes for group in groups):
         raise ProtocolError(f"the result must give each of {slots} slots a class or none")

@@ -22,7 +22,8 @@ from sklearn.cluster import SpectralClustering
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.poincare import pairwise_distance, pairwise_sinh_half
+from fedgeom.geometry.hyperbolic.nearest import NearestCorners
+from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
 from fedgeom.geometry.hyperbolic.reference import with_start_twice
 
 How = Literal["constrained", "spectral", "kernighan-lin", "published"]
@@ -72,15 +73,13 @@ def hull_gaps(hulls: Sequence[Floats], *, c: float = 1.0) -> Floats:
     sizes = np.array([len(hull) for hull in hulls])
     if len(sizes) == 0 or sizes.min() == 0:
         raise InputError("there must be at least one hull, and every hull needs at least one point")
-    points = np.vstack(hulls)
-    starts = np.r_[0, np.cumsum(sizes)]
+    points, starts, corners = np.vstack(hulls), np.r_[0, np.cumsum(sizes)], NearestCorners(hulls, c=c)
     one_way = np.zeros((len(hulls), len(hulls)))
     first = 0
     while first < len(hulls):
-        last = int(np.searchsorted(starts, starts[first] + max(1, BLOCK // len(points)), side="right")) - 1
+        last = int(np.searchsorted(starts, starts[first] + max(1, BLOCK // (2 * len(hulls))), side="right")) - 1
         last = max(last, first + 1)
-        block = pairwise_sinh_half(points[starts[first] : starts[last]], points, c=c)
-        nearest = (np.arcsinh(np.minimum.reduceat(block, starts[:-1], axis=1)) * (2.0 / np.sqrt(c))) ** 2
+        nearest = (np.arcsinh(corners(points[starts[first] : starts[last]])) * (2.0 / np.sqrt(c))) ** 2
         one_way[first:last] = np.add.reduceat(nearest, starts[first:last] - starts[first], axis=0)
         first = last
     one_way /= sizes[:, None]

@@ -30,7 +30,7 @@ from fedgeom.methods.hulls.core import (
     make_grid,
     radius_of_level,
 )
-from fedgeom.methods.hulls.costs import write_costs
+from fedgeom.methods.hulls.costs import leaving, write_costs
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, word_length
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
@@ -109,6 +109,10 @@ class Hulls(HullSettings, Method):
         words = len(self.classes or label_names(sites)) if self.shared else 0
         hulls = 8 * word_length(self, sites, lambda reach: self._plan(reach, len(sites), words))
         return MessageSizes(max(scatter, levels, hulls), scatter)
+
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what these settings let leave a site."""
+        return leaving(self)
 
     def write_costs(self, sheet: Any) -> bool:
         """Write a run's messages on a sheet."""

@@ -114,10 +114,7 @@ class HyperFedSite(TrainingSite):
 
     def _check_partners(self, ask: CompareUpdates) -> None:
         """Refuse partners that do not train in this round, or too few of them: a cosine with a stranger is none."""
-        known = self.joining.memory.order or tuple(
-            self.joining.memory.cohort
-        )  # the order is settled by the first sum
-        drawn = set(self.rule.drawn(known, self.seed, ask.round))
+        drawn = set(self.rule.drawn(tuple(self.joining.memory.cohort), self.seed, ask.round))
         partners = set(ask.partners)
         if len(partners) < len(ask.partners) or self.name in partners or not {*partners, self.name} <= drawn:
             raise ProtocolError("the partners are not other sites that train in this round")

@@ -22,6 +22,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question, bytes_of
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import scaling
 from fedgeom.methods.iterative.table_settings import TableSettings
@@ -131,7 +132,7 @@ def check_site(data: SiteData, settings: TableSettings, policy: Policy) -> None:
     """Refuse data that training cannot use, or that the site's policy keeps out of it, naming the site."""
     faults = Collector(data.name)
     with faults.take():
-        check_table(data, min_rows=settings.min_rows, min_rows_per_class=policy.min_rows_per_class)
+        check_table(data, **class_floors(settings, settings.min_rows, policy.min_rows_per_class))
     with faults.take():
         check_known_labels(data.name, map(str, data.classes.tolist()), settings.classes)
     faults.raise_all()

@@ -6,7 +6,8 @@ A new algorithm is a subclass of `Algorithm` with one or two short functions, `l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from fedgeom.data.checks import label_names
 from fedgeom.data.findings import Finding
 from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
 from fedgeom.federation.conversation import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
@@ -25,6 +27,7 @@ from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.agreement import SumColumns, check_together
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.costs import write_costs
+from fedgeom.methods.iterative.group_agreement import SumGroupColumns
 from fedgeom.methods.iterative.grouped import GroupedConversation
 from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked, TrainOpen
 from fedgeom.methods.iterative.model import TrainedModel
@@ -53,6 +56,25 @@ class Algorithm(TrainingRule, Method):
         """Return over how few of so many sites models are summed: over those that are drawn for a round."""
         return self.count_drawn(sites)
 
+    def sums_in(self, round: int) -> int:
+        """Return how many of the planned sums belong to a round of training: one for each group."""
+        return self.groups if self.masked and self.sends else 0
+
+    def first_sum(self, round: int) -> int:
+        """Return the number of the first sum of a round; those of training come last but for that of the test."""
+        after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
+        return len(self.site.all_sums(self)) - after  # type: ignore[attr-defined]
+
+    def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
+        """Return who may be in which sum: where a share of the sites trains in a round, those drawn for it."""
+        if self.count_drawn(len(names)) >= len(names):
+            return None
+        everyone = frozenset(names)
+        found = [everyone] * self.first_sum(0)
+        for number in range(self.rounds):
+            found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
+        return found + [everyone] * (self.holdout is not None)
+
     def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
         """Train as a run does when no site is lost, in one process and without messages."""
         return simulate(self, sites, seed)
@@ -62,9 +84,20 @@ class Algorithm(TrainingRule, Method):
         check_together(sites, self.classes)
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be smaller than the policy's smallest cohort."""
+        """Refuse groups, or draws, that would be smaller than the policy's smallest cohort."""
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
+        self.check_drawn(len(sites), policy.min_cohort)
+
+    def check_drawn(self, sites: int, min_cohort: int) -> None:
+        """Refuse to draw so few of the sites for a round that no policy lets them be summed: nobody would train."""
+        drawn = self.count_drawn(sites)
+        if self.masked and self.sends and drawn < min(sites, min_cohort):
+            raise InputError(
+                f"share={self.share} given, which draws {drawn} of {sites} sites for a round; policies ask for "
+                f"{min_cohort} in each sum (min_cohort), so that no round could be held. Wanted share="
+                f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
+            )
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of what sites send and are given in a round, and of the columns' sums."""
@@ -94,11 +127,7 @@ class Algorithm(TrainingRule, Method):
     @classmethod
     def leaves(cls) -> tuple[str, ...]:
         """Return what leaves a site, as the ledger says it, with the settings where nothing is said."""
-        rule, lines = cls(), list[str]()
-        common = TrainingSite.understands()
-        for kind, question in cls.site.understands().items():
-            if kind not in common:
-                lines.append(question.answer_reveals or question.answer.reveals)
+        rule, lines = cls(), cls._of_its_own()
         if rule.scale == "joint":
             lines.append(SumColumns.answer_reveals)
         if rule.sends and rule.masked:
@@ -111,6 +140,23 @@ class Algorithm(TrainingRule, Method):
         elif rule.sends:
             lines.append(TrainOpen.answer_reveals)
         return tuple(lines)
+
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what these settings let leave a site: masked models, those of groups, or open ones."""
+        lines, in_groups = self._of_its_own(), self.group_draw is not None
+        if self.scale == "joint":
+            lines.append((SumGroupColumns if in_groups else SumColumns).answer_reveals)
+        if self.sends:
+            asked = TrainGroup if in_groups else TrainMasked if self.masked else TrainOpen
+            lines.append(asked.answer_reveals)
+        return tuple(lines)
+
+    @classmethod
+    def _of_its_own(cls) -> list[str]:
+        """Return what leaves a site that does not with every algorithm."""
+        common = TrainingSite.understands()
+        own = [question for kind, question in cls.site.understands().items() if kind not in common]
+        return [question.answer_reveals or question.answer.reveals for question in own]
 
 
 def _bytes(tree: State) -> int:

@@ -79,6 +79,8 @@ class Conversation:
     def agree(self) -> None:
         """Join, and agree on classes and scale."""
         self.cohort = join(self.sites, self.rule)  # type: ignore[arg-type]
+        keys = self.cohort.joined.keys
+        self.rule.check_drawn(len(keys), min(key.min_cohort for key in keys.values()))  # type: ignore[attr-defined]
         self.agreed = agree(self.cohort, self.rule)
         self.members = self.cohort.left
 
@@ -130,7 +132,14 @@ class Conversation:
     def chosen(self, number: int) -> tuple[str, ...]:
         """Return the sites that train in this round: those drawn for it that are there."""
         there = self.there()
-        return tuple(n for n in self.rule.drawn(self.cohort.names, self.sites.seed, number) if n in there)
+        drawn = self.rule.drawn(tuple(self.cohort.joined.keys), self.sites.seed, number)
+        return tuple(name for name in drawn if name in there)
+
+    def skip_to(self, number: int) -> None:
+        """Leave out sums of rounds before that were not needed: where sites are drawn, each round has its own."""
+        rule, sites = self.rule, len(self.cohort.joined.keys)
+        if rule.count_drawn(sites) < sites:
+            self.cohort.skip_to(rule.first_sum(number))  # type: ignore[attr-defined]
 
     def there(self) -> set[str]:
         """Return the sites that are waited for."""
@@ -180,6 +189,7 @@ class Conversation:
         return self._open(number, groups)
 
     def _masked(self, number: int, group: Group) -> Outcome:
+        self.skip_to(number)
         question = self.question(
             round=number,
             given=to_wire(group.given),

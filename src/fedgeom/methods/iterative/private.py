@@ -23,8 +23,9 @@ from fedgeom.methods.iterative.grouping import asked_again
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
-from fedgeom.privacy.bounded_sums import FINE_ONE, vector_in_whole_numbers
+from fedgeom.privacy.bounded_sums import FINE_ONE, BoundedVector
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.secure_sum.bounds import beyond_bound
 
 if TYPE_CHECKING:
     from fedgeom.methods.iterative.rule import TrainingRule
@@ -48,14 +49,12 @@ def gradient_summand(task: Task, model: Tree, clip: float) -> Ints:
     return np.concatenate([[len(task.X) * _COUNT * FINE_ONE], whole * _GRADIENT])
 
 
-def change_summand(sent: State, given: State, clip: float, *, changes: bool) -> Ints:
-    """Return what a site adds of its change of the model, (numbers,), i8."""
-    change = sent["model"].flat() - (0.0 if changes else given["model"].flat())
-    # What is no number would pass through shortening and undo the bound.
-    return vector_in_whole_numbers(np.nan_to_num(change), clip)
+def change_summand(sent: State, given: State, clip: float, *, changes: bool) -> BoundedVector:
+    """Return what a site adds of its change of the model, (numbers,)."""
+    return BoundedVector(sent["model"].flat() - (0.0 if changes else given["model"].flat()), clip)
 
 
-def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints, dict[str, Any]]:
+def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints | BoundedVector, dict[str, Any]]:
     """Return what a site adds to a round's sum before the noise, and what the noise follows from."""
     if set(ask.factors.values()) != {1.0} or ask.faster or ask.group:
         raise ProtocolError("with privacy all sites count alike, in one group, at one rate")
@@ -63,6 +62,7 @@ def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints, dict[str, Any]]:
     assert privacy is not None
     asked, task = ask.ticket.question_hash, site.task(ask.round, rate)
     state = site.given_state(ask.given, task)
+    whole: Ints | BoundedVector
     if privacy.unit == "row":
         asked_again(site.memory.trained, rule.rounds, asked, ask.round)
         site.memory.trained[ask.round] = asked
@@ -94,9 +94,16 @@ class PrivateRounds:
         found = bounds(self.rule, self.privacy, given["model"].size)
         total = cohort.sum_words(question, length=found["numbers"], participants=members)
         noise, rate = cohort.noise(**found), self.rule.rate_in(question.round)
-        return self.mean(
-            noise.read(total.vector.view(np.int64)), given, len(total.sites), rate, noise.spread
-        ), total.sites
+        numbers, sites = noise.read(total.vector.view(np.int64)), len(total.sites)
+        if self.privacy.unit == "site":
+            length, most = float(np.linalg.norm(numbers)), noise.longest(FINE_ONE, sites)
+            if length > most:
+                scale = self.privacy.clip / FINE_ONE
+                raise beyond_bound(
+                    f"the sum {question.kind!r} over {sites} sites has the length {length * scale:.6g}; changes no "
+                    f"longer than clip = {self.privacy.clip:g}, and noise, add up to {most * scale:.6g} at most"
+                )
+        return self.mean(numbers, given, sites, rate, noise.spread), total.sites
 
     def mean(self, total: Floats, given: State, sites: int, rate: float, spread: float) -> State:
         """Return the mean model that a round's noisy sum says; ``spread`` is the deviation of its noise.

@@ -15,6 +15,7 @@ import numpy as np
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
 from fedgeom.methods.iterative.aggregation import Aggregation
+from fedgeom.methods.iterative.drawing import draw_sites
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.group_median import check_aggregation, drawn
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
@@ -254,13 +255,11 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         return min(sites, max(self.min_sites, math.ceil(self.share * sites)))
 
     def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
-        """Return the sites that train in a round: drawn among all that joined, by the seed and the round alone.
+        """Return the sites that train in a round: drawn among all of the cohort, by the seed and the round alone.
 
         Both halves draw, so that a coordinator cannot choose. Nobody takes the place of those who are lost.
         """
-        everyone, wanted = tuple(sorted(members)), self.count_drawn(len(members))
-        rng = np.random.default_rng([seed % 2**63, round, 1])
-        return tuple(sorted(rng.choice(everyone, wanted, replace=False).tolist()))
+        return draw_sites(tuple(sorted(members)), self.count_drawn(len(members)), seed, round)
 
     @property
     def raised_rate(self) -> float | None:

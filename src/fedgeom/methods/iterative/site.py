@@ -103,7 +103,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         with faults.take():
             check_site(self.data, settings, self.policy)
         rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
-        if settings.sends and rows < least:
+        if settings.sends and rows < least and privacy_of(settings) is None:
             what, remedy = (
                 f"has {rows} rows to train on; its policy says min_batch = {least}",
                 "leave the site out",
@@ -125,7 +125,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """
         if not isinstance(question, Masked):
             return None
-        drawn = self.rule.drawn(question.ticket.members, self.seed, question.round)
+        drawn = self.rule.drawn(tuple(self.joining.memory.cohort), self.seed, question.round)
         group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
         return set(drawn) & set(group) if group else drawn
 
@@ -148,7 +148,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
-        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
+        free = round == LAST or privacy_of(rule) is not None  # nothing of it leaves, or with noise
+        effort = rule.effort(rate, 1 if free else self.policy.min_batch)
         return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
 
     def rows_aside(self) -> npt.NDArray[np.bool_]:

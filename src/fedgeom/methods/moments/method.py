@@ -154,3 +154,7 @@ class Moments(MomentsSettings, Method):
             SumMoments.answer_reveals,
             f"with aggregation=GroupMedian(…) instead: {SumGroupMoments.answer_reveals}",
         )
+
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what these settings let leave a site: the sums of all sites, or of groups."""
+        return ((SumMoments if self.group_draw is None else SumGroupMoments).answer_reveals,)

@@ -14,6 +14,7 @@ from fedgeom.data.findings import Collector
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians.class_sums import class_moments, length
 from fedgeom.methods.moments import private
@@ -55,7 +56,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         """Refuse data that the method cannot use, naming the site."""
         faults, names = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
         with faults.take():
-            check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
+            floors = class_floors(settings, settings.min_rows, self.policy.min_rows_per_class)
+            check_table(self.data, **floors)
         with faults.take():
             check_known_labels(self.name, names, settings.classes)
         if settings.c is not None:

@@ -31,11 +31,11 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     ordered = sorted(sites, key=lambda site: site.name)
     names = method.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
     centre, spread = scales(method, ordered)[0]
-    tables = [(site.X - centre) / spread for site in ordered]
+    scaled = tables = [(site.X - centre) / spread for site in ordered]
     labels = [label_indices(site.y, names) for site in ordered]
 
-    # Clients: the descriptor φ_k, and the columns that are added to the table.
-    learner, clouds = method.build_learner(), tables
+    # Clients: the columns that are added to the table.
+    learner = method.build_learner()
     shapes = [
         Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
@@ -43,15 +43,11 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     if method.extra_columns:
         tables = [shape.add_to(X) for shape, X in zip(shapes, tables, strict=True)]
     start = learner.start(tables[0].shape[1], len(names), np.random.default_rng([seed % 2**63, 0]))
-    if method.described == "activations":
-        clouds = _activations(learner, start, tables, len(names))
-    phi = np.array([_descriptor(method, X, seed, s.name) for X, s in zip(clouds, ordered, strict=True)])
-
     sizes = np.array([float(len(X)) if method.weights == "rows" else 1.0 for X in tables])
-    cluster, weight = _clusters(method, phi, sizes)
+    cluster, weight = np.zeros(len(ordered), np.int64), sizes  # one cluster, until sites describe their shape
 
     first = consensus = Tree(start)
-    models = dict.fromkeys(range(cluster.max() + 1), first)
+    models = {0: first}
     form, whole = Summed.of(method, Tree(model=first), ()), float(sizes.sum()) if method.counts_rows else 0.0
 
     def task(at: int, number: int) -> Task:
@@ -60,6 +56,12 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
         return Task(learner, tables[at], labels[at], effort, rng, len(names), first, method.loss_of_rows)
 
     for number in range(method.rounds):
+        if number == method.first_described:  # Step 1
+            clouds = _clouds(method, learner, consensus, scaled, tables, len(names))
+            rngs = [generator(seed, number, site.name, purpose=2) for site in ordered]
+            phi = np.array([_descriptor(method, X, rng) for X, rng in zip(clouds, rngs, strict=True)])
+            cluster, weight = _clusters(method, phi, sizes)
+            models = {j: models.get(j, consensus) for j in range(cluster.max() + 1)}
         local = [Tree(model=task(at, number).fit(models[int(cluster[at])])) for at in range(len(ordered))]
         theta = dict(models)
         for j in theta:  # Step 2, Eq. 6
@@ -81,20 +83,30 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     return Plain(model, own)
 
 
-def _activations(learner: Learner, model: Tree, tables: Sequence[Floats], classes: int) -> list[Floats]:
-    """Return what a model's body makes of each site's rows, (rows, d), f8."""
+def _clouds(
+    method: TopoSettings,
+    learner: Learner,
+    model: Tree,
+    scaled: list[Floats],
+    tables: Sequence[Floats],
+    classes: int,
+) -> list[Floats]:
+    """Return what is described of each site: its rows, or what a model's body makes of its table, (rows, d), f8."""
+    if method.described == "rows":
+        return scaled
     learner.bind(tables[0].shape[1], classes)
     return [np.asarray(learner.features(model, X), np.float64) for X in tables]
 
 
 def _check_covered(method: TopoSettings) -> None:
     """Refuse settings that the twin does not compute."""
-    if (method.cluster_by, method.trust, method.scale) != ("topology", "topology", "joint"):
-        raise InputError("the plain twin follows Algorithm 1: topology throughout, and a joint scale")
-    later = method.track_every or method.first_described
-    if method.share < 1 or method.validation or later or method.epsilon is not None:
+    topological = method.cluster_by == "topology" and method.trust in ("none", "topology")
+    if not topological or method.scale != "joint":
+        raise InputError("the plain twin follows Algorithm 1: topology throughout, or no trust, and a joint scale")
+    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
         raise InputError(
-            "the plain twin has no sampling, no rows set aside, no shapes of later rounds and no noise; use fedgeom.run"
+            "the plain twin has no sampling, no rows set aside, no shapes that are tracked and no noise; use "
+            "fedgeom.run"
         )
 
 
@@ -106,15 +118,17 @@ def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, F
     if method.masked:
         cluster = merge_small(cluster, gaps, max(3, method.min_sites))
     close = topology.topology_closeness(phi, cluster) if method.closeness else np.ones(len(phi))
+    if method.trust == "none":
+        return cluster, sizes * close
     apart = topology.mean_distances(topology.descriptor_distances(phi, normalise=False))
     return cluster, sizes * close * topology.trust(topology.z_scores(apart))
 
 
-def _descriptor(method: TopoSettings, X: Any, seed: int, site: str) -> Any:
+def _descriptor(method: TopoSettings, X: Floats, rng: np.random.Generator) -> Floats:
     return descriptor(
         X,
         points=method.points,
-        rng=generator(seed, 0, site, purpose=2),
+        rng=rng,
         scale="unit box" if method.unit_box else "none",
         size_free=method.size_free,
         repeats=method.repeats,

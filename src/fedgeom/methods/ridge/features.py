@@ -65,6 +65,10 @@ class Ground:
         rows = np.asarray(X, np.float64)
         return np.asarray((rows - self.mean) * (self.varies / self.scale))
 
+    def products(self, rows: Floats, matrix: Floats) -> Floats:
+        """Return rows·matrix."""
+        return np.asarray(rows @ matrix)
+
     @property
     def spread(self) -> float:
         """The mean squared length of a standardised row: how many columns vary."""
@@ -146,7 +150,7 @@ class Fourier(FeatureMap):
         if self.scale == "joint":
             rows = rows * ground.scale
             spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
-        angles = rows @ (frequencies.T / (self.bandwidth * math.sqrt(spread)))
+        angles = ground.products(rows, frequencies.T / (self.bandwidth * math.sqrt(spread)))
         return np.asarray(math.sqrt(2.0) * np.cos(angles + phases))
 
 

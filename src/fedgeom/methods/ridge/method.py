@@ -73,6 +73,14 @@ class Ridge(RidgeSettings, Method):
         if absent and privacy_of(self) is None:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
+    def would_leave(self) -> tuple[str, ...]:
+        """Return what these settings let leave a site: patches are of images only, noise is with privacy."""
+        if privacy_of(self) is not None:
+            return (SumBounded.answer_reveals,)
+        images = (SumPatches, CountPatches, SumClusters) if self.conv is not None else ()
+        asked = (SumColumns, *images, SumGram, SumSurprise, *((SumEvidence,) if self.personal else ()))
+        return tuple(one.answer_reveals for one in asked)
+
     def write_costs(self, sheet: Any) -> bool:
         """Write a run's messages on a sheet; with privacy there are others."""
         if privacy_of(self) is not None:

@@ -24,7 +24,7 @@ from fedgeom.methods.ridge.features import Fourier, Ground, Linear
 from fedgeom.methods.ridge.messages import SumBounded
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.privacy.bounded_sums import BITS, in_whole_numbers, products, summed
+from fedgeom.privacy.bounded_sums import BITS, in_whole_numbers, products, row_products, summed
 from fedgeom.privacy.mechanism import SumNoise
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
@@ -58,10 +58,18 @@ def check_private(settings: RidgeSettings) -> None:
         raise InputError(f"Ridge with privacy and {given} given; wanted {wanted}")
 
 
-def ground_of(columns: int, seed: int) -> Ground:
+class OwnGround(Ground):
+    """A ground on which no row has a part, not even by rounding, in the features of another one."""
+
+    def products(self, rows: Floats, matrix: Floats) -> Floats:
+        """Return rows·matrix, each row by itself."""
+        return row_products(rows, matrix)
+
+
+def ground_of(columns: int, seed: int, kind: type[Ground] = Ground) -> Ground:
     """Return what features are made from: columns as they are, and the run's seed."""
     ones = np.ones(columns)
-    return Ground(columns, seed, (), np.zeros(columns), ones, ones)
+    return kind(columns, seed, (), np.zeros(columns), ones, ones)
 
 
 def width_of(settings: RidgeSettings, columns: int) -> int:
@@ -71,7 +79,7 @@ def width_of(settings: RidgeSettings, columns: int) -> int:
 
 def features_of(settings: RidgeSettings, X: Floats, seed: int) -> Floats:
     """Return the features of rows, (n, features), f8; each row's are its own."""
-    ground = ground_of(X.shape[1], seed)
+    ground = ground_of(X.shape[1], seed, OwnGround)
     return np.hstack([np.asarray(one.transform(X, ground), np.float64) for one in settings.maps])
 
 

@@ -15,7 +15,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.checks import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.privacy import class_floors, privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ridge import work
 from fedgeom.methods.ridge.checking import SolutionMemory
@@ -80,7 +80,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def check(self, settings: RidgeSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        names = check_table(self.data, min_rows=0, min_rows_per_class=self.policy.min_rows_per_class)
+        names = check_table(self.data, **class_floors(settings, 0, self.policy.min_rows_per_class))
         check_known_labels(self.name, names, settings.classes)
         try:
             features = check_widths(settings.maps, self.data.shape[1], settings.shape, settings.max_features)

@@ -28,6 +28,7 @@ class XclpTrainingConversation(Conversation):
 
     def spread(self, number: int, state: State) -> None:
         """Spread labels over the features of the sites that train in this round."""
+        self.skip_to(number)
         cohort, chosen = self.cohort, self.chosen(number)
         group = Group(chosen, state.select(self.rule.gives))
         if not chosen or self._rests(group):

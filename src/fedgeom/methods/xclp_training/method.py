@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedgeom.data.checks import check_columns
+from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import MessageSizes, Plain
@@ -16,6 +17,7 @@ from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.xclp.core import mark_unlabelled, own_label_counts
 from fedgeom.methods.xclp.message_sizes import check_message_sizes, message_sizes
+from fedgeom.methods.xclp.site import spreading_sums
 from fedgeom.methods.xclp_training.conversation import XclpTrainingConversation
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.methods.xclp_training.site import XclpTrainingSite
@@ -44,6 +46,11 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
                 "steps, or train for fewer rounds"
             )
 
+    def sums_in(self, round: int) -> int:
+        """Return how many of the planned sums belong to a round: those of the propagation and of the models."""
+        spreading = 0 if self.xclp is None or not self.spreads_in(round) else len(spreading_sums(self.xclp))
+        return spreading + super().sums_in(round)
+
     @classmethod
     def published(cls, **changes: Any) -> XCLPTraining:
         """Return the paper's setting (Appendix A.2), with Algorithm 1 over pairs and 500 rounds, of its 1,500."""
@@ -71,8 +78,19 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
+        super().check_limits(sites, policy)
         if self.xclp is not None:
             check_message_sizes(self.xclp, sites, policy.max_message_bytes)
+
+    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Warn also of sites that are said to have labels and have none, or are not there: shares are drawn by that."""
+        found, known = super().advise(sites, policy, seed), {site.name: own_label_counts(site.y) for site in sites}
+        strange = [name for name in self.labelled_sites if not known.get(name)]
+        if strange:
+            what = f"labelled_sites names {', '.join(map(repr, strange[:8]))}: no sites of this run with labels"
+            remedy = "name those whose rows have labels; as large a share of them is drawn as of all"
+            found.append(Finding(level="warning", what=what, remedy=remedy, topic="labels"))
+        return found
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the larger of what training and a propagation exchange."""

@@ -96,7 +96,7 @@ class XclpTrainingSite(TrainingSite):
         """Return the sites that are drawn for a round: they spread labels, and they train."""
         if not isinstance(question, SPREADING):
             return super().expected_participants(question)
-        return self.semi.drawn(question.ticket.members, self.seed, self.spreading_round)
+        return self.semi.drawn(tuple(self.joining.memory.cohort), self.seed, self.spreading_round)
 
     @property
     def semi(self) -> XclpTrainingSettings:
@@ -164,7 +164,7 @@ class XclpTrainingSite(TrainingSite):
         self.agreement.check_agreed(ask.agreed)
         if not rule.spreads_in(ask.round):
             raise ProtocolError(f"by the terms no labels spread in round {ask.round + 1}")
-        if self.name not in rule.drawn(joined.order or tuple(joined.cohort), self.seed, ask.round):
+        if self.name not in rule.drawn(tuple(joined.cohort), self.seed, ask.round):
             raise ProtocolError(f"this site is not drawn for round {ask.round + 1}")
         last = max([memory.under_way.round, *memory.trained])
         if ask.round < last:

@@ -27,13 +27,29 @@ _COHORTS: dict[bytes, Mapping[str, PublicKeys]] = {}
 """Cohorts that were read in this process, by their hash."""
 
 
-def cohort_of(seed: bytes, packed: bytes) -> Mapping[str, PublicKeys]:
+def cohort_of(seed: bytes, packed: memoryview) -> Mapping[str, PublicKeys]:
     """Read everybody's keys, which have this hash (`cohort_seed`): to look at a thousand keys' bytes takes a while."""
     if seed not in _COHORTS:
         if len(_COHORTS) >= 2:
             _COHORTS.clear()
-        _COHORTS[seed] = read_cohort(packed)
+        _COHORTS[seed] = read_cohort(bytes(packed))
     return _COHORTS[seed]
+
+
+_STRICTEST: dict[tuple[bytes, frozenset[str]], tuple[str, int]] = {}
+"""What was found by `strictest_policy` in this process, by the hash of the cohort and the names."""
+
+
+def strictest_policy(seed: bytes, names: frozenset[str], cohort: Mapping[str, PublicKeys]) -> tuple[str, int]:
+    """Return which of some sites asks for the most sites in a sum, and for how many; the cohort has this hash."""
+    key = seed, names
+    if key not in _STRICTEST:
+        if len(_STRICTEST) >= 16:
+            _STRICTEST.clear()
+        wanted = {name: cohort[name].min_cohort for name in sorted(names) if name in cohort}
+        strictest = max(wanted, key=wanted.__getitem__, default="")
+        _STRICTEST[key] = strictest, wanted.get(strictest, 0)
+    return _STRICTEST[key]
 
 
 @lru_cache(maxsize=2)  # the same for all sites of a process

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedgeom.crypto.keys import verify
+from fedgeom.crypto.keys import KEY_BYTES, verify
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.data.checks import check_columns, check_same_names
 from fedgeom.errors import ProtocolError, TooFewSitesError
@@ -24,6 +24,7 @@ from fedgeom.protocols.joining.messages import (
     follow_chain,
     holder_numbers,
 )
+from fedgeom.protocols.joining.parts import SumParts
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Joined:
     """For each site, how many shares give a secret of it back."""
     seed: bytes
     """What the neighbourhoods follow from (`cohort_seed`)."""
+    locked: dict[str, tuple[bytes, ...]]
+    """For each site and sum the locked keys of its pairs, in the order of its peers."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,11 +66,13 @@ def invite(
     min_sites: int,
     draw: bool = False,
     smallest_sum: Callable[[int], int] | None = None,
+    sum_sites: Callable[[Sequence[str], int], Sequence[Collection[str]] | None] | None = None,
 ) -> Joined:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside.
 
     ``draw``: the order of the sites is drawn also where there are few, since groups follow from it. ``smallest_sum``
-    says over how few of so many sites a sum may go; None: they go over all.
+    says over how few of so many sites a sum may go, ``sum_sites`` which of the cohort may be in which sum, by the seed;
+    None: they go over all.
     """
     hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
@@ -81,6 +86,8 @@ def invite(
     seed = cohort_seed(sites.run, shown, numbers, number)
     peers = neighbours(shown, seed, smallest_sum(len(shown)) if smallest_sum else None)
     sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Letters)
+    parts = SumParts(rounds, sum_sites(tuple(sorted(shown)), sites.seed) if sum_sites else None)
+    _leave_out_unlocked(sent, sites, peers, parts)
     _leave_out_unrecoverable(sent, sites, peers)
     sent.need(min_sites, "with letters to the others")
     mail: dict[str, dict[str, bytes]] = {name: {} for name in sent}
@@ -89,7 +96,8 @@ def invite(
             if recipient in mail:
                 mail[recipient][sender] = letter
     needed = {name: answer.needed for name, answer in sent.items()}
-    return Joined(sites, dict(shown), peers, mail, needed, seed)
+    locked = {name: answer.locked for name, answer in sent.items()}
+    return Joined(sites, dict(shown), peers, mail, needed, seed, locked)
 
 
 def _draw_ring(
@@ -140,13 +148,27 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
             sites.leave_out(name, reason)
 
 
+def _leave_out_unlocked(
+    sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]], parts: SumParts
+) -> None:
+    """Leave out sites that did not leave the locked keys of all their pairs for each sum that they may be in."""
+    for name, answer in list(sent.items()):
+        own, size = set(parts.of(name)), KEY_BYTES * len(peers[name])
+        if [len(keys) for keys in answer.locked] == [size * (at in own) for at in range(parts.sums)]:
+            continue
+        sent.missing[name] = "left no locked keys of all its pairs, one for each sum"
+        sites.leave_out(name, sent.missing[name])
+        del sent.came[name]
+
+
 def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]]) -> None:
     """Leave out sites of whose shares too few hold one: no sum with them in it could ever be unmasked.
 
     Noticed later, it would be too late: once the hidden order is settled, nobody who is lost can come back.
     """
     while True:
-        holders = {name: len({name, *peers[name]} & set(sent)) for name in sent}
+        there = set(sent)
+        holders = {name: len(there.intersection((name, *peers[name]))) for name in sent}
         few = [name for name, answer in sent.items() if answer.needed > holders[name]]
         if not few:
             return

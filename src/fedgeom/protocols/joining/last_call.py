@@ -7,6 +7,8 @@ from functools import wraps
 from operator import is_
 from typing import Any, ParamSpec, TypeVar
 
+from msgspec import Struct
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -14,9 +16,9 @@ R = TypeVar("R")
 def remembers_last(function: Callable[P, R]) -> Callable[P, R]:
     """Give back what the last call gave, where it had the very same arguments.
 
-    That are equal bytes or numbers, and dictionaries with the very same objects as before: to see that a thousand keys
-    are the same objects takes a fraction of the time to look into them. What stands in the dictionaries must be
-    something that nobody changes, as what came in a question.
+    That are equal bytes or numbers, the same tuples and frozen structs, and dictionaries with the very same objects as
+    before: to see that a thousand keys are the same objects takes a fraction of the time to look into them. What stands
+    in them must be something that nobody changes, as what came in a question.
     """
     last: list[tuple[tuple[Any, ...], R]] = []
 
@@ -36,6 +38,8 @@ def _snapshot(value: Any) -> Any:
 
 
 def _same(given: Any, before: Any) -> bool:
+    if isinstance(given, tuple) or (isinstance(given, Struct) and given.__struct_config__.frozen):
+        return given is before
     if not isinstance(given, dict):
         return type(given) is type(before) and isinstance(given, bytes | int) and bool(given == before)
     if not isinstance(before, tuple) or len(before[0]) != len(given):

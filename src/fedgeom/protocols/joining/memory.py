@@ -8,6 +8,7 @@ import msgspec
 
 from fedgeom.protocols.joining.cohorts import cohort_of
 from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term
+from fedgeom.protocols.joining.parts import SumParts
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
@@ -22,6 +23,9 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
 
     letter_secret: bytes = b""
     mask_secrets: tuple[bytes, ...] = ()
+    """For each sum the secret by which the site locks its pairs' keys, and which it shares."""
+    pair_keys: tuple[bytes, ...] = ()
+    """For each sum the keys of the site's pairs, in the order of its peers (`fedgeom.crypto.pair_keys`)."""
     self_seeds: tuple[bytes, ...] = ()
     herald_secret: bytes = b""
     private: bytes = b""
@@ -38,8 +42,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     """Everyone who may take part, which is part of the terms."""
     sums: tuple[str, ...] = ()
     """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
-    cohort_bytes: bytes = b""
-    """Everybody's keys, encoded: a thousand sites' are read when they are needed, not with every question."""
+    cohort_bytes: memoryview = memoryview(b"")
+    """Everybody's keys, encoded: a thousand sites' are read when they are needed, not copied with every question."""
     peers: tuple[str, ...] = ()
     cohort_seed: bytes = b""
     """A hash of the cohort, from which the neighbourhoods follow."""
@@ -52,17 +56,13 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     order: tuple[str, ...] = ()
     """All sites that shared their keys, in the hidden order."""
 
-    def keep_shares(self, letters: Mapping[str, Letter]) -> None:
+    def keep_shares(self, letters: Mapping[str, Letter], parts: SumParts) -> None:
         """Keep the shares of letters, by the site that they came from, each sum's together."""
-        self.shares = tuple(
-            msgspec.msgpack.encode(
-                Held(
-                    {name: letter.mask_shares[at] for name, letter in letters.items()},
-                    {name: letter.self_shares[at] for name, letter in letters.items()},
-                )
-            )
-            for at in range(len(self.mask_secrets))
-        )
+        held = [Held({}, {}) for _ in self.mask_secrets]
+        for name, letter in letters.items():
+            for at, mask, own in zip(parts.of(name), letter.mask_shares, letter.self_shares, strict=True):
+                held[at].masks[name], held[at].selves[name] = mask, own
+        self.shares = tuple(map(msgspec.msgpack.encode, held))
 
     def held(self, round: int) -> Held:
         """Return the shares that the site holds for one sum."""

@@ -39,7 +39,7 @@ MOST_ROUNDS = 2048
 
 
 class PublicKeys(Message, frozen=True, kw_only=True):
-    """A site's keys for this run, signed by its identity: one for letters, one for each planned sum."""
+    """A site's key for this run, and what binds it to its secrets of each planned sum, signed by its identity."""
 
     kind: ClassVar[str] = "join.keys"
     reveals: ClassVar[str] = (
@@ -49,6 +49,7 @@ class PublicKeys(Message, frozen=True, kw_only=True):
     harmless: ClassVar[bool] = True
     letters: Key
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
+    """Hashes of the secrets by which the site locks its pairs' keys of each sum (`fedgeom.crypto.pair_keys`)."""
     seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     """Hashes of the self-mask seeds: a seed put together from wrong shares is noticed."""
     columns: Annotated[int, msgspec.Meta(ge=0)]
@@ -115,11 +116,15 @@ class Letters(Message, frozen=True, kw_only=True):
     """Sealed letters to other sites."""
 
     kind: ClassVar[str] = "join.letters"
-    reveals: ClassVar[str] = "nothing: letters sealed for other sites, with shares of this run's mask keys"
+    reveals: ClassVar[str] = (
+        "nothing: letters sealed for other sites, with shares of this run's mask keys; locked keys"
+    )
     harmless: ClassVar[bool] = True
     letters: dict[Name, bytes]
     needed: Annotated[int, msgspec.Meta(ge=1)]
     """How many shares give a secret of this site back."""
+    locked: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
+    """For each sum the keys of this site's pairs, locked: they are opened when it is lost in that sum."""
 
 
 class Share(Question, frozen=True, kw_only=True):
@@ -134,7 +139,7 @@ class Share(Question, frozen=True, kw_only=True):
 
 
 class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a letter says: shares of the sender's mask keys and self masks, and a herald's secret."""
+    """What a letter says: shares of the sender's mask secrets and self masks, and a herald's secret."""
 
     mask_shares: tuple[SecretShare, ...] = ()
     self_shares: tuple[SecretShare, ...] = ()
@@ -144,6 +149,11 @@ class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def seal_of(seed: bytes) -> bytes:
     """Commit to a self-mask seed; 256 random bits cannot be guessed from their hash."""
     return fingerprint(b"self mask", seed)
+
+
+def lock_seal(secret: bytes) -> bytes:
+    """Commit to the secret by which a site locks its pairs' keys of a sum."""
+    return fingerprint(b"mask secret", secret)
 
 
 def hash_columns(run: bytes, names: Sequence[str]) -> bytes:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, fingerprint, new_exchange_secret, shared_key
+from fedgeom.crypto.keys import agreement, derive, exchange_public, fingerprint, new_exchange_secret
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.errors import InputError, ProtocolError
@@ -34,8 +33,11 @@ from fedgeom.protocols.joining.messages import (
     heralds_of,
     hidden_order,
     holder_numbers,
+    lock_seal,
     seal_of,
 )
+from fedgeom.protocols.joining.parts import SumParts
+from fedgeom.protocols.joining.writing import make_pair_keys, sum_parts, write_letters
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
@@ -75,7 +77,7 @@ class Joining(Part[JoiningMemory]):
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants = ask.participants
             memory.letter_secret = new_exchange_secret()
-            memory.mask_secrets = tuple(new_exchange_secret() for _ in range(ask.rounds))
+            memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.herald_secret = secrets.token_bytes(32)
             memory.private = secrets.token_bytes(32)
@@ -119,7 +121,7 @@ class Joining(Part[JoiningMemory]):
         raw = bool(memory.terms.get("prepare"))  # what columns the sites have, they tell each other later
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
-            masks=tuple(exchange_public(secret) for secret in memory.mask_secrets),
+            masks=tuple(lock_seal(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
             columns=0 if raw else site.data.shape[1],
             columns_hash=b"" if raw else hash_columns(site.run, site.data.columns),
@@ -143,18 +145,26 @@ class Joining(Part[JoiningMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
+        memory.cohort_bytes, memory.cohort_seed = memoryview(pack_cohort(ask.cohort)), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
         memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
         needed = self.holders_needed()
-        letters = self._write(numbers, needed, herald=me in heralds)
+        sums = self.parts.of(me)
+        letters = write_letters(memory, me, numbers, needed, sums, herald=me in heralds)
         memory.own_letter = letters.pop(me)
-        sealed = {name: self._seal(memory.cohort_seed, name, letter) for name, letter in letters.items()}
-        answer = Letters(letters=sealed, needed=needed)
+        agreed = {name: self._agree(name) for name in letters}  # once for the letter and for all sums
+        sealed = {name: self._seal(agreed[name], name, letter) for name, letter in letters.items()}
+        locked = make_pair_keys(memory, me, run, agreed, sums)
+        answer = Letters(letters=sealed, needed=needed, locked=locked)
         memory.letters = encode(answer)
         self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
         return answer
+
+    @property
+    def parts(self) -> SumParts:
+        """Who may be in which sum, of the cohort that was announced."""
+        return sum_parts(self.settings, self.memory)
 
     def holders_needed(self) -> int:
         """Return how many of the holders of this site's shares must come together.
@@ -199,40 +209,28 @@ class Joining(Part[JoiningMemory]):
         for name in odd[:1]:
             raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
-    def _write(self, numbers: Mapping[str, int], needed: int, *, herald: bool) -> dict[str, Letter]:
-        memory, me = self.memory, self.site.name
-        holders = (*memory.peers, me)
-        xs = [numbers[name] for name in holders]
-        masks = [shamir.share(secret, needed, xs) for secret in memory.mask_secrets]
-        selves = [shamir.share(seed, needed, xs) for seed in memory.self_seeds]
-        secret = memory.herald_secret if herald else b""
-        letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
-        for name in holders:
-            x = numbers[name]
-            letters[name] = Letter(tuple(s[x] for s in masks), tuple(s[x] for s in selves), secret)
-        return letters
+    def _agree(self, other: str) -> bytes:
+        return agreement(self.memory.letter_secret, self.memory.cohort[other].letters)
 
-    def _key(self, seed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
+    def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
         """Return the key of a letter between this site and another, and what the letter is bound to."""
-        envelope = (b"letter", self.site.run, seed, sender.encode(), recipient.encode())
-        other = recipient if sender == self.site.name else sender
-        key = shared_key(self.memory.letter_secret, self.memory.cohort[other].letters, *envelope)
-        return key, fingerprint(*envelope)
+        envelope = (b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
+        return derive(agreed, *envelope), fingerprint(*envelope)
 
-    def _seal(self, seed: bytes, recipient: str, letter: Letter) -> bytes:
-        key, envelope = self._key(seed, self.site.name, recipient)
+    def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
+        key, envelope = self._key(agreed, self.site.name, recipient)
         return seal(key, msgspec.msgpack.encode(letter), envelope)
 
-    def _unseal(self, seed: bytes, sender: str, sealed: bytes) -> Letter:
-        key, envelope = self._key(seed, sender, self.site.name)
+    def _unseal(self, sender: str, sealed: bytes) -> Letter:
+        key, envelope = self._key(self._agree(sender), sender, self.site.name)
         text = unseal(key, sealed, envelope, sender=sender)
         try:
             letter = msgspec.msgpack.decode(text, type=Letter)
         except ValueError as error:
             raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
-        rounds = len(self.memory.mask_secrets)
-        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == rounds:
-            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {rounds} sums")
+        sums = len(self.parts.of(sender))
+        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == sums:
+            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {sums} sums")
         return letter
 
     def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
@@ -251,7 +249,7 @@ class Joining(Part[JoiningMemory]):
         if me not in members or not set(members) <= set(memory.cohort):
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
-        opened = {sender: self._unseal(memory.cohort_seed, sender, letters[sender]) for sender in senders}
+        opened = {sender: self._unseal(sender, letters[sender]) for sender in senders}
         opened[me] = memory.own_letter or Letter()
         heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))
@@ -260,7 +258,7 @@ class Joining(Part[JoiningMemory]):
         said = [opened[name].secret for name in heralds if name in opened]
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
-        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened})
+        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
         memory.secret, memory.own_letter = said[0], None
         memory.order = hidden_order(memory.secret, members)
 

@@ -64,8 +64,10 @@ class LabelNames(SummingPart[NamesMemory]):
 
     def own_counts(self) -> dict[str, int]:
         """Return how many rows the site has of each of its own label names."""
-        read = getattr(self.site, "label_counts", None)
-        return dict(read()) if read else dict(Counter(self.site.data.y.astype(str).tolist()))
+        read, data = getattr(self.site, "label_counts", None), self.site.data
+        if read is None and data.y.dtype.kind == "U" and data.has_label.all():
+            return data.class_counts()  # counted once for all who ask
+        return dict(read()) if read else dict(Counter(data.y.astype(str).tolist()))
 
     @property
     def agreed(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -196,3 +197,9 @@ def hash_columns(sealed: Mapping[str, bytes]) -> bytes:
 def slots_for(pairs: int) -> int:
     """Return under how many numbers so many categories are counted: none for none."""
     return SLOTS * -(-pairs // SLOTS)
+
+
+@lru_cache(maxsize=4)  # the same at all sites of a process, and for counting and for reading
+def hidden_order(key: bytes, slots: int) -> tuple[int, ...]:
+    """Return the numbers under which categories are counted, in an order that only the holders of a key know."""
+    return tuple(sorted(range(slots), key=lambda slot: fingerprint(key, str(slot).encode())))

@@ -53,6 +53,7 @@ from fedgeom.protocols.preparing.messages import (
     SumProducts,
     SumRanks,
     hash_columns,
+    hidden_order,
     slots_for,
 )
 from fedgeom.protocols.secure_sum.messages import SumResult
@@ -164,8 +165,7 @@ class Preparing(Part[PreparingMemory]):
 
     def _places(self, slots: int) -> Ints:
         """Return the number under which each pair of column and word is counted: in an order that only sites know."""
-        key = self.joining.shared_secret(b"category slots")
-        order = sorted(range(slots), key=lambda slot: fingerprint(key, str(slot).encode()))
+        order = hidden_order(self.joining.shared_secret(b"category slots"), slots)
         return np.array(order[: len(self._agreed().pairs())], np.int64)
 
     @answers(KeepColumns)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from fedgeom.arrays import Words
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import exchange_public, verify
+from fedgeom.crypto.keys import verify
 from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.pair_keys import key_at, mask_key, open_keys, proof_of
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Question
 from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.joining.messages import seal_of
+from fedgeom.protocols.joining.messages import lock_seal, seal_of
 from fedgeom.protocols.secure_sum.collecting import Collected, collect
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
@@ -25,7 +26,6 @@ from fedgeom.protocols.secure_sum.messages import (
     Witness,
     masking_statement,
     own_key,
-    pair_key,
     uneven,
 )
 
@@ -73,8 +73,9 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
     summed, round, alive = ticket.participants, ticket.round, tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
+    there = {*alive, *witnesses}
     for name in summed:  # once sites have confirmed who is there, those who are lost cannot come back
-        _check_holders(joined, name, len({name, *joined.peers[name]} & {*alive, *witnesses}))
+        _check_holders(joined, name, len(there.intersection((name, *joined.peers[name]))))
 
     lists = {"alive": alive, "dropped": dropped}
     requests: dict[str, Question] = dict.fromkeys(alive, Confirm(round=round, **lists))
@@ -103,7 +104,8 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
 def _witnesses(joined: Joined, participants: Collection[str], alive: Collection[str]) -> tuple[str, ...]:
     """Return the sites outside the sum whose shares are needed: none where those in it hold enough."""
     living = set(alive)
-    if all(len({name, *joined.peers[name]} & living) >= joined.needed[name] for name in participants):
+    near = {name: len(living.intersection((name, *joined.peers[name]))) for name in participants}
+    if all(near[name] >= joined.needed[name] for name in participants):
         return ()
     holders = {peer for name in participants for peer in joined.peers[name]}
     return tuple(sorted((holders & set(joined.names)) - set(participants)))
@@ -169,22 +171,29 @@ def _keys_to_remove(
     plus: list[bytes] = []
     minus: list[bytes] = []
     for name in alive:
-        pieces = {numbers[h]: s.self_shares[name] for h, s in shares.items() if name in s.self_shares}
+        given = {h: shares[h].self_shares for h in (name, *joined.peers[name]) if h in shares}
+        pieces = {numbers[h]: held[name] for h, held in given.items() if name in held}
         seed = _recover(joined, name, pieces)
         if seal_of(seed) != joined.keys[name].seals[round]:
             raise ProtocolError(f"the shares of the own mask of {name!r} do not fit; a holder sent wrong ones")
         minus.append(own_key(seed, ticket.question_hash))
     living = set(alive)
     for name in dropped:
-        pieces = {numbers[h]: s.mask_shares[name] for h, s in shares.items() if name in s.mask_shares}
+        given = {h: shares[h].mask_shares for h in joined.peers[name] if h in shares}
+        pieces = {numbers[h]: held[name] for h, held in given.items() if name in held}
         secret = _recover(joined, name, pieces)
-        if exchange_public(secret) != joined.keys[name].masks[round]:
-            raise ProtocolError(f"the shares of the mask key of {name!r} do not fit; a holder sent wrong ones")
-        for peer in living & set(joined.peers[name]):
-            key = pair_key(
-                secret, joined.keys[peer].masks[round], joined.sites.run, ticket.question_hash, name, peer
-            )
-            (minus if peer < name else plus).append(key)  # the opposite of what the living peer did
+        if lock_seal(secret) != joined.keys[name].masks[round]:
+            raise ProtocolError(f"the shares of the mask secret of {name!r} do not fit; a holder sent wrong ones")
+        keys = open_keys(joined.locked[name][round], secret, len(joined.peers[name]))
+        for place, peer in enumerate(joined.peers[name]):
+            if peer in living:
+                key = key_at(keys, place)
+                if peer in shares and shares[peer].proofs.get(name) != proof_of(key):
+                    raise ProtocolError(
+                        f"{name!r}, which was lost, left another key for its mask with {peer!r} than {peer!r} has"
+                    )
+                made = mask_key(key, ticket.question_hash)
+                (minus if peer < name else plus).append(made)  # the opposite of what the living peer did
     return plus, minus
 
 

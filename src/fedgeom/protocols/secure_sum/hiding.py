@@ -8,6 +8,7 @@ it: whoever is enough to unmask a site need not ask the site itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fedgeom.crypto.keys import hash_names
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
 from fedgeom.errors import ProtocolError
+from fedgeom.protocols.joining.cohorts import strictest_policy
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -53,6 +55,11 @@ class SumsMemory(msgspec.Struct, kw_only=True):
     """All sets of the living that the site signed, each once."""
     living: bytes = b""
     """Those who are left of the sums over all sites; empty: nobody was lost so far."""
+
+
+@lru_cache(maxsize=16)  # the same for all sites of a process
+def _bits(members: tuple[str, ...], names: frozenset[str]) -> bytes:
+    return np.packbits([name in names for name in sorted(members)]).tobytes()
 
 
 class Hiding:
@@ -135,11 +142,10 @@ class Hiding:
 
     def check_many_enough(self, alive: Iterable[str]) -> int:
         """Refuse what would be summed over fewer sites than a policy of theirs asks for; return how many that are."""
-        names, cohort = set(alive), self.joining.memory.cohort
+        names, joined = frozenset(alive), self.joining.memory
         self.joining.check_many_enough(names)
-        wanted = {name: cohort[name].min_cohort for name in names if name in cohort}
-        strictest = max(wanted, key=wanted.__getitem__, default="")
-        least = max(wanted.get(strictest, 0), self.joining.site.policy.min_cohort)
+        strictest, wanted = strictest_policy(joined.cohort_seed, names, joined.cohort)
+        least = max(wanted, self.joining.site.policy.min_cohort)
         if len(names) < least:
             raise ProtocolError(
                 f"{len(names)} sites are left; the policy of {strictest!r} asks for at least {least}"
@@ -204,8 +210,7 @@ class Hiding:
 
     def bits(self, names: Iterable[str]) -> bytes:
         """Return a set of members as bits."""
-        members, wanted = sorted(self.joining.memory.order), set(names)
-        return np.packbits([name in wanted for name in members]).tobytes()
+        return _bits(self.joining.memory.order, frozenset(names))
 
     def names(self, bits: bytes) -> list[str]:
         """Return the members that bits stand for."""

@@ -10,12 +10,15 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import fingerprint, hash_names, shared_key
+from fedgeom.crypto.keys import fingerprint, hash_names
+from fedgeom.crypto.pair_keys import PROOF_BYTES
 from fedgeom.crypto.rings import Ring
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
 from fedgeom.protocols.fixed_point import from_fixed
+from fedgeom.protocols.joining.last_call import remembers_last
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
+Proofs = dict[Name, Annotated[bytes, msgspec.Meta(max_length=PROOF_BYTES)]]
 
 
 class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,6 +127,13 @@ def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
     return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
 
 
+@remembers_last  # the very same question comes to many sites of a process
+def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
+    """Return `hash_content` and `hash_question` of a question that came."""
+    content = hash_content(question, came=True)
+    return content, hash_question(question, content)
+
+
 class Confirmation(Message, frozen=True, kw_only=True):
     """A site's signature under the list of those still there."""
 
@@ -173,6 +183,8 @@ class UnmaskShares(Message, frozen=True, kw_only=True):
     harmless: ClassVar[bool] = True
     self_shares: Shares
     mask_shares: Shares
+    proofs: Proofs
+    """Of the pair's key that this site and a dropped one have: the coordinator notices if it opens another."""
 
 
 class Unmask(Question, frozen=True, kw_only=True):
@@ -214,9 +226,3 @@ def uneven(factors: Mapping[str, float]) -> dict[str, float]:
 def own_key(seed: bytes, question_hash: bytes) -> bytes:
     """Derive the key of a site's own mask for one question."""
     return fingerprint(b"own mask", seed, question_hash)
-
-
-def pair_key(secret: bytes, peer_public: bytes, run: bytes, question_hash: bytes, one: str, other: str) -> bytes:
-    """Derive the mask key of two sites for one question; both get the same."""
-    first, second = sorted((one, other))
-    return shared_key(secret, peer_public, b"mask", run, question_hash, first.encode(), second.encode())

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, hash_names, verify_each
 from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.pair_keys import key_at, mask_key, proof_of
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.envelopes import lengthened
@@ -32,11 +33,9 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
-    hash_content,
-    hash_question,
+    hashes_of,
     masking_statement,
     own_key,
-    pair_key,
     tag_key,
     uneven,
 )
@@ -68,8 +67,8 @@ class Sums(Part[SumsMemory]):
         The same question again is admitted as it was: who is lost in the meantime plays no part in it.
         """
         ticket, joined, me = question.ticket, self.joining.memory, self.site.name
-        content = hash_content(question, came=True)
-        if ticket.question_hash != hash_question(question, content):
+        content, asked = hashes_of(question)
+        if ticket.question_hash != asked:
             raise ProtocolError("the ticket was made out for another question")
         if not joined.cohort:
             raise ProtocolError("a sum was asked for before the site joined")
@@ -89,6 +88,7 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"the masks of round {ticket.round} were used for another question already")
         if page.question_hash:
             return
+        self.joining.parts.check(ticket.round, participants)
         expected = self.site.expected_participants(question)  # type: ignore[attr-defined]
         group = group_of(self.site, question.kind, {me})
         if group:
@@ -151,13 +151,12 @@ class Sums(Part[SumsMemory]):
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
         joined, me, participants = self.joining.memory, self.site.name, set(ticket.participants)
-        cohort = joined.cohort
+        keys = joined.pair_keys[ticket.round]
         plus: list[bytes] = []
         minus: list[bytes] = []
-        for peer in joined.peers:
+        for place, peer in enumerate(joined.peers):
             if peer in participants:
-                public, secret = cohort[peer].masks[ticket.round], joined.mask_secrets[ticket.round]
-                key = pair_key(secret, public, self.site.run, ticket.question_hash, me, peer)
+                key = mask_key(key_at(keys, place), ticket.question_hash)
                 (plus if me < peer else minus).append(key)
         return plus, minus
 
@@ -194,6 +193,7 @@ class Sums(Part[SumsMemory]):
         self.joining.open_letters(ask.members, ask.letters)
         if self.site.name in ask.participants or not set(ask.participants) <= set(ask.members):
             raise ProtocolError("a witness is asked about a sum of other members, without itself")
+        self.joining.parts.check(number, ask.participants)
         group_of(self.site, joined.sums[number], ask.participants)
         page = self.round(number)
         told = ask.question_hash, ask.content, ask.participants
@@ -232,8 +232,10 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
         # Who signed the list is bound to the same question by it; of the others, their masked vectors' signatures tell.
         self._check_masked(ask.round, sorted((holders & set(ask.alive)) - set(agreeing)), ask.masked)
-        held = joined.held(ask.round)
+        held, lost = joined.held(ask.round), set(ask.dropped)
+        keys, pairs = joined.pair_keys[ask.round], enumerate(joined.peers)
         return UnmaskShares(
+            proofs={peer: proof_of(key_at(keys, place)) for place, peer in pairs if keys and peer in lost},
             self_shares={name: held.selves[name] for name in ask.alive if name in holders},
             mask_shares={name: held.masks[name] for name in ask.dropped if name in holders},
         )

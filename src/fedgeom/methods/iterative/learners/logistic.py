@@ -12,7 +12,7 @@ from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register, step
 from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.privacy.bounded_sums import in_whole_numbers, products
+from fedgeom.privacy.bounded_sums import in_whole_numbers, products, row_products, unit_rows
 
 TOLERANCE = 1e-8
 
@@ -57,13 +57,14 @@ class Logistic(Learner):
     def bounded_gradient(self, parameters: Parameters, X: Floats, y: Ints, clip: float) -> Ints:
         """Return the sum of shortened gradients: a row's is the product of (1, x) and its residual.
 
-        (1, x) is made a unit vector, and the residual as long as the gradient may be.
+        (1, x) is made a unit vector, and the residual as long as the gradient may be. Whatever the model and a row's
+        numbers are, nothing of it is infinite, and no row has a part in what another one adds.
         """
-        ones = np.column_stack([np.ones(len(X)), X])
-        lengths = np.linalg.norm(ones, axis=1, keepdims=True)
-        residual = self._residual(parameters, X, y) * lengths
-        found = products(in_whole_numbers(ones / lengths, 1.0), in_whole_numbers(residual, clip))
-        return found.ravel()
+        units, lengths = unit_rows(np.column_stack([np.ones(len(X)), X]))
+        intercept = np.clip(np.nan_to_num(parameters["intercept"]), -_LARGEST_SCORE, _LARGEST_SCORE)
+        scores = np.clip(row_products(X, parameters["weights"]), -_LARGEST_SCORE, _LARGEST_SCORE) + intercept
+        residual = _residual_of(scores, y) * lengths
+        return products(in_whole_numbers(units, 1.0), in_whole_numbers(residual, clip)).ravel()
 
     def penalty_gradient(self, parameters: Parameters, rows: float) -> Floats:
         """Return the weights' penalty, none for intercepts."""
@@ -140,14 +141,22 @@ class Logistic(Learner):
 
     def _residual(self, parameters: Parameters, X: Floats, y: Ints) -> Floats:
         """Return probabilities less what they should be, (rows, 1) for two classes, otherwise (rows, classes)."""
-        scores = X @ parameters["weights"] + parameters["intercept"]
-        if scores.shape[1] == 1:
-            return np.asarray(0.5 * (1 + np.tanh(0.5 * scores)) - y[:, None])  # the logistic function, no overflow
-        scores -= scores.max(axis=1, keepdims=True)
-        residual = np.exp(scores)
-        residual /= residual.sum(axis=1, keepdims=True)
-        residual[np.arange(len(y)), y] -= 1
-        return np.asarray(residual)
+        return _residual_of(X @ parameters["weights"] + parameters["intercept"], y)
+
+
+_LARGEST_SCORE = 1e6
+"""Probabilities of larger ones are 0 or 1 in every digit."""
+
+
+def _residual_of(scores: Floats, y: Ints) -> Floats:
+    """Return probabilities less what they should be, from scores, which are written over where there are several."""
+    if scores.shape[1] == 1:
+        return np.asarray(0.5 * (1 + np.tanh(0.5 * scores)) - y[:, None])  # the logistic function, no overflow
+    scores -= scores.max(axis=1, keepdims=True)
+    residual = np.exp(scores)
+    residual /= residual.sum(axis=1, keepdims=True)
+    residual[np.arange(len(y)), y] -= 1
+    return np.asarray(residual)
 
 
 register(Logistic())

@@ -1,0 +1,65 @@
+"""Requests go past layers that pass them on anyway, and through all others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fedgeom.engines.flower.short_way import FLEET, NOT_FOR, RUNTIME, shortened
+
+
+class Layer:
+    """A layer that notes what goes through it."""
+
+    seen: list[tuple[str, str]]
+
+    def __init__(self, app: Any, word: str = ""):
+        self.app, self.word = app, word
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.seen.append((type(self).__name__, scope.get("path", scope["type"])))
+        await self.app(scope, receive, send)
+
+
+async def end(scope: Any, receive: Any, send: Any) -> None:
+    """Nothing comes after this."""
+
+
+def through(path: str, *names: str, kind: str = "http") -> list[str]:
+    """Return the layers, of these, that a request goes through."""
+    middleware = pytest.importorskip("starlette.middleware", reason="Flower is not installed").Middleware
+    seen: list[tuple[str, str]] = []
+    app: Any = end
+    for layer in reversed(shortened([middleware(type(name, (Layer,), {"seen": seen}), "word") for name in names])):
+        app = layer.cls(app, *layer.args, **layer.kwargs)
+    asyncio.run(app({"type": kind, "path": path} if kind == "http" else {"type": kind}, None, None))
+    return [name for name, _ in seen]
+
+
+ALL = ("NodeAuthMiddleware", *NOT_FOR)
+
+
+def test_a_sites_request_meets_what_asks_who_it_is_and_no_layer_of_the_coordinators():
+    assert through(FLEET + "pull-messages", *ALL) == ["NodeAuthMiddleware", "FleetEventLogMiddleware"]
+    assert through(RUNTIME + "pull-messages", *ALL) == ["NodeAuthMiddleware", "RuntimeTracingMiddleware"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/control/start-run", "/", "/v1/fleet", "//v1/fleet/x", "/V1/fleet/x", "/v1/control/../fleet/x"]
+)
+def test_every_other_request_goes_through_all_of_them(path):
+    assert through(path, *ALL) == list(ALL)
+
+
+def test_what_is_no_request_goes_through_all_of_them():
+    assert through("", *ALL, kind="lifespan") == list(ALL)
+
+
+def test_flowers_own_layers_are_those_that_are_named_here():
+    """Each passes on what is not its own: that is what makes the short way the same way."""
+    main = pytest.importorskip("flwr.superlink.main", reason="Flower is not installed")
+    layers = {layer.cls.__name__ for layer in main._get_middleware()}
+    assert set(NOT_FOR) <= layers
+    assert layers - set(NOT_FOR) == {"BaseHTTPMiddleware", "ProtobufTranslationMiddleware", "NodeAuthMiddleware"}
