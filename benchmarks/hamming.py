@@ -3,7 +3,7 @@
     python benchmarks/hamming.py            # two sites of 100 points at L = 1024 and 4096; writes results/hamming.json
     python benchmarks/hamming.py --quick    # fewer repetitions; writes nothing
     python benchmarks/hamming.py --json     # the last line is one JSON object (it always is; this prints nothing else)
-    python benchmarks/hamming.py --only plain|bfv|ot|paillier    # others in the results stay as they are
+    python benchmarks/hamming.py --only plain|bfv|lattice|ot|paillier    # others in the results stay as they are
 
 ``cpu_s`` is the CPU time of this process for both sites together, the smaller of a few repetitions; ``bytes`` is
 the size of all letters between them, before sealing. Figures for Paillier are extrapolated, and marked so: each
@@ -125,6 +125,7 @@ def paillier(quick: bool) -> dict[str, Any]:
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "plain": plain,
     "bfv": lambda quick: secure("bfv", quick),
+    "lattice": lambda quick: secure("lattice", quick),
     "ot": lambda quick: secure("ot", quick),
     "paillier": paillier,
 }
