@@ -468,7 +468,8 @@ request each, and starts a program per question. What fedgeom does instead, each
 - **The SuperLink's state is in memory**: a request costs it 6 instead of 11 ms. What must outlive it is in our own
   files.
 - **Requests take a short way** (`short_way`): past Flower's layers that look after another part of its port, and would
-  wrap each request only to pass it on. Who a node is, is asked as ever.
+  wrap each request only to pass it on. Who a node is, is asked as ever. A poll then costs Flower's application 3.3 to
+  3.9 ms of processor time instead of 5.1 (replayed in one process; the table above is from before).
 """.splitlines(),
     """\
 ### What another message system would bring (`python benchmarks/grpc_link.py`)

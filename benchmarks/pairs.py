@@ -2,7 +2,9 @@
 
 python benchmarks/pairs.py            # 2,500 rows over 5 sites, and scikit-learn's digits; some minutes
 python benchmarks/pairs.py --quick    # 250 rows
-python benchmarks/pairs.py --only rows|digits
+python benchmarks/pairs.py --only rows|rows_lattice|digits
+
+``rows`` and ``digits`` take the default comparison (SEAL), ``rows_lattice`` the products of matrices.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from benchmarks.common import main
 import fedgeom
 
 
-def _held(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Hold a run with XCLP's defaults over five sites, a tenth of whose rows have labels."""
+def _held(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], **settings: Any) -> dict[str, Any]:
+    """Hold a run of XCLP over five sites, a tenth of whose rows have labels."""
     rng = np.random.default_rng(0)
     known = np.where(rng.random(len(y)) < 0.1, y, "")
     sites = [fedgeom.SiteData(f"s{k}", X[k::5], known[k::5]) for k in range(5)]
     began = time.process_time()
-    run = fedgeom.run(fedgeom.XCLP(), sites)
+    run = fedgeom.run(fedgeom.XCLP(**settings), sites)
     found = np.empty(len(y), y.dtype)
     for k in range(5):
         found[k::5] = run.local[f"s{k}"]["labels"]
@@ -44,11 +46,16 @@ def _held(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
-def rows(quick: bool) -> dict[str, Any]:
+def rows(quick: bool, **settings: Any) -> dict[str, Any]:
     """Measure drawn rows of two classes in 20 columns, L = 4096."""
     rng, count = np.random.default_rng(1), 250 if quick else 2500
     kinds = rng.integers(0, 2, count)
-    return _held(rng.normal(size=(count, 20)) + 2 * np.eye(20)[kinds], kinds.astype(str))
+    return _held(rng.normal(size=(count, 20)) + 2 * np.eye(20)[kinds], kinds.astype(str), **settings)
+
+
+def rows_lattice(quick: bool) -> dict[str, Any]:
+    """Measure the same rows, compared by products of matrices."""
+    return rows(quick, hamming="lattice")
 
 
 def digits(quick: bool) -> dict[str, Any] | None:
@@ -59,7 +66,7 @@ def digits(quick: bool) -> dict[str, Any] | None:
     return None if quick else _held(X, y.astype(str))
 
 
-PARTS = {"rows": rows, "digits": digits}
+PARTS = {"rows": rows, "rows_lattice": rows_lattice, "digits": digits}
 
 
 if __name__ == "__main__":

@@ -126,7 +126,12 @@ def beside(pictures: list[Image.Image]) -> Image.Image:
     for one in small:
         sheet.paste(one, (left, 0))
         left += one.width + GAP
-    return sheet.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    return few_colours(sheet)
+
+
+def few_colours(picture: Image.Image) -> Image.Image:
+    """Return a picture in few colours, rare ones included, so that its file is small."""
+    return picture.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 class Folders:

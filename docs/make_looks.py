@@ -1,7 +1,7 @@
-"""Take the pictures of reports in grey, on paper, with two and with 200 sites: `python docs/make_looks.py FOLDER`.
+"""Take the pictures of docs/report.md, and of reports in grey, on paper, with two and with 200 sites.
 
-Runs are made in FOLDER; those that are there already are not run again. Needs the extra `browser`, Chromium, and for
-paper pdftoppm (poppler-utils).
+`python docs/make_looks.py FOLDER`: runs are made in FOLDER; those that are there already are not run again. Needs the
+extra `browser`, Chromium, for paper pdftoppm (poppler-utils), and the set hipc (`fedgeom data`).
 """
 
 from __future__ import annotations
@@ -38,13 +38,18 @@ def many_sites() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy
     return fedgeom.Hulls(epsilon=0.05, names="shared"), sites, fedgeom.Policy()
 
 
-def many_classes() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy]:
-    """Return handwritten digits at four offices."""
-    sites = list(fedgeom.load_set("digits").train)
+def hospitals() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy]:
+    """Return T cells of five hospitals, with one name for each type."""
+    sites = list(fedgeom.load_set("hipc", rows=800).train)
     return fedgeom.Hulls(embedding="discriminant", names="shared"), sites, fedgeom.Policy()
 
 
-RUNS = {"two": few_sites, "many": many_sites, "classes": many_classes}
+def plane() -> tuple[fedgeom.Method, list[fedgeom.SiteData], fedgeom.Policy]:
+    """Return the same hospitals, each with its own names, matched by Gaussians."""
+    return fedgeom.Ellipses(), hospitals()[1], fedgeom.Policy()
+
+
+RUNS = {"two": few_sites, "many": many_sites, "hospitals": hospitals, "plane": plane}
 
 
 def page_of(name: str, folder: Path) -> Path:
@@ -74,6 +79,15 @@ def look(chromium: Any, url: str, style: str = "") -> Image.Image:
     return shot
 
 
+def part(chromium: Any, url: str, what: str, scheme: str = "light") -> Image.Image:
+    """Return a part of a page as a picture: the head, or a section."""
+    page = chromium.new_page(viewport={"width": 900, "height": 1100}, color_scheme=scheme)
+    page.goto(url)
+    shot = Image.open(io.BytesIO(page.locator(what).screenshot()))
+    page.close()
+    return shot
+
+
 def on_paper(chromium: Any, url: str, folder: Path) -> list[Image.Image]:
     """Return the sheets that a page is printed on."""
     page = chromium.new_page()
@@ -92,14 +106,24 @@ def main(root: Path) -> None:
     with browser() as chromium:
         urls = {name: page_of(name, root / name).as_uri() for name in RUNS}
         made = {
-            "grey": in_columns(look(chromium, urls["classes"], GREY), 4),
-            "paper": on_paper(chromium, urls["classes"], root),
+            "grey": in_columns(look(chromium, urls["hospitals"], GREY), 4),
+            "paper": on_paper(chromium, urls["hospitals"], root),
             "two": in_columns(look(chromium, urls["two"]), 4),
             "many": in_columns(look(chromium, urls["many"]), 4),
         }
         for name, pictures in made.items():
             beside(pictures).save(IMAGES / f"look-{name}.png", optimize=True)
             print(f"docs/images/gallery/look-{name}.png", flush=True)
+        parts = {
+            "report": part(chromium, urls["hospitals"], "header"),
+            "report-disc": part(chromium, urls["hospitals"], "#picture"),
+            "report-dark": part(chromium, urls["plane"], "#picture", "dark"),
+        }
+        for name, picture in parts.items():
+            picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+                IMAGES.parent / f"{name}.png", optimize=True
+            )
+            print(f"docs/images/{name}.png", flush=True)
 
 
 if __name__ == "__main__":

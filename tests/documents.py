@@ -126,6 +126,7 @@ def semi() -> dict[str, Any]:
 
 
 def xclp() -> dict[str, Any]:
+    pytest.importorskip("seal", reason="needs the xclp extra")
     sites = [
         fedgeom.SiteData(one.name, one.X - 3, np.where(np.arange(len(one.y)) % 2, "", one.y))
         for one in lumps(HOSPITALS, ("a", "b"), 4, rows=8)

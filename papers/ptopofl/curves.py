@@ -125,7 +125,8 @@ def picture(results: dict[str, Any], path: Path) -> None:
             axis.plot(found["rounds"], values, marker=".", ls=style, color=colour, label=name)
         axis.set(xlabel="round", ylabel="AUC, honest sites" if part == "attack" else "AUC")
         axis.set_title(f"Scenario {part}" if part != "attack" else "Scenario A, labels turned around")
-        axis.legend(fontsize=7.5, frameon=False)
+        if part == "attack":
+            axis.legend(fontsize=7.5, frameon=False)
     place = np.arange(len(ROWS))
     for at, (axis, title) in enumerate(
         ((axes[1][0], "AUC after 15 rounds (Figure 3 C)"), (axes[1][1], "first round with 95 % of it (3 D)"))
@@ -143,6 +144,10 @@ def picture(results: dict[str, Any], path: Path) -> None:
         else:
             axis.set_ylim(0.7, 0.95)
     axes[1][2].axis("off")
+    drawn = next(axis for axis, part in zip(axes[0], PARTS, strict=True) if part in results)
+    axes[1][2].legend(
+        *drawn.get_legend_handles_labels(), loc="center left", frameon=False, title="Scenarios A and B"
+    )
     drawing.savefig(path, dpi=110)
 
 

@@ -91,11 +91,9 @@ def left_out(drawing: Any) -> dict[str, Any]:
             label = TITLES.get(column, column)
             axis.plot(fedavg, values, marker, color=COLOURS[column], ms=5, alpha=0.85, label=label)
             counts.setdefault("balanced" if balanced else "plain", {})[label] = int((values > fedavg).sum())
-        low = 15
-        axis.plot([low, 100], [low, 100], color="black", lw=0.8)
-        axis.set(xlim=(low, 100), ylim=(low, 100), xlabel="FedAvg, %", ylabel="XCLP, % (above the line: ahead)")
+        axis.plot([15, 100], [15, 100], color="black", lw=0.8)
+        axis.set(xlim=(50, 100), ylim=(15, 100), xlabel="FedAvg, %", ylabel="XCLP, % (above the line: ahead)")
         axis.set_title("balanced accuracy" if balanced else "accuracy")
-        axis.set_aspect("equal")
         axis.legend(frameon=False, fontsize=9, loc="lower left")
         counts["rows"] = len(part)
     return counts
@@ -136,7 +134,7 @@ def features(drawing: Any) -> dict[str, Any]:
     return {"cells": cells}
 
 
-PICTURES = {"few": (few, (12, 6.6)), "left-out": (left_out, (10, 5.2)), "features": (features, (13, 4))}
+PICTURES = {"few": (few, (12, 6.6)), "left-out": (left_out, (10, 4.4)), "features": (features, (13, 4))}
 
 
 if __name__ == "__main__":

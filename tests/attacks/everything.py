@@ -56,7 +56,7 @@ OPEN: dict[str, str] = {
 
 def installed(method: str) -> bool:
     """Say whether what a method needs is there."""
-    needs = {"ptopofl": "gudhi", "ptopofl, diagrams": "gudhi", "xclp, paillier": "gmpy2"}
+    needs = {"ptopofl": "gudhi", "ptopofl, diagrams": "gudhi", "xclp, paillier": "gmpy2", "xclp, bfv": "seal"}
     return method not in needs or importlib.util.find_spec(needs[method]) is not None
 
 

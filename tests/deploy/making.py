@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import shutil
 from typing import Any
@@ -86,7 +87,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hulls": {"epsilon": 0.05},
     "xclp": {
         "bits": 64,
-        "hamming": "bfv",
+        "hamming": "bfv" if importlib.util.find_spec("seal") else "lattice",
         "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
     },
     "xclp-training": {"warm": 1, "labels": {"name": "xclp", "anchors": 6, "steps": 1}},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom import Moments
+from fedgeom import Moments, Ridge
 from fedgeom.deploy.answering import answer
 from fedgeom.deploy.journal import Journal
-from fedgeom.deploy.site_readiness import file_report, table_report, terms_report
+from fedgeom.deploy.site_readiness import file_report, leaves_with, table_report, terms_report
 from fedgeom.federation.approval import job_terms
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import StrictPolicy
@@ -108,3 +108,12 @@ def test_a_site_that_is_not_ready_leaves_and_the_coordinator_learns_no_more(faul
     assert all(words[fault] in note for fault in faults)
     again = unpack(answer(anna, pack(RUN, "moments", ask), None)[0])
     assert "has left this run" in decode(again.body, Refusal).reason
+
+
+def test_what_would_leave_is_said_for_the_settings_of_a_job():
+    table = leaves_with(job_terms("ridge", Ridge().terms(), 0, NAMES))
+    images = leaves_with(job_terms("ridge", Ridge(features="conv", shape=(8, 8, 1)).terms(), 0, NAMES))
+    assert not any("patches" in line for line in table)
+    assert any("patches" in line for line in images)
+    assert leaves_with(job_terms("of-nobody", {}, 0, NAMES)) == ()
+    assert leaves_with(job_terms("ridge", {"alpha": "nonsense"}, 0, NAMES)) == Ridge.leaves()

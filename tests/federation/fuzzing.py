@@ -157,7 +157,7 @@ SPOILT: tuple[Method, ...] = (
         ]
     ),
     fedgeom.Moments(prepare=[{"name": "pca", "components": 1, "exact_columns": 1}], space="euclidean"),
-    fedgeom.XCLP(bits=64),
+    fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
     fedgeom.XCLPTraining(
         rounds=2, warm=1, steps=1, labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1}

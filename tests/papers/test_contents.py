@@ -65,7 +65,9 @@ def test_an_entry_says_what_came_of_it_and_names_only_what_exists(paper: str, on
 
 def test_nothing_waits_to_be_computed() -> None:
     waiting = [
-        (paper, one["entry"]) for paper, one in ENTRIES if one["status"] == "not yet" or "not computed" in one["found"]
+        (paper, one["entry"])
+        for paper, one in ENTRIES
+        if one["status"] == "not yet" or "not computed" in one["found"]
     ]
     assert not waiting
 

@@ -87,7 +87,7 @@ def test_joint_propagation_beats_each_site_alone_in_every_row() -> None:
 def test_the_hamming_benchmark_reaches_its_goals() -> None:
     found = figures(BENCHMARKS / "hamming.json")
     assert {"exact", "cpu_s", "bytes", "paillier_over_default"} <= set(found["default"])
-    assert {"plain", "bfv", "ot", "paillier", "default"} == set(found)
+    assert {"plain", "bfv", "lattice", "ot", "paillier", "default"} == set(found)
     best = found["default"]
     assert best["exact"] is True
     assert best["L"] == 4096

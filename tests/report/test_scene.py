@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.report import scene
 from fedgeom.report.reading import read_run
 from fedgeom.report.rows import keep_rows
 from fedgeom.report.scene import SIZE, scene_of
@@ -71,3 +72,11 @@ def test_gaussians_are_drawn_in_a_plane(tmp_path, columns):
 
 def test_a_run_without_a_model_has_no_picture(tmp_path):
     assert scene_of(read_run(folder_of(tmp_path / "run"))) is None
+
+
+def test_numbers_of_classes_do_not_cover_each_other():
+    spots = np.array([[100.0, 100.0], [100.0, 100.0], [105.0, 100.0], [600.0, 300.0]])
+    moved = scene._apart(spots)
+    gaps = [np.hypot(*(moved[i] - moved[j])) for i in range(4) for j in range(i)]
+    assert min(gaps) > 0.95 * scene.ASIDE
+    assert np.allclose(moved[3], spots[3])  # what is alone stays

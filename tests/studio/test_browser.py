@@ -269,7 +269,7 @@ def test_a_button_that_is_pressed_twice_starts_one_run(studio, tab, table):
 
 
 def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, tmp_path):
-    address, _ = studio
+    address, folder = studio
     page = tab()
     (tmp_path / "picture.jpg").write_bytes(b"\xff\xd8")
     page.goto(address)
@@ -277,6 +277,10 @@ def test_a_wrong_file_and_a_studio_that_ended_are_said_on_the_page(studio, tab, 
     page.wait_for_selector("text=no table that can be read")
     page.route("**/files/*", lambda route: route.abort())
     page.set_input_files("#chosen", Path(__file__))
+    page.wait_for_selector("text=The studio does not answer")
+    RunRecord(folder / "runs" / "r-1", {"method": "fedavg", "seed": 0, "sites": {"a": {}, "b": {}}})
+    page.route("**/live", lambda route: route.abort())
+    page.goto(f"{address}runs/r-1")
     page.wait_for_selector("text=The studio does not answer")
 
 

@@ -82,6 +82,8 @@ def cases() -> list[Any]:
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**QUICK)) for name in ALGORITHMS]
     found += [(name.lower(), lambda name=name: getattr(fedgeom, name)(**SMALL)) for name in DEEP]
     needs = {
+        "xclp": "seal",
+        "xclp training pairs": "seal",
         "hyperfed": "seal",
         "hyperfed tree": "torch",
         "hyperfed network": "torch seal",

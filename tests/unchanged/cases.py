@@ -144,6 +144,7 @@ def _xclp() -> Iterator[Case]:
             fedgeom.XCLP(bits=128, hidden_projection=False, confidence="code", hide_labelled=True, prior="own"),
             few(),
         ),
+        needs="seal",
     )
     for seed in (0, 3):
         yield Case(

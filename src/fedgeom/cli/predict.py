@@ -135,8 +135,8 @@ def predict(
     else:
         write_predictions(out, file, made, table.columns)
         how = "a copy with" if out.suffix in (".h5ad", ".parquet") else "a table of"
-        names = ", ".join(f"{ADDED}{name}" if how == "a copy with" else name for name in made.all_columns())
-        complain(f"{len(found):,} rows: {out}, {how} {names}", style="green")
+        said = ", ".join(f"{ADDED}{name}" if how == "a copy with" else name for name in made.all_columns())
+        complain(f"{len(found):,} rows: {out}, {how} {said}", style="green")
     if table.y is not None and site is not None:
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
 

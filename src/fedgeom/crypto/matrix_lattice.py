@@ -56,8 +56,11 @@ MARGIN_BITS = 40
 SEED_BYTES = 32
 _ROWS = 256
 """How many numbers are added up in floating point: 256 of 44 bits stay below 2^53, and so are exact."""
+_PIECE = 1 << 16
+"""How many bytes the cipher makes at a time."""
 _COLUMNS = 1024
 """The same where limbs have a sign, and the other factor is −1, 0 or 1."""
+_TWIST = np.exp(1j * np.pi * np.arange(DEGREE // 2) / DEGREE)
 _AT_ONCE = 512
 """How many of the helper's points are worked on at a time, for the memory's sake."""
 
@@ -115,12 +118,25 @@ def _uniform(stream: KeyStream, modulus: Modulus, *shape: int) -> list[Ints]:
 
 
 def _blocks(seed: bytes, modulus: Modulus, length: int) -> Iterator[tuple[slice, list[Floats]]]:
-    """Yield the rows a_l, some at a time, as limbs in floating point; a' comes before them."""
-    stream = KeyStream(seed)
+    """Yield the rows a_l, some at a time, as limbs in floating point; a' comes before them.
+
+    What is yielded is written over by what comes next. Rows are made one by one, in the processor's cache.
+    """
+    stream, limbs = KeyStream(seed), modulus.limbs
     _uniform(stream, modulus, DEGREE)
+    drawn = bytearray(8 * limbs * DEGREE)
+    pieces = [memoryview(drawn)[at : at + _PIECE] for at in range(0, len(drawn), _PIECE)]
+    words, block = np.frombuffer(drawn, "<i8").reshape(limbs, DEGREE), np.empty((limbs, _ROWS, DEGREE))
+    mask, half = np.int64((1 << modulus.bits) - 1), np.int64(1 << modulus.bits - 1)
     for start in range(0, length, _ROWS):
         rows = slice(start, min(start + _ROWS, length))
-        yield rows, [limb.astype(np.float64) for limb in _uniform(stream, modulus, rows.stop - start, DEGREE)]
+        for row in range(rows.stop - start):
+            for piece in pieces:
+                stream.fill(piece)
+            np.bitwise_and(words, mask, out=words)
+            np.subtract(words, half, out=words)
+            block[:, row] = words
+        yield rows, list(block[:, : rows.stop - start])
 
 
 def _turned(poly: npt.NDArray[np.int8], columns: int) -> Floats:
@@ -129,20 +145,26 @@ def _turned(poly: npt.NDArray[np.int8], columns: int) -> Floats:
     return np.lib.stride_tricks.sliding_window_view(twice[1:], columns)[DEGREE - 1 :: -1]
 
 
+def _far(poly: npt.NDArray[np.int8] | Ints) -> npt.NDArray[np.complex128]:
+    """Return a polynomial's values at half of the roots of x^4096 + 1; at the others they are conjugate."""
+    low, high = poly[..., : DEGREE // 2], poly[..., DEGREE // 2 :]
+    return np.fft.ifft((low + 1j * high) * _TWIST, norm="forward")  # at these roots x^2048 is i
+
+
 def _times(small: npt.NDArray[np.int8], poly: Limbs, modulus: Modulus, columns: int) -> list[Ints]:
     """Multiply polynomials with coefficients −1, 0, 1, (points, 4096), by one modulo q; return the first coefficients.
 
     By floating-point transforms of half a limb at a time: products stay below 4096·2^22, where their error is
     below 2^-13, so that rounding makes them exact.
     """
-    half, far = modulus.bits // 2, np.fft.rfft(small.astype(np.float64), 2 * DEGREE)
+    half, far = modulus.bits // 2, _far(small)
     found = []
     for limb in poly:
         total = np.zeros((len(small), columns), np.int64)
         for shift, part in ((0, limb & ((1 << half) - 1)), (half, limb >> half)):
-            product = np.fft.irfft(far * np.fft.rfft(part.astype(np.float64), 2 * DEGREE), 2 * DEGREE)
-            folded = product[:, :columns] - product[:, DEGREE : DEGREE + columns]
-            total += np.rint(folded).astype(np.int64) << shift
+            product = np.fft.fft(far * _far(part), norm="forward") * _TWIST.conj()
+            whole = np.concatenate([product.real, product.imag], axis=1)[:, :columns]
+            total += np.rint(whole).astype(np.int64) << shift
         found.append(total)
     return found
 

@@ -62,7 +62,7 @@ class Costs:
         self.exchanges.append(exchange)
 
     def agreements(self, holders: int, rounds: int) -> None:
-        """Count the keys that a site agrees on, to seal letters and to open them, and those of its pairs for each sum."""
+        """Count the keys that a site agrees on, to seal letters and to open them, and those of its pairs for sums."""
         self.joining_seconds += 2 * holders * AGREEMENT + rounds * holders * MASK_KEY / 10
 
     def unmasked(self, length: int, sites: int, holders: int, times: int) -> None:

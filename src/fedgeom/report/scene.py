@@ -20,6 +20,8 @@ SIZE = 1000.0
 """How wide and high the picture is in its own units: paths have whole numbers, which are short."""
 STEP = 14.0
 """Curves are drawn by lines of about this length."""
+ASIDE = 42.0
+"""The least distance between two numbers that say which class is where."""
 GRID = 150
 """So many places across are asked for their class, to find where classes meet."""
 
@@ -130,8 +132,8 @@ def _gaussians(run: RunFiles) -> Scene:
         for line, group in zip(joint, groups, strict=True)
     ]
     labels = [
-        (int(group), *place((mean @ directions)[None])[0].tolist())
-        for mean, group in zip(model.means, groups, strict=True)
+        (int(group), *spot)
+        for group, spot in zip(groups, _apart(place(model.means @ directions)).tolist(), strict=True)
     ]
     whose = f"the Gaussians of {run.home}'s rows" if run.home else f"what left the sites: {len(lines)} Gaussians"
     said = f"Thin lines are {whose}, two deviations wide. " if lines else ""
@@ -144,6 +146,20 @@ def _gaussians(run: RunFiles) -> Scene:
     regions, _ = _regions(_in_plane(model, groups, directions), across[0], across[1], everywhere, place)
     dots = _dots(run, place)
     return Scene("The plane", note, False, called, list(senders.values()), shapes, regions, labels, dots, tall)
+
+
+def _apart(spots: Floats, steps: int = 60) -> Floats:
+    """Return places for numbers, (n, 2), moved as little as it takes that none covers another."""
+    moved = spots.copy()
+    for _ in range(steps):
+        for one, other in itertools.combinations(range(len(moved)), 2):
+            way = moved[other] - moved[one]
+            far = float(np.hypot(*way))
+            if far < ASIDE:
+                push = (ASIDE - far) / 2 * (way / far if far > 1e-9 else np.array([1.0, 0.0]))
+                moved[one] -= push
+                moved[other] += push
+    return moved
 
 
 def _in_plane(model: Any, groups: Sequence[int], directions: Floats) -> Callable[[Floats], Floats]:

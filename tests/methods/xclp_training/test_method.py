@@ -34,6 +34,7 @@ def test_killed_after_any_round_and_resumed_it_is_the_same_model(settings, tmp_p
 
 
 def test_killed_over_pairs_with_a_hidden_projection_it_goes_on(tmp_path):
+    pytest.importorskip("seal", reason="needs seal-python")
     data, method = sites(3, rows=10), quick(labels=PAIRS | {"hidden_projection": True})
     answers = len(fedgeom.run(method, data).ledger)
     for at in (answers // 2, answers - 4):

@@ -87,6 +87,7 @@ def test_questions_of_another_round_are_refused(kind):
 
 
 def test_letters_of_another_model_cannot_be_opened():
+    pytest.importorskip("seal", reason="needs seal-python")
     said = refusals(quick(labels=PAIRS), sites(3, rows=10), Begin, lambda ask: replace(ask, round=2))
     assert all("not under way here" in reason for reason in said)
 

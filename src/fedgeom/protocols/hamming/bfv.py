@@ -1,99 +1,225 @@
-"""Hamming distances by lattice encryption: a product of the helper's signs with the asker's encrypted bits.
+"""Hamming distances by packed lattice encryption: few, large products instead of many small ones.
 
-The asker's bits a are encrypted, the helper's bits b become signs v = 1 − 2b. Then
+The asker's bits a become coefficients of encrypted polynomials, the helper's bits b those of plain ones, so that
+one product computes many inner products at once. With v = 1 − 2b, a sign for each bit,
 
-    h(a, b) = Σ_l a_l·v_l + Σ_l b_l,
+    h(a, b) = Σ_l a_l·v_l + Σ_l b_l.
 
-and the sums over l are one product of matrices for all points of both (`fedgeom.crypto.matrix_lattice`, where it is
-also told how answers are closed, so that the asker learns nothing of the helper's bits from noise either).
+*Along the degree* (as in Huang et al., "Cheetah", 2022): ``rows`` of the asker's words and ``columns`` of the
+helper's points, a piece of ``depth`` bits of each,
 
-Two letters: the asker's seed, public keys and ciphertexts, and the closed answers.
+    A(x) = Σ_{i,l} a_{i,l} x^(i·columns·depth + l),   V(x) = Σ_{m,l} v_{m,l} x^(m·depth + depth − 1 − l),
+
+and the coefficient of A·V at (i·columns + m)·depth + depth − 1 is Σ_l a_{i,l}·v_{m,l} over the piece. Products of
+all pieces are added up. *Along the coefficient*: a word is three of the asker's points, a + 2^16·a' + 2^32·a'', so
+that its inner product has the three of its points in 16 bits each. Masks are whole words of 48 random
+bits; the coordinator's subtraction undoes the carries (`fedgeom.protocols.hamming.bits.open_shares`).
+
+Two letters: the asker's public key and ciphertexts, and the closed answers. How answers are closed, so that the
+asker learns nothing of the helper's bits from noise either, is told in `fedgeom.crypto.lattice`.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.crypto.limbs import Modulus, short_words
-from fedgeom.crypto.matrix_lattice import (
-    DEGREE,
-    SEED_BYTES,
-    Owner,
-    ciphertext_bytes,
-    close_products,
-    groups_of,
-    modulus_for,
-)
+from fedgeom.arrays import Words
+from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, read, write
+from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
+
+PER_WORD = PLAIN_BITS // LIMB
+"""How many of the asker's points share a coefficient."""
 
 
 class Ciphertexts(Letter, frozen=True, tag="bfv.ciphertexts"):
-    """The asker's encrypted bits, with what makes the other half of each ciphertext, and public keys."""
+    """The asker's public key and encrypted bits."""
 
-    seed: bytes
     public: bytes
     numbers: bytes
 
 
 class Answers(Letter, frozen=True, tag="bfv.answers"):
-    """Closed sums of products: both halves, a number of 32 bits each."""
+    """Closed sums of products: c0 at the places of inner products, and all of c1."""
 
     first: bytes
     second: bytes
 
 
-def _plan(asker: int, helper: int, length: int) -> tuple[Modulus, dict[str, int], dict[str, int]]:
-    """Return the modulus, and how many bytes the letters' parts have; both sites compute the same from the sizes."""
-    modulus = modulus_for(length, asker * helper)
-    first = {
-        "seed": SEED_BYTES,
-        "public": groups_of(asker) * DEGREE * modulus.size,
-        "numbers": ciphertext_bytes(asker, length, modulus),
-    }
-    return modulus, first, {"first": 4 * helper * DEGREE, "second": 4 * helper * asker}
+@dataclass(frozen=True)
+class Layout:
+    """Where bits sit in polynomials; both sites compute the same from the sizes."""
+
+    words: int
+    points: int
+    length: int
+    rows: int
+    columns: int
+
+    @property
+    def depth(self) -> int:
+        """Bits of a vector in one polynomial."""
+        return min(self.length, DEGREE // (self.rows * self.columns))
+
+    @property
+    def pieces(self) -> int:
+        """How many polynomials a vector is spread over."""
+        return -(-self.length // self.depth)
+
+    @property
+    def row_groups(self) -> int:
+        """How many sets of polynomials hold the asker's words."""
+        return -(-self.words // self.rows)
+
+    @property
+    def column_groups(self) -> int:
+        """How many sets of polynomials hold the helper's points."""
+        return -(-self.points // self.columns)
+
+    @cached_property
+    def primes(self) -> int:
+        """How many primes the modulus needs, so that noise hides all answers together; refused where none do."""
+        answers = self.row_groups * self.column_groups * self.rows * self.columns
+        return primes_for(self.length, self.columns, answers)
+
+    @property
+    def cost(self) -> float:
+        """Bytes sent, and 2 kB for each product or transform (a second is as bad as 8 MB)."""
+        ciphers, answers = self.row_groups * self.pieces, self.row_groups * self.column_groups
+        sent = 8 * (2 * self.primes * DEGREE * ciphers + (DEGREE + self.rows * self.columns) * answers)
+        return sent + 1000 * self.primes * self.column_groups * (ciphers + self.pieces)
+
+    def places(self) -> npt.NDArray[np.intp]:
+        """Return the coefficients that hold inner products, by row, then column."""
+        return np.arange(self.rows * self.columns, dtype=np.intp) * self.depth + self.depth - 1
+
+
+@lru_cache(maxsize=256)
+def layout(asker: int, helper: int, length: int) -> Layout:
+    """Choose the cheapest layout for the numbers of points and bits."""
+    words = -(-asker // PER_WORD)
+
+    def sizes(count: int, most: int) -> set[int]:
+        """Return the sizes of even groups: no group could be smaller without there being one more."""
+        return {-(-count // -(-count // size)) for size in range(1, min(count, most) + 1)}
+
+    options = [
+        Layout(words, helper, length, rows, columns)
+        for rows in sizes(words, 256)
+        for columns in sizes(helper, min(DEGREE // rows, 32))
+    ]
+    return min(options, key=lambda option: option.cost)
+
+
+def _ciphertext_polynomials(plan: Layout, bits: PackedBits) -> Words:
+    """Return A(x) for each row group and piece, (row_groups, pieces, coefficients)."""
+    total = plan.row_groups * plan.rows
+    padded = np.zeros((total * PER_WORD, plan.pieces * plan.depth), np.uint64)
+    padded[: len(bits), : bits.length] = bits.unpacked()
+    limbs = padded.reshape(total, PER_WORD, -1) << (LIMB * np.arange(PER_WORD, dtype=np.uint64))[:, None]
+    packed = limbs.sum(axis=1).reshape(plan.row_groups, plan.rows, plan.pieces, plan.depth)
+    spread = np.zeros((plan.row_groups, plan.pieces, plan.rows, plan.columns, plan.depth), np.uint64)
+    spread[..., 0, :] = packed.transpose(0, 2, 1, 3)
+    return spread.reshape(plan.row_groups, plan.pieces, -1)
+
+
+def _plain_polynomials(plan: Layout, bits: PackedBits) -> Words:
+    """Return V(x) for each column group and piece, (column_groups, pieces, coefficients)."""
+    total = plan.column_groups * plan.columns
+    signs = np.zeros((total, plan.pieces * plan.depth), np.uint64)
+    signs[: len(bits), : bits.length] = np.where(bits.unpacked(), np.uint64(2**PLAIN_BITS - 1), np.uint64(1))
+    shaped = signs.reshape(plan.column_groups, plan.columns, plan.pieces, plan.depth)[..., ::-1]
+    return shaped.transpose(0, 2, 1, 3).reshape(plan.column_groups, plan.pieces, -1)
+
+
+def _share(plan: Layout, found: Words, askers: int) -> Share:
+    """Cut words, (row_groups, column_groups, rows, columns), to shares, (asker's points, helper's points)."""
+    table = found.transpose(0, 2, 1, 3).reshape(plan.row_groups * plan.rows, -1)[:, : plan.points]
+    shifts = LIMB * np.arange(PER_WORD, dtype=np.uint64)
+    limbs = (table[:, None, :] >> shifts[:, None]).astype(np.uint16)
+    return limbs.reshape(-1, plan.points)[:askers]
 
 
 class PackedLattice:
-    """The variant ``bfv``: the least work for its traffic; needs nothing more."""
+    """The variant ``bfv``: the least work for its traffic; needs seal-python."""
 
     name: ClassVar[str] = "bfv"
     passes: ClassVar[int] = 2
-    group: int = 1
+    group: int = PER_WORD
 
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
-        _, first, second = _plan(asker, helper, length)
-        return sum(first.values()), sum(second.values())
+        plan = layout(asker, helper, length)
+        ciphers, answers = plan.row_groups * plan.pieces, plan.row_groups * plan.column_groups
+        first = 2 * (plan.primes + 1) * DEGREE + 2 * plan.primes * DEGREE * ciphers
+        return 8 * first, 8 * (DEGREE + plan.rows * plan.columns) * answers
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
-        """Send public keys and all bits, encrypted (asker)."""
-        modulus, _, _ = _plan(len(mine), theirs, mine.length)
-        owner = Owner(len(mine))
-        return Step(owner.secret, write(Ciphertexts(*owner.encrypt(mine.unpacked(), modulus))), None)
+        """Send a public key and all bits, encrypted (asker)."""
+        plan = layout(len(mine), theirs, mine.length)
+        owner = Owner(primes=plan.primes)
+        polynomials = _ciphertext_polynomials(plan, mine)
+        numbers = b"".join(
+            owner.encrypt(polynomial).astype("<u8").tobytes()
+            for polynomial in polynomials.reshape(-1, polynomials.shape[-1])
+        )
+        public = owner.public().astype("<u8").tobytes()
+        return Step(owner.secret, write(Ciphertexts(public, numbers)), None)
 
     def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
         """Multiply, add up and close (helper)."""
         if state is not None:
             raise ProtocolError("the helper's only turn is over")
-        modulus, sizes, _ = _plan(theirs, len(mine), mine.length)
-        got = read(letter, Ciphertexts, **sizes)
-        masks = np.frombuffer(secrets.token_bytes(2 * len(mine) * theirs), np.uint16).reshape(len(mine), theirs)
-        signs = 1 - 2 * mine.unpacked().astype(np.float64)
-        first, second = close_products(signs, masks, modulus, got.seed, got.public, got.numbers)
-        answers = Answers(first.astype("<u4").tobytes(), second.astype("<u4").tobytes())
-        share: Share = (masks - mine.weights()[:, None]).T  # the ones of its points, which the products leave out
-        return Step(None, write(answers), np.ascontiguousarray(share))
+        plan = layout(theirs, len(mine), mine.length)
+        ciphers = plan.row_groups * plan.pieces
+        key, cipher = (2, plan.primes + 1, DEGREE), (2, plan.primes, DEGREE)
+        got = read(letter, Ciphertexts, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * ciphers)
+        helper = Helper(_words(got.public).reshape(key))
+        numbers = _words(got.numbers).reshape(plan.row_groups, plan.pieces, *cipher)
+        factors = [[helper.factor(piece) for piece in group] for group in numbers]
+        places = plan.places()
+        shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
+        masks = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), np.uint64).reshape(shape)
+        masks = masks & np.uint64(2**PLAIN_BITS - 1)
+        first, second = np.empty(shape, "<u8"), np.empty((*shape[:2], DEGREE), "<u8")
+        for column, polynomials in enumerate(_plain_polynomials(plan, mine)):
+            plains = [helper.plain_factor(polynomial) for polynomial in polynomials]
+            for row, group in enumerate(factors):
+                total = helper.sum_of_products(group, plains)
+                at = row, column
+                first[at], second[at] = helper.close(total, places, masks[at])
+        answers = Answers(first.tobytes(), second.tobytes())
+        return Step(None, write(answers), _helper_share(plan, masks, mine.weights(), theirs))
 
     def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
         """Decrypt the masked inner products (asker)."""
-        _, _, sizes = _plan(len(mine), theirs, mine.length)
-        got = read(letter, Answers, **sizes)
-        if len(state) != SEED_BYTES:
-            raise ProtocolError("the letter came at another turn than this site's memory says")
-        owner = Owner(len(mine), state)
-        found = owner.open(short_words(got.first, theirs, DEGREE), short_words(got.second, theirs, len(mine)))
-        return Step(None, None, np.ascontiguousarray(found.T))
+        plan = layout(len(mine), theirs, mine.length)
+        shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
+        count = int(np.prod(shape[:2]))
+        got = read(letter, Answers, first=8 * int(np.prod(shape)), second=8 * DEGREE * count)
+        owner, places = Owner(state, plan.primes), plan.places()
+        first, second = _words(got.first).reshape(count, -1), _words(got.second).reshape(count, -1)
+        found = np.stack([owner.open(places, one, two) for one, two in zip(first, second, strict=True)])
+        shaped = found.reshape(*shape[:2], plan.rows, plan.columns)
+        return Step(None, None, _share(plan, shaped, len(mine)))
+
+
+def _words(data: bytes) -> Words:
+    return np.frombuffer(data, "<u8").astype(np.uint64)
+
+
+def _helper_share(plan: Layout, masks: Words, weights: Share, askers: int) -> Share:
+    """Return the masks, less the ones in each of the helper's points, which the products leave out."""
+    ones = np.zeros(plan.column_groups * plan.columns, np.uint64)
+    ones[: plan.points] = weights
+    step = np.uint64(sum(1 << LIMB * limb for limb in range(PER_WORD)))
+    shaped = masks.reshape(plan.row_groups, plan.column_groups, plan.rows, plan.columns)
+    less = (ones * step).reshape(plan.column_groups, 1, plan.columns)
+    return _share(plan, (shaped - less) & np.uint64(2**PLAIN_BITS - 1), askers)

@@ -27,12 +27,12 @@ _COHORTS: dict[bytes, Mapping[str, PublicKeys]] = {}
 """Cohorts that were read in this process, by their hash."""
 
 
-def cohort_of(seed: bytes, packed: bytes) -> Mapping[str, PublicKeys]:
+def cohort_of(seed: bytes, packed: memoryview) -> Mapping[str, PublicKeys]:
     """Read everybody's keys, which have this hash (`cohort_seed`): to look at a thousand keys' bytes takes a while."""
     if seed not in _COHORTS:
         if len(_COHORTS) >= 2:
             _COHORTS.clear()
-        _COHORTS[seed] = read_cohort(packed)
+        _COHORTS[seed] = read_cohort(bytes(packed))
     return _COHORTS[seed]
 
 

@@ -42,8 +42,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     """Everyone who may take part, which is part of the terms."""
     sums: tuple[str, ...] = ()
     """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
-    cohort_bytes: bytes = b""
-    """Everybody's keys, encoded: a thousand sites' are read when they are needed, not with every question."""
+    cohort_bytes: memoryview = memoryview(b"")
+    """Everybody's keys, encoded: a thousand sites' are read when they are needed, not copied with every question."""
     peers: tuple[str, ...] = ()
     cohort_seed: bytes = b""
     """A hash of the cohort, from which the neighbourhoods follow."""

@@ -7,12 +7,8 @@ holders of shares are the same as for any sum; there is nothing to hold of a sit
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from fedgeom.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from fedgeom.protocols.joining.memory import JoiningMemory
 
 
 class SumParts:
@@ -41,18 +37,3 @@ class SumParts:
                 f"{', '.join(strange[:8])} cannot be in this sum, of round {number}, for which by the terms and the "
                 "seed others are drawn"
             )
-
-
-_KNOWN: dict[tuple[type, bytes, bytes], SumParts] = {}
-"""What was worked out in this process, by method, terms and cohort: it is the same for all sites."""
-
-
-def sum_parts(settings: Any, joined: JoiningMemory) -> SumParts:
-    """Return who may be in which of the planned sums, by what a site remembers of terms and cohort."""
-    key = type(settings), joined.terms_hash, joined.cohort_seed
-    if key not in _KNOWN:
-        if len(_KNOWN) >= 4:
-            _KNOWN.clear()
-        drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
-        _KNOWN[key] = SumParts(len(joined.sums), drawn)
-    return _KNOWN[key]

@@ -36,8 +36,8 @@ from fedgeom.protocols.joining.messages import (
     lock_seal,
     seal_of,
 )
-from fedgeom.protocols.joining.parts import SumParts, sum_parts
-from fedgeom.protocols.joining.writing import make_pair_keys, write_letters
+from fedgeom.protocols.joining.parts import SumParts
+from fedgeom.protocols.joining.writing import make_pair_keys, sum_parts, write_letters
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
@@ -145,7 +145,7 @@ class Joining(Part[JoiningMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort_bytes, memory.cohort_seed = pack_cohort(ask.cohort), seed
+        memory.cohort_bytes, memory.cohort_seed = memoryview(pack_cohort(ask.cohort)), seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = heralds_of(list(numbers))
         memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]

@@ -1,14 +1,33 @@
-"""What a site writes when it has seen the cohort: letters with shares of its secrets, and its pairs' keys, locked."""
+"""What a site writes when it has seen the cohort: letters with shares of its secrets, and its pairs' keys, locked.
+
+Both for the sums that the site may be in, which follow from terms and cohort (`sum_parts`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import derive
 from fedgeom.crypto.pair_keys import keys_by_sum, lock
 from fedgeom.protocols.joining.memory import JoiningMemory
 from fedgeom.protocols.joining.messages import Letter
+from fedgeom.protocols.joining.parts import SumParts
+
+_KNOWN: dict[tuple[type, bytes, bytes], SumParts] = {}
+"""What was worked out in this process, by method, terms and cohort: it is the same for all sites."""
+
+
+def sum_parts(settings: Any, joined: JoiningMemory) -> SumParts:
+    """Return who may be in which of the planned sums, by what a site remembers of terms and cohort."""
+    key = type(settings), joined.terms_hash, joined.cohort_seed
+    if key not in _KNOWN:
+        if len(_KNOWN) >= 4:
+            _KNOWN.clear()
+        drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
+        _KNOWN[key] = SumParts(len(joined.sums), drawn)
+    return _KNOWN[key]
 
 
 def write_letters(

@@ -1,4 +1,5 @@
 "use strict";
+const SILENT = "The studio does not answer; is it still running in its terminal?";
 // Tables that are dropped or chosen are sent to the studio on this machine, one after another.
 const drop = document.getElementById("drop");
 if (drop) {
@@ -12,7 +13,7 @@ if (drop) {
         answer = await fetch(drop.dataset.to + encodeURIComponent(file.name), { method: "POST", body: file });
         text = await answer.text();
       } catch {
-        said.textContent = "The studio does not answer; is it still running in its terminal?";
+        said.textContent = SILENT;
         return;
       }
       if (!answer.ok) {
@@ -35,8 +36,11 @@ if (drop) {
 // A run that goes on is followed; in the end the page is loaded anew.
 const live = document.querySelector("[data-live]");
 if (live) {
-  const source = new EventSource(live.dataset.live);
-  source.addEventListener("progress", (event) => { live.innerHTML = event.data; });
+  const source = new EventSource(live.dataset.live), silent = document.createElement("p");
+  silent.setAttribute("role", "status");
+  live.after(silent);
+  source.addEventListener("progress", (event) => { live.innerHTML = event.data; silent.textContent = ""; });
+  source.addEventListener("error", () => { silent.textContent = SILENT; });  // the browser tries again by itself
   source.addEventListener("ended", () => { source.close(); location.reload(); });
 }
 // What takes a while says so, and is not asked for twice; who comes back to the page may ask again.
