@@ -148,7 +148,7 @@ def picture(results: dict[str, Any], path: Path) -> None:
     """Draw accuracy over the length of hashes, and over k for each α."""
     from matplotlib.figure import Figure  # only pictures need it
 
-    drawing = Figure(figsize=(12, 3.8), layout="constrained")
+    drawing = Figure(figsize=(12, 4.2), layout="constrained")
     axes = drawing.subplots(1, 3)
     colours = {"digits": "#0072B2", "mnist by writer": "#D55E00"}
     for name, found in results["bits"].items():
@@ -159,7 +159,7 @@ def picture(results: dict[str, Any], path: Path) -> None:
     axes[0].set(xscale="log", xlabel="bits, L (dotted: exact cosines)", ylabel="accuracy, %", title="Hashes")
     axes[0].set_xticks(BITS, [f"{L:,}" for L in BITS])
     axes[0].minorticks_off()
-    axes[0].legend(fontsize=7.5, frameon=False)
+    axes[0].legend(fontsize=7.5, frameon=False, loc="lower right")
     for axis, (name, found) in zip(axes[1:], results["neighbours"].items(), strict=False):
         for variant, style in zip(VARIANTS, ("--", "-"), strict=True):
             for alpha, colour in zip(ALPHAS, ("#999999", "#009E73", "#CC79A7"), strict=True):
@@ -167,7 +167,11 @@ def picture(results: dict[str, Any], path: Path) -> None:
                 axis.plot(NEIGHBOURS, values, "." + style, color=colour, label=f"{variant}, α = {alpha}")
         axis.set(xlabel="neighbours, k", title=name)
         axis.set_xticks(NEIGHBOURS)
-    axes[1].legend(fontsize=7, frameon=False)
+    for axis in axes[1 + len(results["neighbours"]) :]:
+        axis.axis("off")
+    drawing.legend(
+        *axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8, frameon=False
+    )
     drawing.savefig(path, dpi=110)
 
 
@@ -203,7 +207,7 @@ def main() -> None:
                 before = RESULTS.read("sweeps")
                 whole = before | {part: before.get(part, {}) | {name: one}}
                 RESULTS.write("sweeps", {key: whole[key] for key in PARTS if key in whole}, page)
-                if {"bits", "neighbours"} <= set(whole) and all(len(whole[p]) == len(SETS) for p in whole):
+                if {"bits", "neighbours"} <= set(whole):
                     picture(whole, RESULTS.folder / "sweeps.png")
     print_json(options, found)
 
