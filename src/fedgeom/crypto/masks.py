@@ -135,11 +135,11 @@ def _add_batch(total: Words, keys: Sequence[bytes], ring: Ring, drawn: bytearray
         count = min(width, len(total) - start)
         for row, stream in streams.items():
             stream.fill(room[8 * row * width : 8 * (row * width + count)])
-        np.bitwise_and(words, cut, out=words)
-        if int(np.maximum.reduce(words, axis=None)) >= ring.modulus:
-            for row in [row for row in streams if int(words[row, :count].max()) >= ring.modulus]:
+        some = words[:, :count]
+        np.bitwise_and(some, cut, out=some)
+        if int(np.maximum.reduce(some, axis=None)) >= ring.modulus:
+            for row in [row for row in streams if int(some[row].max()) >= ring.modulus]:
                 total[start:] += expand(keys[row], ring, len(total))[start:]
                 words[row] = 0
                 del streams[row]
-        piece = words[0, :count] if len(keys) == 1 else np.add.reduce(words[:, :count], axis=0)
-        total[start : start + count] += piece
+        total[start : start + count] += some[0] if len(keys) == 1 else np.add.reduce(some, axis=0)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fedgeom.errors import FedgeomError
+from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.reading import RunFiles
@@ -43,7 +45,7 @@ def _is_curve(value: Any) -> bool:
 
 
 def _none(run: RunFiles) -> str:
-    if "rounds" not in run.parameters or "validation" not in run.parameters:
+    if "rounds" not in run.parameters or "validation" not in run.parameters or not _sends(run):
         return ""
     said = (
         "The rounds have no figures: of so few rows with a label, none were left to be set aside."
@@ -51,6 +53,14 @@ def _none(run: RunFiles) -> str:
         else "Nobody followed the rounds: with validation = 0.1 sites test every round's model on rows set aside."
     )
     return markup.section("rounds", f"{run.parameters['rounds']} rounds", markup.paragraph(said))
+
+
+def _sends(run: RunFiles) -> bool:
+    """Say whether anything leaves the sites in the rounds; of a method that is not installed here, it is taken to."""
+    try:
+        return bool(getattr(method_class(run.method), "sends", True))
+    except FedgeomError:
+        return True
 
 
 def _series(rounds: Sequence[Mapping[str, float]], kind: str) -> dict[str, list[float]]:

@@ -50,7 +50,7 @@ class XclpSettings(Settings):
     with pseudo-labels; rows that have a label keep it, with confidence 1. It needs one more secure sum, which reveals
     the largest confidence and all n_c."""
     hamming: Comparison = "bfv"
-    """How distances are computed in secret: "bfv" (SEAL), "lattice" (a third of its work and half of its traffic, our own
+    """How distances are computed in secret: "bfv" (SEAL), "lattice" (less work and half of the bytes, our own
     implementation), "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
     """Whether the coordinator must not know the projection. False: it follows from the run's seed, so that the same

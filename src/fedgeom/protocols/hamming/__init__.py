@@ -22,10 +22,10 @@ gives distances away within Paillier's large numbers).
 the number of the other's points and L, which it is told, and nothing else: its view can be simulated from its
 own bits. The coordinator learns H and nothing else of a pair, as T is uniformly random and R = T − H. This
 rests, for ``ot``, on Diffie and Hellman's problem modulo a 3072-bit prime with SHA-256 as a random oracle, on
-ChaCha20, and on AES as an ideal permutation; for ``bfv`` and ``lattice``, on ring learning with errors at 128-bit security, up
-to a statistical distance below 2^-40 for all points of two sites together, which the helper sees to
-(`fedgeom.crypto.lattice.primes_for`, `fedgeom.crypto.matrix_lattice.modulus_for`); for ``paillier``, on decisional composite residuosity at 128-bit security
-(keys of 3072 bits; 112-bit with 2048).
+ChaCha20, and on AES as an ideal permutation; for ``bfv`` and ``lattice``, on ring learning with errors at 128-bit
+security, up to a statistical distance below 2^-40 for all points of two sites together, which the helper sees to
+(`fedgeom.crypto.lattice.primes_for`, `fedgeom.crypto.matrix_lattice.modulus_for`); for ``paillier``, on decisional
+composite residuosity at 128-bit security (keys of 3072 bits; 112-bit with 2048).
 
 *What is not.* H itself says a lot: up to rotation it is the geometry of the data, and a coordinator that knows
 the points of one site can reconstruct those of another from their distances. A party that deviates is not
