@@ -1,6 +1,6 @@
 """Every set of the tables once through the secure protocol: is a site lost, and are the labels those of the plain twin?
 
-    python papers/xclp/secure.py                    # all sets, through anchors and over pairs; most of an hour in all
+    python papers/xclp/secure.py                    # all sets, through anchors and over pairs; more than an hour in all
     python papers/xclp/secure.py --minutes 30       # begin no run after so long; the same command goes on with the rest
     python papers/xclp/secure.py --only anchors     # one graph
     python papers/xclp/secure.py --set "kang by donor"    # one set, or some
@@ -8,8 +8,9 @@
 
 The tables come from plain twins, which send no messages. Here the sites of the first seed of each set, with a tenth of
 the labels, hold a whole run of `fedgeom.XCLP` with its defaults (over pairs: 4,096 hash bits, all distances under
-homomorphic encryption; through anchors: as in the tables). "equal" is the share of rows whose label is that of the
-twin; over pairs the hidden projection is drawn anew, so that hashes, and a few labels, differ.
+homomorphic encryption, by SEAL or, "lattice", by products of matrices; through anchors: as in the tables). "equal" is
+the share of rows whose label is that of the twin; over pairs the hidden projection is drawn anew, so that hashes, and a
+few labels, differ.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ SETS: dict[str, Callable[[int], Task]] = {
     "fashion pixels iid 10 sites": lambda seed: fashion(seed, "pixels", "iid", 3000),
     "fashion gradients dirichlet 10 sites": lambda seed: fashion(seed, "gradients", "dirichlet", 3000),
 }
-GRAPHS = ("anchors", "pairs")
+GRAPHS: dict[str, dict[str, Any]] = {
+    "anchors": {"graph": "anchors", "anchors": 300, "min_cell": 5},
+    "pairs": {"graph": "pairs"},
+    "lattice": {"graph": "pairs", "hamming": "lattice"},
+}
+"""Ways of comparing rows: "pairs" by SEAL, the default; "lattice" the same by products of matrices."""
 
 
 def sites_of(task: Task, seed: int) -> list[fedgeom.SiteData]:
@@ -68,8 +74,7 @@ def sites_of(task: Task, seed: int) -> list[fedgeom.SiteData]:
 def held(graph: str, sites: Sequence[fedgeom.SiteData], seed: int) -> dict[str, Any]:
     """Hold a secure run and compare it with the twin."""
     names = sorted({str(name) for site in sites for name in site.y.tolist()} - {""})
-    options: dict[str, Any] = {"anchors": 300, "min_cell": 5} if graph == "anchors" else {}
-    method = fedgeom.XCLP(graph=graph, classes=tuple(names), **options)
+    method = fedgeom.XCLP(classes=tuple(names), **GRAPHS[graph])
     began = time.process_time()
     run = fedgeom.run(method, sites, seed=seed)
     seconds = time.process_time() - began
