@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from fedgeom.data.predictions import Predictions
 
 Run = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")]
 File = Annotated[
@@ -103,7 +106,7 @@ def predict(
     import numpy as np
 
     from fedgeom.cli.screen import complain
-    from fedgeom.data.predictions import ADDED, Predictions, as_text, check_target, write_predictions
+    from fedgeom.data.predictions import Predictions, as_text, check_target, write_predictions
     from fedgeom.data.row_names import row_names
     from fedgeom.errors import InputError
 
@@ -134,11 +137,17 @@ def predict(
         sys.stdout.write(as_text(made))
     else:
         write_predictions(out, file, made, table.columns)
-        how = "a copy with" if out.suffix in (".h5ad", ".parquet") else "a table of"
-        said = ", ".join(f"{ADDED}{name}" if how == "a copy with" else name for name in made.all_columns())
-        complain(f"{len(found):,} rows: {out}, {how} {said}", style="green")
+        complain(f"{len(found):,} rows: {out}, {_what_is_in(out, made)}", style="green")
     if table.y is not None and site is not None:
         complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
+
+
+def _what_is_in(out: Path, made: Predictions) -> str:
+    from fedgeom.data.predictions import ADDED
+
+    if out.suffix in (".h5ad", ".parquet"):
+        return "a copy with " + ", ".join(f"{ADDED}{name}" for name in made.all_columns())
+    return "a table of " + ", ".join(made.all_columns())
 
 
 def _chosen(path: Path, site: str | None, *, deeper: bool, any_kinds: bool) -> Any:

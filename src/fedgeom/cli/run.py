@@ -48,12 +48,10 @@ def run(
     screen = console()
     plan = read_federation(federation)
     if resume is not None and (out is not None or seed is not None):
-        raise InputError(
-            "--resume goes on in the folder and with the seed of the run; leave --out and --seed away"
-        )
-    begun = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
-    chosen = begun if seed is None else seed
-    checked = check_federation(federation, seed=chosen)
+        raise InputError("--resume goes on in the folder and with the seed of the run; leave --out, --seed away")
+    if seed is None:
+        seed = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
+    checked = check_federation(federation, seed=seed)
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
         screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
@@ -64,7 +62,7 @@ def run(
             finished = conduct(
                 method,
                 looked.sites,
-                seed=chosen,
+                seed=seed,
                 policy=checked.policy,
                 record=folder,
                 resumable=True,
@@ -76,9 +74,8 @@ def run(
             )
         screen.print()
         show(finished, screen)
-        if not finished.evaluation:
-            screen.print(f"\n{_untested(federation)}", style="dim", soft_wrap=True)
-        screen.print(f"\n{_next_steps(folder)}", style="dim", soft_wrap=True)
+        for said in [_untested(federation)] * (not finished.evaluation) + [_next_steps(folder)]:
+            screen.print(f"\n{said}", style="dim", soft_wrap=True)
 
 
 def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:

@@ -9,6 +9,7 @@ safe (outside Linux) the program answers by itself.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -94,9 +95,10 @@ class Answerer:
         return reply[1:]
 
     def close(self) -> None:
-        """Let the program end."""
+        """Let the program end, if it has not yet."""
         assert self._program.stdin is not None
-        self._program.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # a question that it never read is still on its way
+            self._program.stdin.close()
         self._program.wait()
 
 
