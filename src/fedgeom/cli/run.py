@@ -45,10 +45,11 @@ def run(
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
 
-    screen = console()
-    plan = read_federation(federation)
+    screen, plan = console(), read_federation(federation)
     if resume is not None and (out is not None or seed is not None):
-        raise InputError("--resume goes on in the folder and with the seed of the run; leave --out, --seed away")
+        raise InputError(
+            "--resume goes on in the folder and with the seed of the run; leave --out and --seed away"
+        )
     if seed is None:
         seed = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
     checked = check_federation(federation, seed=seed)
