@@ -48,18 +48,18 @@ def test_what_came_with_a_message_is_not_asked_for_again() -> None:
     carrier.intercept(context("PullMessages"), pull)
     assert (pull.got[0].headers[HOLD], pull.got[0].headers[TAKES]) == ("7", str(LARGEST))
     none, some = Server(), Server(content=b"")
-    there = carrier.intercept(context("PullObject", object_id="a"), none)
-    assert PullObjectResponse.FromString(there.content).object_content == b"part"
+    for _ in range(2):  # two sites that give the same answer have its parts in common
+        there = carrier.intercept(context("PullObject", object_id="a"), none)
+        assert PullObjectResponse.FromString(there.content).object_content == b"part"
     carrier.intercept(context("ConfirmMessageReceived", message_object_id="m"), none)
     assert none.got == []
     for call in (
-        context("PullObject", object_id="a"),  # it was handed over: nobody asks for it twice
         context("PullObject", object_id="b"),
         context("ConfirmMessageReceived", message_object_id="n"),
         context("SendNodeHeartbeat"),
     ):
         carrier.intercept(call, some)
-    assert len(some.got) == 4
+    assert len(some.got) == 3
 
 
 def test_what_came_is_forgotten_with_the_next_poll() -> None:

@@ -48,7 +48,7 @@ class Carrier:
         if method == "PullObject" and context.message.object_id in self._came.parts:
             from flwr.proto.message_pb2 import PullObjectResponse  # optional, 2 s
 
-            content = self._came.parts.pop(context.message.object_id)
+            content = self._came.parts[context.message.object_id]  # not taken out: equal answers share their parts
             found = PullObjectResponse(object_found=True, object_available=True, object_content=content)
             return _made(context, found.SerializeToString())
         if method == "ConfirmMessageReceived" and context.message.message_object_id in self._came.received:
