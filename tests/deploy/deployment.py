@@ -214,6 +214,13 @@ class Federation:
         self.until(lambda: "ready" in self.said("coordinator") or self.running["coordinator"].poll() is not None)
         assert "ready" in self.said("coordinator"), self.said("coordinator") + self.log("coordinator")[-2000:]
 
+    def start_all(self) -> None:
+        """Start the coordinator and all sites, and wait until they are connected."""
+        self.start_coordinator()
+        for name in self.sites:
+            self.start_site(name)
+        assert self.until(lambda: all(self.connected(name) for name in self.sites))
+
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site as a service manager would."""
         command = [sys.executable, "-m", "fedgeom.deploy.site_process", str(self.sites[name].path)]
@@ -351,9 +358,6 @@ def stewarded(root: Path) -> Iterator[Federation]:
     with Federation(root, parts(3, rows=100)) as made:
         for folder in made.sites.values():
             ask_stewards(folder)
-        made.start_coordinator()
-        for name in made.sites:
-            made.start_site(name)
-        assert made.until(lambda: all(made.connected(name) for name in made.sites))
+        made.start_all()
         yield made
     assert made.find() == []

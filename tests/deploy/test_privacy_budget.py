@@ -32,10 +32,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     with Federation(tmp_path_factory.mktemp("budget"), parts(3, rows=150)) as made:
         for name, folder in made.sites.items():
             edit(folder, "max_epsilon = 0.0 ", f"max_epsilon = {1.2 if name == 'carl' else 10.0} ")
-        made.start_coordinator()
-        for name in made.sites:
-            made.start_site(name)
-        assert made.until(lambda: all(made.connected(name) for name in made.sites))
+        made.start_all()
         yield made
     assert made.find() == []
 
