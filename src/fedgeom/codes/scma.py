@@ -24,6 +24,7 @@ from flint import fmpz_mod_poly_ctx, nmod_poly
 from numpy.typing import NDArray
 
 from fedgeom.arrays import Words
+from fedgeom.codes.evaluation import LARGEST_POINT, PointTree, zeros_among_first
 from fedgeom.codes.fields import MODULUS_BITS, is_prime
 from fedgeom.codes.power_sums import FEW, power_sums
 from fedgeom.errors import DecodeError, InputError
@@ -32,6 +33,7 @@ Poly = Any
 """A FLINT ``nmod_poly``; the library ships no types."""
 
 _SMALL = 96  # below this degree plain Euclid beats the recursive one
+_SCANNED = 24  # with fewer bins for each root, to evaluate at all of them beats splitting
 _DEPTH = 8  # splits drawn from one modular power at most
 
 
@@ -121,16 +123,26 @@ class ScmaCode:
         if int(word.max()) >= q:
             raise DecodeError(f"symbol {int(word.argmax())} is not below the modulus {q}; it was corrupted")
         locator, evaluator = _key_equation(nmod_poly(word[:size][::-1].tolist(), q), size, q)
-        try:
-            roots = sorted(roots_of_split_polynomial(locator, q))
-        except DecodeError as error:
-            raise self._undecodable("its locator does not split") from error
-        if roots and (roots[0] < 1 or roots[-1] > self.bins):
-            raise self._undecodable(f"it points at bins outside 1 … {self.bins}")
+        roots = self._bins_of(locator)
         values = _residues(evaluator, locator.derivative(), roots, q)
         if not np.array_equal(self._word(roots, values), word):
             raise self._undecodable(f"the {len(roots)} bins it points at do not explain all symbols")
         return np.array(roots, dtype=np.int64), np.array(values, dtype=np.uint64)
+
+    def _bins_of(self, locator: Poly) -> list[int]:
+        """Return the roots of the locator, ascending; where bins are not many times as many, by a look at each."""
+        if self.bins <= min(_SCANNED * locator.degree(), LARGEST_POINT):
+            roots = zeros_among_first(locator, self.bins, self.modulus)
+            if len(roots) < locator.degree():
+                raise self._undecodable(f"its locator does not split, or points at bins outside 1 … {self.bins}")
+            return roots
+        try:
+            roots = sorted(roots_of_split_polynomial(locator, self.modulus))
+        except DecodeError as error:
+            raise self._undecodable("its locator does not split") from error
+        if roots and (roots[0] < 1 or roots[-1] > self.bins):
+            raise self._undecodable(f"it points at bins outside 1 … {self.bins}")
+        return roots
 
     def _undecodable(self, finding: str) -> DecodeError:
         return DecodeError(
@@ -199,11 +211,15 @@ def _residues(numerator: Poly, denominator: Poly, points: list[int], q: int) -> 
     """Return numerator(b)/denominator(b) mod q at every point b."""
     if not points:
         return []
-    ring = fmpz_mod_poly_ctx(q)  # only these polynomials offer evaluation at many points at once
-    above, below = (
-        [int(v) for v in ring([int(c) for c in poly.coeffs()]).multipoint_evaluate(points)]
-        for poly in (numerator, denominator)
-    )
+    if max(points) <= LARGEST_POINT:
+        tree = PointTree(np.array(points, dtype=np.uint64), q)
+        above, below = (tree.evaluate(poly).tolist() for poly in (numerator, denominator))
+    else:
+        ring = fmpz_mod_poly_ctx(q)  # only these polynomials offer evaluation at many points at once
+        above, below = (
+            [int(v) for v in ring([int(c) for c in poly.coeffs()]).multipoint_evaluate(points)]
+            for poly in (numerator, denominator)
+        )
     return [a * pow(b, -1, q) % q for a, b in zip(above, below, strict=True)]
 
 

@@ -108,38 +108,56 @@ def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Seque
 
 
 def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
-    """Add the masks of some keys, several at a time; reductions wait while the sum is sure to fit into 64 bits."""
-    room = 1 << max(64 - ring.bits, 0)  # how many elements may be added before the sum could wrap
-    most = max(1, min(_BATCH, room - 1)) if len(start) <= _SHORT else 1
-    total, used, waiting = start.copy(), 1, list(keys)
-    drawn = bytearray(8 * min(_PIECE, len(start)) * most)
-    while waiting:
-        batch, waiting = waiting[:most], waiting[most:]
-        if used + len(batch) > room:
-            total, used = ring.reduce(total), 1
-        _add_batch(total, batch, ring, drawn)
-        used += len(batch)
-    return ring.reduce(total)
-
-
-def _add_batch(total: Words, keys: Sequence[bytes], ring: Ring, drawn: bytearray) -> None:
-    """Add what `expand` makes of some keys, side by side and piece by piece, which never leave the processor's cache.
+    """Add to a vector what `expand` makes of some keys, side by side and piece by piece, which stay in the cache.
 
     A key of which a word is skipped, seldom where the modulus is just below a power of two, goes on by itself.
     """
-    streams = {row: KeyStream(key) for row, key in enumerate(keys)}
-    width = min(_PIECE, len(total))
-    words, room = np.frombuffer(drawn, "<u8")[: width * len(keys)].reshape(len(keys), width), memoryview(drawn)
-    cut = np.uint64((1 << ring.bits) - 1)
-    for start in range(0, len(total), width or 1):
-        count = min(width, len(total) - start)
-        for row, stream in streams.items():
-            stream.fill(room[8 * row * width : 8 * (row * width + count)])
-        some = words[:, :count]
+    streams = [(key, KeyStream(key)) for key in keys]
+    total, alone = start.copy(), list[tuple[bytes, int]]()
+    most = min(_BATCH, _room(ring) - 1) if len(start) <= _SHORT else 1
+    width = min(_PIECE, len(start)) or 1
+    drawn = bytearray(8 * width * most)
+    for at in range(0, len(total), width):
+        skipping = _add_next(total[at : at + width], streams, ring, drawn, most)
+        if skipping:
+            alone += [(streams[place][0], at) for place in skipping]
+            streams = [one for place, one in enumerate(streams) if place not in skipping]
+    for key, at in alone:
+        ring.add_to(total[at:], expand(key, ring, len(total))[at:])
+    return total
+
+
+def _room(ring: Ring) -> int:
+    """Return how many elements may be added before the sum could wrap."""
+    return 1 << (64 - ring.bits)
+
+
+def _add_next(
+    piece: Words, streams: Sequence[tuple[bytes, KeyStream]], ring: Ring, drawn: bytearray, most: int
+) -> set[int]:
+    """Add the next elements of all keys to a piece of a vector, ``most`` keys at a time.
+
+    Return the places of keys of which a word is to be skipped: nothing of them was added. Reductions wait while the sum
+    is sure to fit into 64 bits.
+    """
+    count, room, used, skipping = len(piece), _room(ring), 1, set[int]()
+    words = np.frombuffer(drawn, "<u8")[: most * count].reshape(most, count)
+    rows = [memoryview(drawn)[8 * row * count : 8 * (row + 1) * count] for row in range(most)]
+    cut, bound = np.uint64((1 << ring.bits) - 1), np.uint64(ring.modulus)
+    for first in range(0, len(streams), most):
+        batch = streams[first : first + most]
+        if used + len(batch) > room:
+            ring.reduce_in_place(piece, used)
+            used = 1
+        for (_, stream), row in zip(batch, rows, strict=False):
+            stream.fill(row)
+        some = words[: len(batch)]
         np.bitwise_and(some, cut, out=some)
-        if int(np.maximum.reduce(some, axis=None)) >= ring.modulus:
-            for row in [row for row in streams if int(some[row].max()) >= ring.modulus]:
-                total[start:] += expand(keys[row], ring, len(total))[start:]
-                words[row] = 0
-                del streams[row]
-        total[start : start + count] += some[0] if len(keys) == 1 else np.add.reduce(some, axis=0)
+        if np.maximum.reduce(some, axis=None) >= bound:
+            late = np.flatnonzero(some.max(axis=1) >= bound)
+            skipping.update((first + late).tolist())
+            some[late] = 0
+        piece += some[0] if most == 1 else np.add.reduce(some, axis=0)
+        used += len(batch)
+    ring.reduce_in_place(piece, used)
+    return skipping

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.errors import InputError
 
+_FEW = 8
+"""A division takes as long as some six differences."""
+
 
 @dataclass(frozen=True)
 class Ring:
@@ -41,6 +44,20 @@ class Ring:
             return vector & np.uint64(self.modulus - 1)
         return vector % np.uint64(self.modulus)
 
+    def reduce_in_place(self, vector: Words, most: int) -> None:
+        """Bring sums of at most ``most`` elements, which fit into 64 bits, below the modulus, where they stand.
+
+        Of few, by differences: what is smaller than a multiple of the modulus becomes huge when that is taken away.
+        """
+        if self.is_power_of_two or most > _FEW:
+            vector[:] = self.reduce(vector)
+            return
+        less, multiple = np.empty_like(vector), 1 << max(most - 1, 0).bit_length()
+        while multiple > 1:
+            multiple //= 2
+            np.subtract(vector, np.uint64(multiple * self.modulus), out=less)
+            np.minimum(vector, less, out=vector)
+
     def check(self, vector: npt.ArrayLike) -> Words:
         """Return ``vector`` as ring elements, or say which entry is none."""
         array = np.asarray(vector)
@@ -57,16 +74,21 @@ class Ring:
 
     def add(self, a: Words, b: Words) -> Words:
         """Add two vectors of ring elements."""
-        return self.reduce(a + b)  # below 2^64 for q ≤ 2^63; wraps by itself for 2^64
+        total = np.asarray(a + b)  # below 2^64 for q ≤ 2^63; wraps by itself for 2^64
+        self.reduce_in_place(total, 2)
+        return total
 
     def add_to(self, total: Words, b: Words) -> None:
         """Add a vector of ring elements to another, in its place."""
         total += b
         if self.modulus != 2**64:
-            total[:] = self.reduce(total)
+            self.reduce_in_place(total, 2)
 
     def subtract(self, a: Words, b: Words) -> Words:
         """Subtract the second vector of ring elements from the first."""
         if self.is_power_of_two:
             return self.reduce(a - b)
-        return self.reduce(a + (np.uint64(self.modulus) - b))
+        total = np.asarray(np.uint64(self.modulus) - b)
+        total += a
+        self.reduce_in_place(total, 2)
+        return total
