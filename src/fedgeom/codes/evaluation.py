@@ -2,8 +2,8 @@
 
 What is left of a polynomial f after division by P = Π(x − b) has the same values at these b. It follows from the first
 coefficients of the power series f/P in 1/x, as many as there are points; and from these follow those for the products
-of each half of the points, by one multiplication, and so on (D. J. Bernstein, "Scaled remainder trees", 2004). In the end
-it is left with a few coefficients for each few points, and NumPy evaluates these by Horner's rule for all points together.
+of each half of the points, by one multiplication, and so on (D. J. Bernstein, "Scaled remainder trees", 2004). Of a few
+points NumPy evaluates what is left by Horner's rule, for all such together.
 """
 
 from __future__ import annotations

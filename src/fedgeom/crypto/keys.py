@@ -107,6 +107,10 @@ class Roster(Mapping[str, bytes]):
         if len(set(identities.values())) < len(identities):
             raise InputError("two roster entries have the same key; each site needs an identity of its own")
         self._identities = dict(sorted(identities.items()))
+        self.entries = tuple(self._identities.items())
+        """All names with their identities."""
+        self.known = frozenset(self._identities)
+        """All names."""
 
     def __getitem__(self, name: str) -> bytes:
         return self._identities[name]
@@ -229,7 +233,12 @@ def derive(agreed: bytes, *context: bytes) -> bytes:
     Both sides get the same key when they give the same context; a different context (run, direction) gives an
     independent key.
     """
-    return hmac.digest(agreed, fingerprint(*context) + b"\x01", "sha256")
+    return derive_for(agreed, fingerprint(*context))
+
+
+def derive_for(agreed: bytes, context: bytes) -> bytes:
+    """Derive the key that `derive` does, from the `fingerprint` of the context."""
+    return hmac.digest(agreed, context + b"\x01", "sha256")
 
 
 def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:

@@ -36,6 +36,10 @@ class KeyStream:
             self.fill(memoryview(out)[start : start + len(_ZEROS)])
         return np.frombuffer(out, "<u8").astype(np.uint64, copy=False)
 
+    def take(self, size: int) -> bytes:
+        """Return the next bytes of the sequence, for few."""
+        return self._encryptor.update(bytes(size))
+
     def fill(self, piece: memoryview) -> None:
         """Write the next bytes of the sequence, at most 128 KiB."""
         self._encryptor.update_into(memoryview(_ZEROS)[: len(piece)], piece)

@@ -53,4 +53,4 @@ def proof_of(key: bytes) -> bytes:
 
 
 def _stream(key: bytes, size: int) -> bytes:
-    return KeyStream(key).words(-(-size // 8)).astype("<u8", copy=False).tobytes()[:size]
+    return KeyStream(key).take(size)

@@ -84,11 +84,7 @@ def _weights_at_zero(holders: tuple[int, ...]) -> tuple[int, ...]:
     """Weigh holder x by Π other/(other - x) = Π all/(x·Π(other - x)); one inversion serves all (Montgomery's trick)."""
     below, products, product = [], [1], 1
     for x in holders:
-        bottom = x
-        for other in holders:
-            if other != x:
-                bottom *= other - x
-        below.append(bottom % PRIME)
+        below.append(x * math.prod([other - x for other in holders if other != x]) % PRIME)
         product = product * below[-1] % PRIME
         products.append(product)
     inverse, every = pow(product, -1, PRIME), math.prod(holders)

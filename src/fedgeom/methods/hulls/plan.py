@@ -6,7 +6,7 @@ Both ends build the same objects from the same few numbers, so only the numbers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -160,6 +160,12 @@ def largest_order(classes: int, blocks: int, bins: int, *, shared: bool = False)
     raise InputError(f"no B_h labels for {classes} classes at {blocks} sites fit into {FIELD_BITS} bits")
 
 
+@lru_cache(maxsize=4)  # the same for all sites of a process
+def _radii(c: float) -> frozenset[float]:
+    """Return the radii that sites agree on."""
+    return frozenset(radius_of_level(level, c=c) for level in range(1, RADIUS_LEVELS + 1))
+
+
 def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
     """Raise `ProtocolError` unless a plan follows from the terms, the number of sites and the three secure maxima.
 
@@ -174,9 +180,7 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
         raise ProtocolError(f"the plan's grid is another one than the terms', {settings.grid!r}")
     if not settings.shared and settings.given_classes is None and plan.classes > MOST_CLASSES:
         raise ProtocolError(f"the plan has {plan.classes} classes; sites agree on {MOST_CLASSES} at most")
-    if settings.radius is None and plan.radius not in {
-        radius_of_level(level, c=plan.curvature) for level in range(1, RADIUS_LEVELS + 1)
-    }:
+    if settings.radius is None and plan.radius not in _radii(plan.curvature):
         raise ProtocolError(f"the plan's radius {plan.radius} is none of the levels that sites agree on")
     if settings.capacity is None and plan.capacity != count_of_level(level_of_count(plan.capacity)):
         raise ProtocolError(f"the plan's capacity {plan.capacity} is none of the levels that sites agree on")

@@ -8,6 +8,7 @@ import msgspec
 
 from fedgeom.protocols.joining.cohorts import cohort_of
 from fedgeom.protocols.joining.messages import Letter, PublicKeys, Term
+from fedgeom.protocols.joining.name_lists import NO_NAMES, read_names
 from fedgeom.protocols.joining.parts import SumParts
 
 
@@ -38,8 +39,8 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     """The terms themselves: later questions must keep to them."""
     seed: int = 0
     """The run's seed, which is part of the terms."""
-    participants: tuple[str, ...] = ()
-    """Everyone who may take part, which is part of the terms."""
+    participants_bytes: memoryview = NO_NAMES
+    """Everyone who may take part, which is part of the terms, encoded."""
     sums: tuple[str, ...] = ()
     """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
     cohort_bytes: memoryview = memoryview(b"")
@@ -53,8 +54,18 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     shares: tuple[bytes, ...] = ()
     """For each sum the shares that came in letters (`Held`), encoded: they are read when they are asked for."""
     secret: bytes = b""
-    order: tuple[str, ...] = ()
-    """All sites that shared their keys, in the hidden order."""
+    order_bytes: memoryview = NO_NAMES
+    """All sites that shared their keys, in the hidden order, encoded."""
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Everyone who may take part."""
+        return read_names(self.participants_bytes)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All sites that shared their keys, in the hidden order; none before it is settled."""
+        return read_names(self.order_bytes)
 
     def keep_shares(self, letters: Mapping[str, Letter], parts: SumParts) -> None:
         """Keep the shares of letters, by the site that they came from, each sum's together."""

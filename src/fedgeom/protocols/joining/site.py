@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fedgeom.crypto.keys import agreement, derive, exchange_public, fingerprint, new_exchange_secret
+from fedgeom.crypto.keys import agreement, derive_for, exchange_public, fingerprint, new_exchange_secret
 from fedgeom.crypto.letters import seal, unseal
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.errors import InputError, ProtocolError
@@ -36,6 +36,7 @@ from fedgeom.protocols.joining.messages import (
     lock_seal,
     seal_of,
 )
+from fedgeom.protocols.joining.name_lists import in_order, name_set, pack_names
 from fedgeom.protocols.joining.parts import SumParts
 from fedgeom.protocols.joining.writing import make_pair_keys, sum_parts, write_letters
 from fedgeom.version import __version__
@@ -57,7 +58,7 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(
                 f"the coordinator runs fedgeom {ask.release or 'of no release'}, this site {__version__}"
             )
-        if list(ask.participants) != sorted(set(ask.participants)):
+        if not in_order(ask.participants):
             raise ProtocolError("those who may take part must be named once each, in alphabetical order")
         if self.site.name not in ask.participants:
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
@@ -75,7 +76,7 @@ class Joining(Part[JoiningMemory]):
             name = self.site.method_type.name  # type: ignore[attr-defined]
             self.site.identity.budget.charge(self.site.run, name, spent_by(settings))
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
-            memory.participants = ask.participants
+            memory.participants_bytes = pack_names(ask.participants)
             memory.letter_secret = new_exchange_secret()
             memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
             memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
@@ -191,15 +192,15 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("a cohort was announced before the site was invited")
         if me not in cohort or fingerprint(encode(cohort[me])) != memory.own_keys:
             raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
-        others = sorted(set(cohort) - set(memory.participants))
+        others = sorted(cohort.keys() - name_set(memory.participants))
         if others:
             raise ProtocolError(f"not among those who may take part: {', '.join(others)}")
-        strangers = sorted(set(cohort) - set(site.identity.roster))
+        roster = site.identity.roster
+        strangers = sorted(cohort.keys() - roster.known)
         if strangers:
             raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
-        roster = tuple(site.identity.roster.items())
         packed = pack_cohort(cohort)
-        verify_cohort(roster, site.run, memory.terms_hash, packed)
+        verify_cohort(roster.entries, site.run, memory.terms_hash, packed)
         renamed, odd = misfits(packed, cohort[me].columns_hash, len(memory.mask_secrets))
         for name in renamed[:1]:
             raise ProtocolError(
@@ -215,7 +216,8 @@ class Joining(Part[JoiningMemory]):
     def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
         """Return the key of a letter between this site and another, and what the letter is bound to."""
         envelope = (b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
-        return derive(agreed, *envelope), fingerprint(*envelope)
+        bound = fingerprint(*envelope)
+        return derive_for(agreed, bound), bound
 
     def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
         key, envelope = self._key(agreed, self.site.name, recipient)
@@ -240,13 +242,13 @@ class Joining(Part[JoiningMemory]):
         could read off the sum where the gap is.
         """
         memory, me = self.memory, self.site.name
-        if list(members) != sorted(set(members)):
+        if not in_order(members):
             raise ProtocolError("the members must be named once each, in alphabetical order")
         if memory.secret:
-            if set(members) != set(memory.order):
+            if name_set(members) != name_set(memory.order):
                 raise ProtocolError("other members were announced before; one run has one hidden order")
             return
-        if me not in members or not set(members) <= set(memory.cohort):
+        if me not in members or not name_set(members) <= memory.cohort.keys():
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
         opened = {sender: self._unseal(sender, letters[sender]) for sender in senders}
@@ -260,7 +262,7 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
         memory.secret, memory.own_letter = said[0], None
-        memory.order = hidden_order(memory.secret, members)
+        memory.order_bytes = pack_names(hidden_order(memory.secret, members))
 
     @property
     def class_floors(self) -> tuple[int, int]:
@@ -286,5 +288,6 @@ class Joining(Part[JoiningMemory]):
         if privacy_of(self.settings):  # with fewer, the noise of those that are left would not be enough
             wanted = max((keys.min_cohort for keys in self.memory.cohort.values()), default=0)
             least, who = max(least, smallest_sum(self.settings, wanted)), "the run's noise is calibrated"
-        if len(set(names)) < least:
-            raise ProtocolError(f"{len(set(names))} sites are left; {who} for at least {least}")
+        found = len(frozenset(names))
+        if found < least:
+            raise ProtocolError(f"{found} sites are left; {who} for at least {least}")

@@ -17,6 +17,7 @@ from fedgeom.crypto.keys import hash_names
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, smallest_part
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.joining.cohorts import strictest_policy
+from fedgeom.protocols.joining.name_lists import NO_NAMES, in_order, name_set, read_names
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -31,8 +32,8 @@ class SumRound(msgspec.Struct, kw_only=True):
     """The question that was admitted, or witnessed."""
     content: bytes = b""
     """What it asks for, whichever round and sites it is for (`hash_content`)."""
-    participants: tuple[str, ...] = ()
-    """The sites that it was masked for."""
+    participants_bytes: memoryview = NO_NAMES
+    """The sites that it was masked for, encoded."""
     vector_hash: bytes = b""
     """A keyed hash of the vector that was masked."""
     confirmed: bytes = b""
@@ -41,6 +42,11 @@ class SumRound(msgspec.Struct, kw_only=True):
     """The sites' weights in the sum, where they are not all alike."""
     everybody: bool = False
     """Whether it is a sum over all sites still there: who is lost in it stays away from the next."""
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """The sites that it was masked for; none before a question was admitted or witnessed."""
+        return read_names(self.participants_bytes)
 
 
 class SumsMemory(msgspec.Struct, kw_only=True):
@@ -81,9 +87,9 @@ class Hiding:
         drawn group that it is a sum of, if it is one.
         """
         joined, me = self.joining.memory, self.joining.site.name
-        participants = set(question.ticket.participants)
+        participants = name_set(question.ticket.participants)
         self.check_many_enough(participants)
-        if list(question.ticket.participants) != sorted(participants):
+        if not in_order(question.ticket.participants):
             raise ProtocolError("the participants must be named once each, in alphabetical order")
         near = {me, *joined.peers} & participants
         if len(near) < min(self.joining.site.policy.min_cohort, 1 + len(joined.peers)):
@@ -113,6 +119,7 @@ class Hiding:
         That is so where the weights of the living make the sum nearly one site's own, where the graph of masks over
         the living falls apart, and where a sum was signed before that differs by few sites.
         """
+        alive = name_set(tuple(alive))
         least = self.check_many_enough(alive)
         if page.factors:
             self.check_mixture({name: page.factors.get(name, 0.0) for name in alive}, least)
@@ -142,7 +149,7 @@ class Hiding:
 
     def check_many_enough(self, alive: Iterable[str]) -> int:
         """Refuse what would be summed over fewer sites than a policy of theirs asks for; return how many that are."""
-        names, joined = frozenset(alive), self.joining.memory
+        names, joined = frozenset(alive), self.joining.memory  # of a frozen set, no copy
         self.joining.check_many_enough(names)
         strictest, wanted = strictest_policy(joined.cohort_seed, names, joined.cohort)
         least = max(wanted, self.joining.site.policy.min_cohort)

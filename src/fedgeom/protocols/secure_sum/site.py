@@ -19,6 +19,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.envelopes import lengthened
 from fedgeom.federation.messages import Array, bytes_of
 from fedgeom.federation.site import Part, answers
+from fedgeom.protocols.joining.name_lists import name_set, pack_names
 from fedgeom.protocols.joining.site import Joining
 from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
 from fedgeom.protocols.secure_sum.groups import group_of
@@ -78,8 +79,8 @@ class Sums(Part[SumsMemory]):
         if planned != question.kind:
             raise ProtocolError(f"round {ticket.round} of this run is for {planned!r}, not {question.kind!r}")
         self.joining.open_letters(ticket.members, ticket.letters)
-        participants = set(ticket.participants)
-        if me not in participants or not participants <= set(ticket.members):
+        participants = name_set(ticket.participants)
+        if me not in participants or not participants <= name_set(ticket.members):
             raise ProtocolError("the announced participants are not a part of the members with this site in it")
         page = self.round(ticket.round)
         if page.participants and me not in page.participants:
@@ -96,7 +97,8 @@ class Sums(Part[SumsMemory]):
         self.hiding.check_participants(question, content, expected, group)
         if question.weights:
             self.weigh(page, question.weights, ticket.participants)
-        page.question_hash, page.content, page.participants = ticket.question_hash, content, ticket.participants
+        page.question_hash, page.content = ticket.question_hash, content
+        page.participants_bytes = pack_names(ticket.participants)
         page.everybody = expected is None
 
     def mask(self, ticket: Ticket, vector: Words, *, in_place: bool = False) -> MaskedVector:
@@ -150,7 +152,7 @@ class Sums(Part[SumsMemory]):
 
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
-        joined, me, participants = self.joining.memory, self.site.name, set(ticket.participants)
+        joined, me, participants = self.joining.memory, self.site.name, name_set(ticket.participants)
         keys = joined.pair_keys[ticket.round]
         plus: list[bytes] = []
         minus: list[bytes] = []
@@ -201,7 +203,8 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"another sum was asked for in round {number} already")
         if ask.factors:
             self.weigh(page, ask.factors, ask.participants)
-        page.question_hash, page.content, page.participants = told
+        page.question_hash, page.content = ask.question_hash, ask.content
+        page.participants_bytes = pack_names(ask.participants)
         return self._sign(number, ask.alive, ask.dropped)
 
     def _sign(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> Confirmation:
@@ -231,27 +234,27 @@ class Sums(Part[SumsMemory]):
         if len(agreeing) < needed:
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
         # Who signed the list is bound to the same question by it; of the others, their masked vectors' signatures tell.
-        self._check_masked(ask.round, sorted((holders & set(ask.alive)) - set(agreeing)), ask.masked)
+        self._check_masked(ask.round, sorted((holders & name_set(ask.alive)) - set(agreeing)), ask.masked)
         held, lost = joined.held(ask.round), set(ask.dropped)
         keys, pairs = joined.pair_keys[ask.round], enumerate(joined.peers)
         return UnmaskShares(
             proofs={peer: proof_of(key_at(keys, place)) for place, peer in pairs if keys and peer in lost},
-            self_shares={name: held.selves[name] for name in ask.alive if name in holders},
+            self_shares={name: held.selves[name] for name in sorted(holders & name_set(ask.alive))},
             mask_shares={name: held.masks[name] for name in ask.dropped if name in holders},
         )
 
     def _check_lists(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> None:
         if self._is_row_sum(number):  # there a site has no mask of its own: a mask key would show its vector
             raise ProtocolError(f"round {number} is a row sum, of which nothing is unmasked")
-        both = sorted(set(alive) & set(dropped))
+        both = sorted(name_set(alive).intersection(dropped))
         if both:
             raise ProtocolError(f"announced as both alive and dropped: {', '.join(both)}")
         page = self.memory.rounds.get(number, SumRound())
-        if not page.participants or {*alive, *dropped} != set(page.participants):
+        if not page.participants or name_set(alive).union(dropped) != name_set(page.participants):
             raise ProtocolError(f"the lists of round {number} do not make up the sites it was masked for")
         if self.site.name in dropped:
             raise ProtocolError("a site announced as dropped does not help to unmask")
-        self.joining.check_many_enough(alive)
+        self.joining.check_many_enough(name_set(alive))
 
     def _check_masked(self, number: int, living: Sequence[str], masked: Mapping[str, bytes]) -> None:
         """Refuse to unmask a site that did not mask for this very sum.
