@@ -1,4 +1,4 @@
-"""Masks against arithmetic with whole numbers, and the key stream against RFC 8439."""
+"""Masks against arithmetic with whole numbers, and the key streams against published vectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from fedgeom.crypto.masks import KeyStream, add_masks, expand
+from fedgeom.crypto.masks import AesStream, KeyStream, add_masks, expand, stream_for
 from fedgeom.crypto.rings import Ring
 
 MODULI = [
@@ -35,6 +35,10 @@ ZERO_KEY_STREAM = bytes.fromhex(
 ONE_KEY_STREAM = bytes.fromhex("4540f05a9f1fb296d7736e7b208e3c96eb4fe1834688d2604f450952ed432d41")
 
 
+# AES-256 of the blocks 0 and 1 under the key 0: H and the tag of test case 13 in "The Galois/Counter Mode of Operation"
+ZERO_KEY_AES = bytes.fromhex("dc95c078a2408989ad48a21492842087530f8afbc74536b9a963b4f1c4cb738b")
+
+
 def words_of(stream: bytes) -> list[int]:
     return [int.from_bytes(stream[i : i + 8], "little") for i in range(0, len(stream), 8)]
 
@@ -42,6 +46,12 @@ def words_of(stream: bytes) -> list[int]:
 def test_the_key_stream_is_chacha20_of_rfc_8439_in_little_endian_words() -> None:
     assert KeyStream(bytes(32)).words(16).tolist() == words_of(ZERO_KEY_STREAM)
     assert KeyStream(bytes(31) + b"\x01").words(4).tolist() == words_of(ONE_KEY_STREAM)
+
+
+def test_modulo_a_prime_the_key_stream_is_aes_256_in_counter_mode() -> None:
+    assert AesStream(bytes(32)).words(4).tolist() == words_of(ZERO_KEY_AES)
+    assert type(stream_for(bytes(32), Ring(2**61 - 1))) is AesStream
+    assert expand(bytes(32), Ring(2**61 - 1), 4).tolist() == [w % 2**61 for w in words_of(ZERO_KEY_AES)]
 
 
 def test_a_mask_over_2_to_the_64_is_the_key_stream() -> None:
@@ -61,7 +71,7 @@ def test_the_key_stream_goes_on_across_pieces() -> None:
 @pytest.mark.parametrize("modulus", MODULI)
 def test_masks_are_the_accepted_words_in_order(modulus: int) -> None:
     ring, length = Ring(modulus), 500
-    accepted = [w % 2**ring.bits for w in KeyStream(key(modulus)).words(8 * length).tolist()]
+    accepted = [w % 2**ring.bits for w in stream_for(key(modulus), ring).words(8 * length).tolist()]
     wanted = [w for w in accepted if w < modulus][:length]
     assert expand(key(modulus), ring, length).tolist() == wanted
 

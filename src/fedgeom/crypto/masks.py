@@ -1,6 +1,10 @@
-"""Vectors that look random to all but the holders of a 256-bit key: ChaCha20, expanded.
+"""Vectors that look random to all but the holders of a 256-bit key: a stream cipher, expanded.
 
-A key masks one vector only (each run and round derives its own), so the cipher's nonce can be zero.
+A key masks one vector only (each run and round derives its own), so the cipher's nonce can be zero. Which cipher follows
+from the ring: modulo a power of two it is ChaCha20. Modulo a prime it is AES-256 in counter mode: these are the words
+of sparse codes, as long as all sites' entries together, where the cipher is what most of a run goes to, and with a
+processor's own instructions AES takes less than half the time. Of n blocks of AES no two are the same, by which its
+sequence could be told from random bits with a chance of n²/2^129: 2^-81 for the longest message that there is.
 """
 
 from __future__ import annotations
@@ -9,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.ciphers.algorithms import AES, ChaCha20
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from fedgeom.arrays import Words
 from fedgeom.crypto.rings import Ring
@@ -24,7 +29,7 @@ _COUNTER_AND_NONCE = bytes(16)
 
 
 class KeyStream:
-    """The endless sequence of uniform 64-bit words that belongs to a key."""
+    """The endless sequence of uniform 64-bit words that belongs to a key, by ChaCha20."""
 
     def __init__(self, key: bytes):
         self._encryptor = Cipher(ChaCha20(key, _COUNTER_AND_NONCE), mode=None).encryptor()
@@ -45,6 +50,18 @@ class KeyStream:
         self._encryptor.update_into(memoryview(_ZEROS)[: len(piece)], piece)
 
 
+class AesStream(KeyStream):
+    """The endless sequence of uniform 64-bit words that belongs to a key, by AES-256 in counter mode."""
+
+    def __init__(self, key: bytes):
+        self._encryptor = Cipher(AES(key), CTR(_COUNTER_AND_NONCE)).encryptor()
+
+
+def stream_for(key: bytes, ring: Ring) -> KeyStream:
+    """Return the sequence from which a key's elements of a ring are made."""
+    return KeyStream(key) if ring.is_power_of_two else AesStream(key)
+
+
 def expand(key: bytes, ring: Ring, length: int) -> Words:
     """Stretch a key to ``length`` independent, exactly uniform ring elements.
 
@@ -53,7 +70,7 @@ def expand(key: bytes, ring: Ring, length: int) -> Words:
     Words are cut to the ring's bit length, and those not below the modulus are skipped. Both holders
     of a key see the same words, so they skip the same ones.
     """
-    stream = KeyStream(key)
+    stream = stream_for(key, ring)
     elements = _cut(stream.words(length), ring)
     if ring.is_power_of_two:
         return elements
@@ -116,7 +133,7 @@ def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
 
     A key of which a word is skipped, seldom where the modulus is just below a power of two, goes on by itself.
     """
-    streams = [(key, KeyStream(key)) for key in keys]
+    streams = [(key, stream_for(key, ring)) for key in keys]
     total, alone = start.copy(), list[tuple[bytes, int]]()
     most = min(_BATCH, _room(ring) - 1) if len(start) <= _SHORT else 1
     width = min(_PIECE, len(start)) or 1
