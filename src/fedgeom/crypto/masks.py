@@ -1,6 +1,6 @@
 """Vectors that look random to all but the holders of a 256-bit key: a stream cipher, expanded.
 
-A key masks one vector only (each run and round derives its own), so the cipher's nonce can be zero. Which cipher follows
+A key masks one vector only (each run and round derives its own), so the nonce can be zero. Which cipher it is follows
 from the ring: modulo a power of two it is ChaCha20. Modulo a prime it is AES-256 in counter mode: these are the words
 of sparse codes, as long as all sites' entries together, where the cipher is what most of a run goes to, and with a
 processor's own instructions AES takes less than half the time. Of n blocks of AES no two are the same, by which its
