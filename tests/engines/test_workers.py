@@ -56,9 +56,15 @@ def test_a_worker_that_dies_loses_its_sites_with_a_reason() -> None:
     assert dict(workers.deliver(dict.fromkeys("abc", b"!"))) == {"a": b"a!", "b": b"b!", "c": b"c!"}
     found = dict(workers.deliver(dict.fromkeys("abcd", b"die")))
     gone = Lost("the worker process that answered for it died")
-    assert found == {"a": b"adie", "b": gone, "c": b"cdie", "d": gone}
+    assert found == {"a": b"adie", "b": gone, "c": gone, "d": Lost("asleep")}
     assert dict(workers.deliver(dict.fromkeys("ab", b"?"))) == {"a": b"a?", "b": gone}
-    assert workers.close() == {"a": b"memory of a", "c": b"memory of c"}
+    assert workers.close() == {"a": b"memory of a", "d": b"memory of d"}
+
+
+def test_answers_that_nobody_took_are_no_memories() -> None:
+    workers = Workers(list("abcd"), 2, lambda site, request: request, lambda site: site.encode())
+    assert next(workers.deliver(dict.fromkeys("abcd", bytes(10**6)))) == ("a", bytes(10**6))
+    assert workers.close() == {site: site.encode() for site in "abcd"}
 
 
 def test_answers_come_in_the_order_of_the_questions_however_long_they_are() -> None:

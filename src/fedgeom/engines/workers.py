@@ -7,9 +7,9 @@ the end, the memories, all as bytes.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
-import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from fedgeom.federation.envelopes import Buffer
 
 Answer = Callable[[str, bytes], Buffer | Lost]
 """From a site's name and a question's bytes to the answer's."""
-AHEAD = 4
-"""How many answers of a worker may wait until those of sites before them are in."""
+SENT_AT_ONCE = 1 << 15
+"""Questions of so many bytes in all fit into a pipe, whatever the worker does; longer ones are written by a thread."""
 
 
 class Task(msgspec.Struct, array_like=True):
@@ -60,10 +60,15 @@ class Workers:
     def __init__(self, sites: Sequence[str], n_jobs: int, answer: Answer, memory: Callable[[str], bytes]):
         """Fork the workers; ``answer`` answers for a site there, ``memory`` says at the end what it remembers."""
         count = min(n_jobs, len(sites))
-        self._worker_of = {name: at % count for at, name in enumerate(sites)}
+        # To and fro: what sites have to do may depend on their place in the list.
+        turns = [*range(count), *reversed(range(count))]
+        self._worker_of = {name: turns[at % len(turns)] for at, name in enumerate(sites)}
         fork = multiprocessing.get_context("fork")
         self._pipes: list[Connection] = []
+        self._due = [0] * count
+        """How many answers of each worker are still to come."""
         self._processes = []
+        gc.freeze()  # or else the first collection in a worker would make a copy of all that there is
         for at in range(count):
             here, there = fork.Pipe()
             mine = [name for name, worker in self._worker_of.items() if worker == at]
@@ -75,6 +80,7 @@ class Workers:
             there.close()
             self._pipes.append(here)
             self._processes.append(process)
+        gc.unfreeze()
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield the answers in the order of the requests, so that a run's record does not depend on who was faster."""
@@ -82,24 +88,22 @@ class Workers:
         for name, request in requests.items():  # the same question to many sites goes to a worker once
             key = self._worker_of[name], id(request)
             tasks.setdefault(key, Task([], memoryview(request))).sites.append(name)
-        answers: list[queue.Queue[Done | None]] = [queue.Queue(AHEAD) for _ in self._pipes]
         helpers = []
         for worker, pipe in enumerate(self._pipes):
             mine = [task for (at, _), task in tasks.items() if at == worker]
-            expected = sum(len(task.sites) for task in mine)
-            helpers.append(threading.Thread(target=_send, args=(pipe, mine), daemon=True))
-            helpers.append(threading.Thread(target=_receive, args=(pipe, expected, answers[worker]), daemon=True))
-        for helper in helpers:
-            helper.start()
+            self._due[worker] += sum(len(task.sites) for task in mine)
+            if sum(len(task.request) for task in mine) <= SENT_AT_ONCE:
+                _send(pipe, mine)
+            else:  # a worker does not read on while nobody takes its answers
+                helpers.append(threading.Thread(target=_send, args=(pipe, mine), daemon=True))
+                helpers[-1].start()
         waiting: dict[str, Done] = {}
         for name in requests:
             while name not in waiting:
-                done = answers[self._worker_of[name]].get()
+                done = self._next(self._worker_of[name])
                 if done is None:  # the process is gone, with what its sites remember
-                    waiting[name] = Done(name, memoryview(b""), "the worker process that answered for it died")
-                    answers[self._worker_of[name]].put(None)
-                else:
-                    waiting[done.site] = done
+                    done = Done(name, memoryview(b""), "the worker process that answered for it died")
+                waiting[done.site] = done
             done = waiting.pop(name)
             if done.broke is not None:
                 raise ContractError(done.broke)
@@ -107,14 +111,25 @@ class Workers:
         for helper in helpers:
             helper.join()
 
+    def _next(self, worker: int) -> Done | None:
+        """Return the next answer of a worker; None when it died."""
+        try:
+            done = msgspec.msgpack.decode(self._pipes[worker].recv_bytes(), type=Done)
+        except (EOFError, OSError):
+            self._due[worker] = 0
+            return None
+        self._due[worker] -= 1
+        return done
+
     def close(self) -> dict[str, bytes]:
         """Stop the workers and return what their sites remember."""
         memories = {}
         for worker, pipe in enumerate(self._pipes):
-            answers: queue.Queue[Done | None] = queue.Queue()
+            while self._due[worker]:  # where nobody wanted all answers to the last question
+                self._next(worker)
             _send(pipe, [Task([], memoryview(b""))])
-            _receive(pipe, sum(at == worker for at in self._worker_of.values()), answers)
-            while not answers.empty() and (done := answers.get()) is not None:
+            self._due[worker] = sum(at == worker for at in self._worker_of.values())
+            while self._due[worker] and (done := self._next(worker)) is not None:
                 memories[done.site] = bytes(done.answer)
             pipe.close()
         for process in self._processes:
@@ -130,14 +145,6 @@ def _send(pipe: Connection, tasks: Sequence[Task]) -> None:
             pipe.send_bytes(msgspec.msgpack.encode(task))
     except OSError:  # the worker died; whoever receives notices
         pass
-
-
-def _receive(pipe: Connection, count: int, answers: queue.Queue[Done | None]) -> None:
-    try:
-        for _ in range(count):
-            answers.put(msgspec.msgpack.decode(pipe.recv_bytes(), type=Done))
-    except (EOFError, OSError):
-        answers.put(None)
 
 
 def _work(
