@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 
 import msgspec
 
@@ -23,6 +23,8 @@ from fedgeom.federation.envelopes import Buffer
 
 Answer = Callable[[str, bytes], Buffer | Lost]
 """From a site's name and a question's bytes to the answer's."""
+AHEAD = 4
+"""How many answers may wait until those of sites before them are in; beyond, workers wait that are ahead."""
 SENT_AT_ONCE = 1 << 15
 """Questions of so many bytes in all fit into a pipe, whatever the worker does; longer ones are written by a thread."""
 
@@ -100,16 +102,26 @@ class Workers:
         waiting: dict[str, Done] = {}
         for name in requests:
             while name not in waiting:
-                done = self._next(self._worker_of[name])
-                if done is None:  # the process is gone, with what its sites remember
-                    done = Done(name, memoryview(b""), "the worker process that answered for it died")
-                waiting[done.site] = done
+                worker = self._readable(self._worker_of[name], len(waiting) < AHEAD * len(self._pipes))
+                done = self._next(worker)
+                if done is not None:
+                    waiting[done.site] = done
+                elif worker == self._worker_of[name]:  # the process is gone, with what its sites remember
+                    waiting[name] = Done(name, memoryview(b""), "the worker process that answered for it died")
             done = waiting.pop(name)
             if done.broke is not None:
                 raise ContractError(done.broke)
             yield name, done.answer if done.lost is None else Lost(done.lost)
         for helper in helpers:
             helper.join()
+
+    def _readable(self, wanted: int, ahead: bool) -> int:
+        """Return a worker that has something to say, the wanted one if it has; with ``ahead`` it may be another."""
+        due = [worker for worker, count in enumerate(self._due) if count or worker == wanted]
+        if not ahead or len(due) == 1:
+            return wanted
+        ready = wait([self._pipes[worker] for worker in due])
+        return next((worker for worker in (wanted, *due) if self._pipes[worker] in ready), wanted)
 
     def _next(self, worker: int) -> Done | None:
         """Return the next answer of a worker; None when it died."""
