@@ -111,7 +111,8 @@ def _topology(found: dict[str, Any]) -> Found:
 
 def _workers(found: dict[str, Any]) -> Found:
     for part, figures in found.items():
-        yield Figure(f"2 workers ÷ 1, {part}: wall time", figures["wall"], 0.6)
+        if part != "limit":
+            yield Figure(f"2 workers ÷ 1, {part}: wall time", figures["wall"], 0.6)
 
 
 def _preparation(found: dict[str, Any]) -> Found:

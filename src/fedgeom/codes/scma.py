@@ -33,7 +33,7 @@ Poly = Any
 """A FLINT ``nmod_poly``; the library ships no types."""
 
 _SMALL = 96  # below this degree plain Euclid beats the recursive one
-_SCANNED = 24  # with fewer bins for each root, to evaluate at all of them beats splitting
+_SCANNED = 28  # with fewer bins for each root, to evaluate at all of them beats splitting
 _DEPTH = 8  # splits drawn from one modular power at most
 
 
