@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -154,7 +154,7 @@ class Joining(Part[JoiningMemory]):
         sums = self.parts.of(me)
         letters = write_letters(memory, me, numbers, needed, sums, herald=me in heralds)
         memory.own_letter = letters.pop(me)
-        agreed = {name: self._agree(name) for name in letters}  # once for the letter and for all sums
+        agreed = self._agree(letters)  # once for the letter and for all sums
         sealed = {name: self._seal(agreed[name], name, letter) for name, letter in letters.items()}
         locked = make_pair_keys(memory, me, run, agreed, sums)
         answer = Letters(letters=sealed, needed=needed, locked=locked)
@@ -210,28 +210,29 @@ class Joining(Part[JoiningMemory]):
         for name in odd[:1]:
             raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
-    def _agree(self, other: str) -> bytes:
-        return agreement(self.memory.letter_secret, self.memory.cohort[other].letters)
+    def _agree(self, others: Iterable[str]) -> dict[str, bytes]:
+        """Return what this site and each of some others agree on."""
+        secret, cohort = self.memory.letter_secret, self.memory.cohort
+        return {other: agreement(secret, cohort[other].letters) for other in others}
 
     def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
         """Return the key of a letter between this site and another, and what the letter is bound to."""
-        envelope = (b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
-        bound = fingerprint(*envelope)
+        bound = fingerprint(b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
         return derive_for(agreed, bound), bound
 
     def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
         key, envelope = self._key(agreed, self.site.name, recipient)
         return seal(key, msgspec.msgpack.encode(letter), envelope)
 
-    def _unseal(self, sender: str, sealed: bytes) -> Letter:
-        key, envelope = self._key(self._agree(sender), sender, self.site.name)
+    def _unseal(self, agreed: bytes, sender: str, sealed: bytes, sums: int) -> Letter:
+        """Open the letter of a sender, which has shares for so many sums where it is a peer."""
+        key, envelope = self._key(agreed, sender, self.site.name)
         text = unseal(key, sealed, envelope, sender=sender)
         try:
             letter = msgspec.msgpack.decode(text, type=Letter)
         except ValueError as error:
             raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
-        sums = len(self.parts.of(sender))
-        if sender in self.memory.peers and not len(letter.mask_shares) == len(letter.self_shares) == sums:
+        if not len(letter.mask_shares) == len(letter.self_shares) == sums and sender in self.memory.peers:
             raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {sums} sums")
         return letter
 
@@ -251,7 +252,11 @@ class Joining(Part[JoiningMemory]):
         if me not in members or not name_set(members) <= memory.cohort.keys():
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
-        opened = {sender: self._unseal(sender, letters[sender]) for sender in senders}
+        parts, agreed = self.parts, self._agree(senders)
+        opened = {
+            sender: self._unseal(agreed[sender], sender, letters[sender], len(parts.of(sender)))
+            for sender in senders
+        }
         opened[me] = memory.own_letter or Letter()
         heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))

@@ -13,7 +13,19 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint, hash_names
 from fedgeom.crypto.pair_keys import PROOF_BYTES
 from fedgeom.crypto.rings import Ring
-from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, Signature, decode, encode
+from fedgeom.federation.messages import (
+    Array,
+    Key,
+    LongNames,
+    Message,
+    Name,
+    Names,
+    Question,
+    Signature,
+    check_characters,
+    decode,
+    encode,
+)
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.joining.last_call import remembers_last
 
@@ -27,13 +39,16 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     round: Annotated[int, msgspec.Meta(ge=0)] = 0
     modulus: Annotated[str, msgspec.Meta(pattern=r"\A[1-9][0-9]{0,19}\Z")] = "2"
     """In decimal: 2^64 does not fit into the wire format's integers."""
-    members: Names = ()
+    members: LongNames = ()
     """All sites whose letters went out; the hidden order is theirs."""
-    participants: Names = ()
+    participants: LongNames = ()
     """Those among them whose vectors are summed."""
     question_hash: Key = bytes(32)
     """A hash of the question, the same for all sites (see `hash_question`)."""
     letters: dict[Name, bytes] = {}
+
+    def __post_init__(self) -> None:
+        check_characters(self.members, self.participants)
 
     @property
     def ring(self) -> Ring:
@@ -149,8 +164,11 @@ class Confirm(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "sum.confirm"
     answer: ClassVar[type[Message]] = Confirmation
     round: int
-    alive: Names
-    dropped: Names
+    alive: LongNames
+    dropped: LongNames
+
+    def __post_init__(self) -> None:
+        check_characters(self.alive, self.dropped)
 
 
 class Witness(Question, frozen=True, kw_only=True):
@@ -166,13 +184,16 @@ class Witness(Question, frozen=True, kw_only=True):
     question_hash: Key
     content: Key
     """`hash_content` of the question: a witness helps with no second sum of the same over other sites."""
-    members: Names
-    participants: Names
-    alive: Names
-    dropped: Names
+    members: LongNames
+    participants: LongNames
+    alive: LongNames
+    dropped: LongNames
     factors: dict[Name, Annotated[float, msgspec.Meta(ge=0, le=1)]] = {}
     """What the participants' weights were multiplied by, where they are not all alike."""
     letters: dict[Name, bytes] = {}
+
+    def __post_init__(self) -> None:
+        check_characters(self.members, self.participants, self.alive, self.dropped)
 
 
 class UnmaskShares(Message, frozen=True, kw_only=True):
@@ -193,11 +214,14 @@ class Unmask(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "sum.unmask"
     answer: ClassVar[type[Message]] = UnmaskShares
     round: int
-    alive: Names
-    dropped: Names
+    alive: LongNames
+    dropped: LongNames
     signatures: dict[Name, Signature]
     masked: dict[Name, Signature]
     """The signatures that came with the masked vectors of living sites that signed no list, as they were lost since."""
+
+    def __post_init__(self) -> None:
+        check_characters(self.alive, self.dropped)
 
 
 def masking_statement(
