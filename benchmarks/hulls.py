@@ -1,7 +1,7 @@
 """Ratios for the hulls method, all taken in one run: ours ÷ the reference or the limit.
 
-    python benchmarks/hulls.py            # everything, about five minutes
-    python benchmarks/hulls.py --quick    # small sizes
+    python benchmarks/hulls.py            # everything, about ten minutes; writes results/hulls.json
+    python benchmarks/hulls.py --quick    # small sizes; writes nothing
     python benchmarks/hulls.py --json     # the last line is one JSON object
     python benchmarks/hulls.py --only rows|hull|run|scma|sum|many
 
@@ -208,4 +208,4 @@ PARTS = {"rows": many_rows, "hull": hull, "run": whole_run, "scma": scma, "sum":
 
 
 if __name__ == "__main__":
-    main(__doc__, PARTS)
+    main(__doc__, PARTS, "hulls")

@@ -60,10 +60,25 @@ def test_names_have_no_control_characters_and_end_where_they_should(name):
         decode(encode(SumQuestion(ticket=Ticket(modulus="7\n"))), SumQuestion)
 
 
+@pytest.mark.parametrize("field", ["members", "participants", "alive", "dropped"])
+@pytest.mark.parametrize("name", ["anna\n", "\x1b[2J", "a\u202eb", "\u2066", "a\u2028", "\x85", "", "a" * 201])
+def test_lists_of_all_sites_have_no_such_names_either(name, field):
+    lists = {"members": ["b"], "participants": ["b"], "alive": ["b"], "dropped": []} | {field: ["b", name, "c"]}
+    ticket = {key: lists[key] for key in ("members", "participants")}
+    living = {"round": 0, **{key: lists[key] for key in ("alive", "dropped")}}
+    witness = {**living, **ticket, "question_hash": bytes(32), "content": bytes(32)}
+    wrong = [({"ticket": ticket}, SumQuestion)] if field in ticket else [(living, Confirm)]
+    wrong += [] if field in ticket else [({**living, "signatures": {}, "masked": {}}, Unmask)]
+    for body, kind in [*wrong, (witness, Witness)]:
+        with pytest.raises(DecodeError):
+            decode(msgspec.msgpack.encode(body), kind)
+
+
 @pytest.mark.parametrize("name", ["anna", "St. Mary's", "T-Zelle β", "細胞 1", "a\u00a0b"])
 def test_usual_names_travel(name):
     assert unpack(pack_body(RUN, name, "kind", b"")).method == name
     assert decode(encode(Vocabulary(names=(name,))), Vocabulary).names == (name,)
+    assert decode(encode(Confirm(round=0, alive=(name,), dropped=())), Confirm).alive == (name,)
 
 
 class Carry(Message, frozen=True, kw_only=True):

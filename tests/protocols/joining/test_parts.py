@@ -129,7 +129,7 @@ def test_a_letter_with_shares_for_other_sums_is_refused() -> None:
         letter, mask_shares=letter.mask_shares * 3, self_shares=letter.self_shares * 3
     )
     honest.share()
-    sealed = joining._seal(joining._agree("s0000"), "s0000", longer)
+    sealed = joining._seal(joining._agree(["s0000"])["s0000"], "s0000", longer)
     mail = honest.mail["s0000"] | {"s0007": sealed}
     question = honest.column("s0000", participants=DRAWN[0], letters=mail)
     honest.refused("s0000", question, "the letter from 's0007' does not hold a share for each of 1 sums")

@@ -324,7 +324,7 @@ def traitors_letter(lie: Lying, content: Any) -> dict[str, bytes]:
         msgspec.msgpack.encode = lambda value, **options: (
             content if isinstance(value, Letter) else real(value, **options)
         )
-        sealed = traitor.joining._seal(traitor.joining._agree(ME), ME, Letter())
+        sealed = traitor.joining._seal(traitor.joining._agree([ME])[ME], ME, Letter())
     finally:
         msgspec.msgpack.encode = real
     return mail_of(lie, s0001=sealed)
@@ -362,7 +362,7 @@ def test_a_herald_with_a_short_secret_is_refused() -> None:
     victim = next(name for name in lie.names if name != first)
     traitor = lie.as_site(first)
     short = Letter((GOOD_SHARE,) * 2, (GOOD_SHARE,) * 2, b"short")
-    sealed = traitor.joining._seal(traitor.joining._agree(victim), victim, short)
+    sealed = traitor.joining._seal(traitor.joining._agree([victim])[victim], victim, short)
     lie.refused(
         victim, lie.column(victim, letters=lie.mail[victim] | {first: sealed}), "no herald's secret arrived"
     )
