@@ -18,6 +18,8 @@ from fedgeom.privacy.bounded_sums import FINE_ONE
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 CLASSES = ("a", "b", "c")
 
 
