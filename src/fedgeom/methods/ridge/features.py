@@ -150,8 +150,11 @@ class Fourier(FeatureMap):
         if self.scale == "joint":
             rows = rows * ground.scale
             spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
-        angles = ground.products(rows, frequencies.T / (self.bandwidth * math.sqrt(spread)))
-        return np.asarray(math.sqrt(2.0) * np.cos(angles + phases))
+        found = ground.products(rows, frequencies.T / (self.bandwidth * math.sqrt(spread)))
+        found += phases  # in place: each array of so many rows and features is memory that the system has to clear
+        np.cos(found, out=found)
+        found *= math.sqrt(2.0)
+        return found
 
 
 @dataclass(frozen=True)
