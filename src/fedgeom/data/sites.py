@@ -146,6 +146,13 @@ class SiteData(FromTables):
         more: dict[str, Any] = {"extra": extra, "row_numbers": numbers[at], "index": index, "groups": groups}
         return replace(self, table=self.table[at], y=self.y[at], **more)
 
+    def with_table(self, table: Any, columns: tuple[str, ...]) -> SiteData:
+        """Return the site with another table of numbers for the same rows, such as prepared ones."""
+        found = replace(self, table=table, columns=columns, categories={})
+        if "_counted" in self.__dict__:  # the labels are the same
+            found.__dict__["_counted"] = self._counted
+        return found
+
     def some(self, most: int) -> SiteData:
         """Return the site with at most so many rows; of more, some are drawn, the same each time."""
         if len(self) <= most:
