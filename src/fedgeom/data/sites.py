@@ -155,9 +155,7 @@ class SiteData(FromTables):
 
     def some(self, most: int) -> SiteData:
         """Return the site with at most so many rows; of more, some are drawn, the same each time."""
-        if len(self) <= most:
-            return self
-        return self.take(_drawn(len(self), most))
+        return self if len(self) <= most else self.take(drawn_rows(len(self), most))
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
@@ -193,8 +191,10 @@ class SiteData(FromTables):
 
 
 @lru_cache(maxsize=8)
-def _drawn(count: int, most: int) -> npt.NDArray[np.int64]:
-    """Draw rows, the same each time; several look at the same ones."""
+def drawn_rows(count: int, most: int) -> npt.NDArray[np.int64]:
+    """Return at most so many of the rows, all or some drawn, the same each time; several look at the same ones."""
+    if count <= most:
+        return np.arange(count)
     drawn = np.sort(np.random.default_rng(1).choice(count, most, replace=False))
     drawn.setflags(write=False)
     return drawn
