@@ -17,6 +17,8 @@ BLOCK = 2**21
 """About how many cells of a sparse table are looked at at once."""
 CACHED = 2**16
 """And of a dense one: they stay in the processor's cache."""
+FIRST = 1024
+"""How many rows are the first ones, which tell enough of most tables."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class TableFacts:
 
     @cached_property
     def _first(self) -> _Seen:
-        return _look_at(self._table[: _step(self._table)], self._where)
+        return _look_at(self._table[: min(FIRST, _step(self._table))], self._where)
 
     @cached_property
     def _all(self) -> _Seen:
