@@ -235,11 +235,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumGram)
-        bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
-        total = from_fixed(ask.result.total.view(), fraction_bits=bits)
-        memory.look_at(total, parts[ask.number])
+        words, bits = (
+            ask.result.total.view(),
+            gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order)),
+        )
+        memory.look_at(words, parts[ask.number], bits)
         if self.settings.updatable:
-            memory.hashes = (*memory.hashes, hash_part(total))
+            memory.hashes = (*memory.hashes, hash_part(from_fixed(words, fraction_bits=bits)))
         if memory.checked == len(parts):
             memory.conclude(self.settings.rule)
         return SolutionTaken()
