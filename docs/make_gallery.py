@@ -100,12 +100,18 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-def shots(chromium: Any, url: str, whole: bool = False) -> list[Image.Image]:
-    """Return how a page looks: light, dark and narrow; ``whole``: the light one from top to bottom, in columns."""
+def shots(chromium: Any, url: str, whole: bool = False, press: str | None = None) -> list[Image.Image]:
+    """Return how a page looks: light, dark and narrow; ``whole``: the light one from top to bottom, in columns.
+
+    ``press``: the button that leads to the page from the address.
+    """
     found: list[Image.Image] = []
     for name, (width, scheme) in LOOKS.items():
         page = chromium.new_page(viewport={"width": width, "height": TALL}, color_scheme=scheme)
         page.goto(url)
+        if press is not None:
+            page.get_by_role("button", name=press).click()
+            page.wait_for_load_state()
         shot = Image.open(io.BytesIO(page.screenshot(full_page=True)))
         page.close()
         if whole and name == "light":
@@ -192,9 +198,9 @@ def studio(folder: Path) -> Iterator[str]:
     process.wait(30)
 
 
-def save(chromium: Any, name: str, url: str, whole: bool = False) -> None:
+def save(chromium: Any, name: str, url: str, whole: bool = False, press: str | None = None) -> None:
     """Keep the picture of a page."""
-    beside(shots(chromium, url, whole)).save(IMAGES / f"{name}.png", optimize=True)
+    beside(shots(chromium, url, whole, press)).save(IMAGES / f"{name}.png", optimize=True)
     print(f"docs/images/gallery/{name}.png", flush=True)
 
 
@@ -237,6 +243,7 @@ def main(root: Path, only: list[str]) -> None:
             save(chromium, "studio-job", at + "studies/hulls")
         with studio(home) as at:
             save(chromium, "studio-steward", at + "site")
+            save(chromium, "studio-rehearsal", at + "studies/hulls", press="Rehearse it at this site")
             save(chromium, "studio-result", at + f"site/results/{RUN.hex()[:16]}")
 
 

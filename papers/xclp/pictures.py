@@ -106,9 +106,9 @@ def features(drawing: Any) -> dict[str, Any]:
     cells = sorted(
         {key.split(",")[0] for key in found}, key=lambda cell: (cell.split()[0], float(cell.split()[1]))
     )
-    axes = drawing.subplots(1, len(cells), sharey=True, width_ratios=[2 + ("writers" in cell) for cell in cells])
-    for axis, cell in zip(np.atleast_1d(axes), cells, strict=True):
-        kinds = [key.split(", ")[1] for key in found if key.startswith(f"{cell},")]
+    axes = drawing.subplots((len(cells) + 1) // 2, 2, sharey="row", squeeze=False).ravel()
+    for axis, cell in zip(axes, cells, strict=False):
+        kinds = [kind for kind in ("identity", "filters", "linear", "network") if f"{cell}, {kind}" in found]
         width = 0.84 / len(columns)
         for at, column in enumerate(columns):
             for place, kind in enumerate(kinds):
@@ -127,14 +127,16 @@ def features(drawing: Any) -> dict[str, Any]:
                     )
         axis.set_xticks(range(len(kinds)), kinds)
         axis.set_title(cell.replace("writers", "MNIST by writer,").replace("cifar", "CIFAR-10,") + " of labels")
-        axis.set_ylim(0, 100)
-    np.atleast_1d(axes)[0].set_ylabel("accuracy, %")
-    handles = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    drawing.legend(*handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+        axis.set_ylim(0, 50 if "cifar" in cell else 100)
+    for axis in axes[::2]:
+        axis.set_ylabel("accuracy, %")
+    drawing.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=9
+    )
     return {"cells": cells}
 
 
-PICTURES = {"few": (few, (12, 6.6)), "left-out": (left_out, (10, 4.4)), "features": (features, (13, 4))}
+PICTURES = {"few": (few, (12, 6.6)), "left-out": (left_out, (10, 4.4)), "features": (features, (12, 7))}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Pipeline, Scale,
 from fedgeom.preparation.in_ranges import middle_of, read_ranges
 from fedgeom.privacy.accounting import epsilon_of
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 CLASSES = ("ill", "well")
 RANGES = {"age": [0, 100], "dose": [-1, 1], "*": [0, 1]}
 

@@ -10,6 +10,8 @@ import fedgeom
 from fedgeom import DP, Moments, SiteData
 from fedgeom.preparation import PCA, LogCounts, Pipeline, SelectVariable, fit_plain
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 
 def counts(name: str, rows: int = 200, columns: int = 12) -> SiteData:
     rng = np.random.default_rng([7, *name.encode()])
@@ -35,7 +37,7 @@ def test_the_columns_that_vary_most_and_their_components_are_found() -> None:
 
 
 def test_cells_with_privacy_from_counts_to_classes() -> None:
-    sites, test = [counts(name, 500) for name in "nsw"], counts("t", 500)
+    sites, test = [counts(name, 2500) for name in "nsw"], counts("t", 500)
     steps = LogCounts(), SelectVariable(4, flavor="variance", clip=9.0), PCA(2, clip=9.0)
     privacy = DP(epsilon=4, clip=3.0)
     centroids = Moments(rule="centroid", space="euclidean", classes=("b", "t"), min_sites=3, privacy=privacy)

@@ -24,7 +24,7 @@ from fedgeom.protocols.noising import smallest_cohort
 CLASSES = ("a", "b")
 
 
-def tables(count: int, columns: int = 300, rows: int = 12, seed: int = 0) -> list[SiteData]:
+def tables(count: int, columns: int = 1500, rows: int = 12, seed: int = 0) -> list[SiteData]:
     rng = np.random.default_rng(seed)
     return [
         SiteData(f"site-{at}", rng.normal(size=(rows, columns)), list(CLASSES) * (rows // 2))

@@ -12,6 +12,8 @@ from fedgeom import DP, Ellipses, InputError, SiteData
 from fedgeom.methods.ellipses import private
 from fedgeom.methods.ellipses.core import Layout
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 WORDS = {"n": ("a", "b", "c"), "s": ("x", "y", "z"), "w": ("one", "two", "three")}
 
 

@@ -18,6 +18,8 @@ from fedgeom.privacy.bounded_sums import FINE_ONE
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 CLASSES = ("a", "b", "c")
 
 
@@ -113,7 +115,9 @@ def test_rounds_share_what_the_run_may_cost() -> None:
 def test_per_site_noise_is_larger_and_with_hardly_any_it_is_fedavg() -> None:
     sites = [table(100, f"s{at:02d}") for at in range(30)]
     usual: dict[str, Any] = {"rounds": 3, "scale": "none", "weights": "sites", "classes": CLASSES, "min_sites": 30}
-    dp = DP(epsilon=36, delta=1e-5, clip=10.0, unit="site", colluders=0)
+    dp = DP(
+        epsilon=36, delta=1e-5, clip=2.0, unit="site", colluders=0
+    )  # noise of about 0.07, changes below the clip
     run = fedgeom.run(FedAvg(**usual, privacy=dp), sites, seed=0)
     plain = fedgeom.run(FedAvg(**usual), sites, seed=0)
     assert np.allclose(run.model.parameters.flat(), plain.model.parameters.flat(), atol=1.0)

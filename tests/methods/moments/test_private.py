@@ -15,6 +15,8 @@ from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 CLASSES = ("a", "b", "c")
 
 
