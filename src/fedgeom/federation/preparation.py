@@ -229,8 +229,7 @@ class Fitting:
 
     def _settle(self) -> tuple[int, Ground]:
         """Return at which step the fitting stands, all sums that are not needed passed over, and its ground."""
-        if self._settled is None:
-            self._settled = self._walk()
+        self._settled = self._settled or self._walk()
         return self._settled
 
     def _walk(self) -> tuple[int, Ground]:

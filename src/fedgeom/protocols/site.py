@@ -24,6 +24,7 @@ from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
 from fedgeom.protocols.contribution import Contribution as Contribution
+from fedgeom.protocols.contribution import Rows
 from fedgeom.protocols.evaluation.counts import numbered
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
@@ -195,12 +196,7 @@ class SummingSite(Site[Mem]):
         return numbered(model.classes_.tolist())
 
     def contribute(
-        self,
-        ask: SumQuestion,
-        values: npt.ArrayLike,
-        *,
-        own_rows: tuple[int, int] | None = None,
-        fresh: bool = False,
+        self, ask: SumQuestion, values: npt.ArrayLike, *, own_rows: Rows | None = None, fresh: bool = False
     ) -> Contribution:
         """Return what this site adds to a sum: real numbers (in fixed point), whole ones, or ring elements.
 

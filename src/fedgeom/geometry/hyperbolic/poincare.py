@@ -111,8 +111,7 @@ def log_map(p: ArrayLike, x: ArrayLike, *, c: float = 1.0) -> Floats:
     as the asinh that gives the distance.
     """
     p, x = _array(p), _array(x)
-    gap = _gap(p, c)
-    step = x - p
+    gap, step = _gap(p, c), x - p
     square = c * _square(step)
     ahead = gap * step - square * p
     norm = np.sqrt(_square(ahead))

@@ -170,8 +170,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         whole = work.once(name, lambda: self._gram(fit, plan, fold))
         if last == plan.width + 1:
             work.forget(name)
-        bits = gram_bits(self.settings, fit, len(self.joining.memory.order))
         sites = len(self.joining.memory.order)
+        bits = gram_bits(self.settings, fit, sites)
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
         return self.contribute(ask, part, fresh=True)
 
@@ -235,13 +235,10 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumGram)
-        words, bits = (
-            ask.result.total.view(),
-            gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order)),
-        )
-        memory.look_at(words, parts[ask.number], bits)
+        bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
+        memory.look_at(ask.result.total.view(), parts[ask.number], bits)
         if self.settings.updatable:
-            memory.hashes = (*memory.hashes, hash_part(from_fixed(words, fraction_bits=bits)))
+            memory.hashes = (*memory.hashes, hash_part(from_fixed(ask.result.total.view(), fraction_bits=bits)))
         if memory.checked == len(parts):
             memory.conclude(self.settings.rule)
         return SolutionTaken()
