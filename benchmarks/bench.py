@@ -125,6 +125,8 @@ def _preparation(found: dict[str, Any]) -> Found:
 
 def _ridge(found: dict[str, Any]) -> Found:
     for part, figures in found.items():
+        if not part.startswith("ridge_"):
+            continue
         features = int(part.removeprefix("ridge_"))
         yield Figure(f"Ridge, D = {features:,}, ÷ bare features and Gram", figures["given over bare"], 1.5)
 

@@ -115,3 +115,22 @@ def test_the_modulus_is_a_prime_above_every_sum() -> None:
     for _ in range(87):
         lucas = (lucas * lucas - 2) % MODULUS
     assert lucas == 0
+
+
+def test_a_sum_that_was_checked_vouches_for_no_other() -> None:
+    total, words = add(some())
+    total.flags.writeable = False
+    for _ in range(2):
+        assert is_sum(KEY, NAMES, total, words.tolist())
+    other = total + 1
+    other.flags.writeable = False
+    assert not is_sum(KEY, NAMES, other, words.tolist())
+    assert is_sum(KEY, NAMES, total, words.tolist())
+    assert not is_sum(fingerprint(KEY), NAMES, total, words.tolist())
+
+
+def test_a_sum_that_can_be_written_to_is_not_remembered() -> None:
+    total, words = add(some())
+    assert is_sum(KEY, NAMES, total, words.tolist())
+    total[0] += 1
+    assert not is_sum(KEY, NAMES, total, words.tolist())

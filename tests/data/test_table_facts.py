@@ -9,6 +9,8 @@ from fedgeom.data import table_facts
 from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import CACHED, TableFacts
 
+look = table_facts._look_at
+
 
 @pytest.mark.parametrize("block", [1, 7, 10**6])
 def test_facts(block, monkeypatch):
@@ -55,3 +57,30 @@ def test_tables_of_many_blocks_with_gaps_and_without():
     assert facts.whole.tolist() == [True, False, True, True, True]
     assert (facts.low.tolist(), facts.high.tolist()) == ([0, 0.5, 0, 0, 0], [2, 2.5, 2, 2, 2])
     assert facts.spread == pytest.approx([X[good[:, j], j].std() for j in range(5)])
+
+
+@pytest.mark.parametrize("place", [0, 3 * CACHED // 5 - 1])
+def test_what_the_first_rows_tell_is_what_all_rows_tell(place):
+    """A value that decides may stand in the first row or in the last one."""
+    X = np.ones((3 * CACHED // 5, 5))
+    X[place] = [-1.0, 0.5, 2.0, 1.0, 0.0]
+    facts = TableFacts.of_table(X, "a")
+    assert facts.negative
+    assert facts.whole.tolist() == [True, False, True, True, True]
+    assert facts.constant.tolist() == [False, False, False, True, False]
+    assert facts.finite.tolist() == [len(X)] * 5
+    assert not TableFacts.of_table(np.abs(X), "a").negative
+
+
+def test_a_table_that_varies_is_not_looked_at_cell_by_cell(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((5000, 3))
+    looked = []
+    monkeypatch.setattr(table_facts, "_look_at", lambda rows, where: looked.append(len(rows)) or look(rows, where))
+    facts = TableFacts.of_table(X, "a")
+    assert facts.negative
+    assert facts.finite.all()
+    assert not facts.whole.any()
+    assert not facts.constant.any()
+    assert looked == [table_facts.FIRST]
+    assert facts.low.tolist() == X.min(axis=0).tolist()
+    assert looked == [table_facts.FIRST, len(X)]

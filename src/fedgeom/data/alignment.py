@@ -200,7 +200,9 @@ def _complete(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list
 def _same_everywhere(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
     """Find columns that say nothing anywhere."""
     every = [facts[site.name] for site in data]
-    marks = np.all([one.constant for one in every], axis=0) & (np.ptp([one.low for one in every], axis=0) == 0)
+    marks = np.all([one.constant for one in every], axis=0)
+    if marks.any():
+        marks &= np.ptp([one.low for one in every], axis=0) == 0
     if not marks.any() or marks.all():
         return []
     names = [_name(data[0], at) for at in np.flatnonzero(marks).tolist()]
@@ -218,8 +220,10 @@ def _same_everywhere(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) 
 def _not_measured(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
     """Find columns that vary everywhere but at one site, which does not seem to have measured them."""
     every = [facts[site.name] for site in data]
-    constant, zeros = np.array([one.constant for one in every]), np.array([one.zeros for one in every])
-    rows, found = np.array([one.rows for one in every]), []
+    constant, found = np.array([one.constant for one in every]), list[Finding]()
+    if not constant.any():
+        return []
+    zeros, rows = np.array([one.zeros for one in every]), np.array([one.rows for one in every])
     for at, site in enumerate(data if len(data) > 1 else ()):
         others = np.arange(len(data)) != at
         usually_zero = zeros[others].sum(axis=0) > RARE * rows[others].sum()

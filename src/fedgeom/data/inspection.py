@@ -48,7 +48,7 @@ def inspect_table(site: SiteData, facts: TableFacts | None = None) -> list[Findi
 
 def kind_of(facts: TableFacts) -> Kind:
     """Say whether a table looks like raw counts of molecules, or like their logarithms; "" for anything else."""
-    if len(facts.low) < MANY_COLUMNS or float(facts.low.min()) < 0 or facts.sparsity < SPARSE:
+    if facts.columns < MANY_COLUMNS or facts.negative or facts.sparsity < SPARSE:
         return ""
     top = float(facts.high.max())
     if facts.whole.all():
@@ -117,7 +117,9 @@ def _numbering(site: SiteData, facts: TableFacts) -> list[Finding]:
     """Find columns that number the rows."""
     if len(site) < ENOUGH_ROWS or not site.columns:
         return []
-    found = []
+    found: list[str] = []
+    if not facts.whole.any():
+        return []
     # Distinct whole numbers without a gap span as many values as there are rows.
     span = np.where(np.isfinite(facts.high - facts.low), facts.high - facts.low, 0.0)
     candidates = np.flatnonzero(facts.whole & (facts.finite == len(site)) & (span >= len(site) - 1))

@@ -31,6 +31,8 @@ def kinds_of(tables: Sequence[TableFacts]) -> tuple[Kind, ...]:
     if not tables:
         return ()
     whole = np.all([one.whole for one in tables], axis=0)
+    if not whole.any():
+        return tuple("number" for _ in whole)
     low, high = np.min([one.low for one in tables], axis=0), np.max([one.high for one in tables], axis=0)
     rows = np.sum([one.finite for one in tables], axis=0)
     # Where molecules are counted, a rare one is 0 or 1 everywhere and no flag.

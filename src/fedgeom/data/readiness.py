@@ -10,6 +10,7 @@ from typing import Any
 from fedgeom.data.findings import LEVELS, FaultsError, Finding, Level, merged
 from fedgeom.data.rows import not_finite
 from fedgeom.data.sites import SiteData
+from fedgeom.data.table_facts import TableFacts
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,11 @@ class SiteSummary:
     """How many cells are no finite numbers."""
 
     @classmethod
-    def of(cls, site: SiteData) -> SiteSummary:
-        """Count what a table has."""
+    def of(cls, site: SiteData, facts: TableFacts | None = None) -> SiteSummary:
+        """Count what a table has; ``facts`` on it, where they are known."""
         counts = site.class_counts()
-        gaps = len(not_finite(site.table))
+        known = site.shape[0] * site.shape[1] - int(facts.finite.sum()) if facts is not None else None
+        gaps = len(not_finite(site.table)) if known is None else known
         return cls(site.name, len(site), site.shape[1], counts, len(site) - sum(counts.values()), gaps)
 
 
@@ -101,6 +103,6 @@ class Report:
         return f"{'ready' if self.ready else 'not ready'}{f': {said}' if said else ''}"
 
 
-def summaries(sites: Sequence[SiteData]) -> list[SiteSummary]:
-    """Return what each site's table has."""
-    return [SiteSummary.of(site) for site in sites]
+def summaries(sites: Sequence[SiteData], facts: Sequence[TableFacts] = ()) -> list[SiteSummary]:
+    """Return what each site's table has; ``facts`` on each, where they are known."""
+    return [SiteSummary.of(site, facts[at] if facts else None) for at, site in enumerate(sites)]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,8 @@ SMALL = 2**24
 """Tables of up to so many bytes are made dense without a look at what memory is left."""
 Rows = Any
 """(rows, columns): a NumPy array of numbers of any type, or SciPy's ``csr_array``."""
+_FULL: ContextVar[dict[int, Any] | None] = ContextVar("tables that have no gaps", default=None)
+"""Those that were looked at and have none, by their identity, while something is `looking_once`."""
 
 
 def as_rows(X: Any, where: str) -> Rows:
@@ -74,17 +80,41 @@ def dense(rows: Rows, where: str) -> Floats:
     )
 
 
+def no_gaps(rows: Rows) -> bool:
+    """Say whether a table has finite numbers only; where their sum overflows it says no, and each has to be looked at.
+
+    A sum is finite only where all numbers are, and costs a tenth of looking at each.
+    """
+    cells, full = rows.data if is_sparse(rows) else rows, _FULL.get()
+    if cells.dtype.kind != "f":
+        return True
+    known = None if full is None else full.get(id(cells))
+    if known is not None and known() is cells:
+        return True
+    with np.errstate(all="ignore"):
+        found = bool(np.isfinite(cells.sum()))
+    if found and full is not None:
+        full[id(cells)] = weakref.ref(cells)
+    return found
+
+
+@contextmanager
+def looking_once() -> Iterator[None]:
+    """Look at each table once for gaps: a run's check, and its sites when they join, have the same rows before them."""
+    token = _FULL.set({})
+    try:
+        yield
+    finally:
+        _FULL.reset(token)
+
+
 def not_finite(rows: Rows) -> Indices:
     """Return where a table has no finite number, row by row, without making it dense.
 
     Returns (cells, 2): row and column of each.
     """
-    cells = rows.data if is_sparse(rows) else rows
-    with np.errstate(
-        all="ignore"
-    ):  # a sum is finite only where all numbers are, and costs a tenth of looking at each
-        if cells.dtype.kind != "f" or np.isfinite(cells.sum()):
-            return np.empty((0, 2), np.intp)
+    if no_gaps(rows):
+        return np.empty((0, 2), np.intp)
     if not is_sparse(rows):
         return np.argwhere(~np.isfinite(rows))
     bad = np.flatnonzero(~np.isfinite(rows.data))

@@ -146,11 +146,16 @@ class SiteData(FromTables):
         more: dict[str, Any] = {"extra": extra, "row_numbers": numbers[at], "index": index, "groups": groups}
         return replace(self, table=self.table[at], y=self.y[at], **more)
 
+    def with_table(self, table: Any, columns: tuple[str, ...]) -> SiteData:
+        """Return the site with another table of numbers for the same rows, such as prepared ones."""
+        found = replace(self, table=table, columns=columns, categories={})
+        if "_counted" in self.__dict__:  # the labels are the same
+            found.__dict__["_counted"] = self._counted
+        return found
+
     def some(self, most: int) -> SiteData:
         """Return the site with at most so many rows; of more, some are drawn, the same each time."""
-        if len(self) <= most:
-            return self
-        return self.take(_drawn(len(self), most))
+        return self if len(self) <= most else self.take(drawn_rows(len(self), most))
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
@@ -186,8 +191,10 @@ class SiteData(FromTables):
 
 
 @lru_cache(maxsize=8)
-def _drawn(count: int, most: int) -> npt.NDArray[np.int64]:
-    """Draw rows, the same each time; several look at the same ones."""
+def drawn_rows(count: int, most: int) -> npt.NDArray[np.int64]:
+    """Return at most so many of the rows, all or some drawn, the same each time; several look at the same ones."""
+    if count <= most:
+        return np.arange(count)
     drawn = np.sort(np.random.default_rng(1).choice(count, most, replace=False))
     drawn.setflags(write=False)
     return drawn

@@ -85,10 +85,11 @@ def check_aligned(
     for site in data:
         findings += inspect_table(site, facts[site.name])
     rules, fits = policy or Policy(), not _stops(findings)
+    counted = summaries(given, [facts[site.name] for site in data])
     if fits:
         findings += compare_tables(data, facts)
     if method is None:
-        return CheckedSites(Report.of("", summaries(given), [*findings, *_table_findings(data)]), data)
+        return CheckedSites(Report.of("", counted, [*findings, *_table_findings(data)]), data)
     findings += _cohort_findings(method, data, rules)
     findings += _site_findings(method, data, policy, seed)
     whole = not _stops(findings)
@@ -96,7 +97,7 @@ def check_aligned(
         findings += _joint_findings(method, data, rules, seed, whole=whole)
     named = any(site.columns for site in data)
     kinds = kinds_of([facts[site.name] for site in data if len(site)]) if fits and named else ()
-    return CheckedSites(Report.of(method.name, summaries(given), _without_echoes(findings)), data, kinds)
+    return CheckedSites(Report.of(method.name, counted, _without_echoes(findings)), data, kinds)
 
 
 def check_raw(method: Method, data: list[SiteData], policy: Policy | None, *, seed: int) -> Report:

@@ -16,6 +16,7 @@ import msgspec
 from fedgeom.crypto.keys import Identity
 from fedgeom.data.kinds import Kind
 from fedgeom.data.readiness import Report
+from fedgeom.data.rows import looking_once
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
@@ -45,6 +46,7 @@ ENGINES.add("embedded", EmbeddedEngine)
 ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopbackEngine", needs="flwr")
 
 
+@looking_once()
 def run(
     method: Method | type[Method] | str,
     sites: Sequence[SiteData],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ class Preparation:
     fill: bool = False
     """Whether a raw table may lack columns: their cells are then empty."""
 
-    @property
+    @cached_property
     def grounds(self) -> tuple[Ground, ...]:
         """What each step stands on, and after the last one what comes out."""
         found = [Ground(self.raw)]
@@ -68,11 +69,11 @@ class Preparation:
         """What comes out."""
         return self.grounds[-1].columns
 
-    def transform(self, site: SiteData) -> SiteData:
-        """Return a site's rows prepared, as one table."""
-        rows = Prepared(site, self)
+    def transform(self, site: SiteData, scratch: dict[Any, Any] | None = None) -> SiteData:
+        """Return a site's rows prepared, as one table; ``scratch`` is what sums of the same rows kept (`Prepared`)."""
+        rows = Prepared(site, self, scratch or {})
         table = _stacked(list(rows.blocks()), (len(site), self.columns.width))
-        return replace(site, table=table, columns=self.columns.names, categories={})
+        return site.with_table(table, self.columns.names)
 
     def rows(self, X: Any) -> npt.NDArray[Any]:
         """Return rows prepared, (rows, columns): of a frame, an AnnData, a `SiteData`, a read table or an array.
@@ -224,9 +225,14 @@ class Fitting:
 
     def __post_init__(self) -> None:
         self._ways: tuple[Learning, ...] = learnings(self.steps, private=self.private)
+        self._settled: tuple[int, Ground] | None = None
 
     def _settle(self) -> tuple[int, Ground]:
         """Return at which step the fitting stands, all sums that are not needed passed over, and its ground."""
+        self._settled = self._settled or self._walk()
+        return self._settled
+
+    def _walk(self) -> tuple[int, Ground]:
         ground = Ground(self.raw, self.seed, self.floors, self.sites, self.noise)
         for at, (step, way) in enumerate(zip(self.steps, self._ways, strict=True)):
             if at == len(self.fits):
@@ -280,6 +286,7 @@ class Fitting:
         except (ValueError, ArithmeticError) as error:  # it depends on the sum alone, which is the same for all
             raise ProtocolError(f"nothing follows from the sum that came: {error}") from error
         self.fits[at].taken += 1
+        self._settled = None
 
     def finished(self) -> Preparation:
         """Return the preparation, once all sums were taken."""

@@ -13,7 +13,7 @@ from fedgeom.federation.settings import Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
 from fedgeom.preparation.frequent import count_frequent, frequent_length, take_frequent
 from fedgeom.preparation.in_ranges import BoundedCounts, BoundedMeans, need, read_ranges
-from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, to_deep
+from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, some_columns, to_deep
 from fedgeom.preparation.quantiles import bins_length, count_bins, medians, rounds, sort_keys, take_bins
 
 
@@ -77,9 +77,10 @@ class Impute(Step):
         mean, done = self.strategy == "mean", fit.taken - 1
         total = np.zeros(len(kept) if mean else self.length(ground, fit), np.float64 if mean else np.int64)
         for block in rows.blocks():
-            cells = as_dense(block)[:, kept]
-            there = np.isfinite(cells)
-            filled = np.where(there, cells, cells.dtype.type(0))
+            # Column by column: sums of a column's numbers side by side are quicker, and more exact.
+            filled = np.array(some_columns(as_dense(block), kept), order="F")
+            there = np.isfinite(filled)
+            np.copyto(filled, 0, where=~there)
             if mean:
                 total += filled.sum(axis=0, dtype=np.float64)
             elif self.strategy == "median":
@@ -107,12 +108,15 @@ class Impute(Step):
 
     def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
         """Return a block without gaps, and which there were beside it."""
-        cells = as_dense(block)[:, fit.get("kept")]
-        there = np.isfinite(cells)
-        found = np.where(there, cells, fit.get("value").astype(cells.dtype))
-        if not self.indicators:
-            return found
-        return np.column_stack([found, (~there[:, fit.get("gaps") > 0]).astype(cells.dtype)])
+        cells = some_columns(as_dense(block), fit.get("kept"))
+        gaps = np.flatnonzero(fit.get("gaps")) if self.indicators else np.arange(0)
+        found = np.empty((len(cells), cells.shape[1] + len(gaps)), cells.dtype, order="F")
+        filled = found[:, : cells.shape[1]]
+        filled[...] = cells
+        missing = ~np.isfinite(filled)
+        np.copyto(filled, fit.get("value").astype(cells.dtype), where=missing)
+        found[:, cells.shape[1] :] = some_columns(missing, gaps)
+        return found
 
     def output(self, ground: Ground, fit: Fit) -> Columns:
         """Return the columns that were filled in, and those that say where."""

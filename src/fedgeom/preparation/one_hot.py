@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Distinct, read_value
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, Step
-from fedgeom.preparation.numbers import as_dense
+from fedgeom.preparation.numbers import as_dense, some_columns
 
 MISSING, OTHER = "is missing", "is another"
 """What the columns of empty cells, and of rare words, are called after the column they come from."""
@@ -71,12 +71,15 @@ class OneHot(Step):
         if not columns.categories:
             return block
         cells = as_dense(block)
-        numbers = [at for at in range(columns.width) if at not in columns.categories]
-        parts = [cells[:, numbers]]
+        numbers = np.array([at for at in range(columns.width) if at not in columns.categories], np.intp)
+        found = np.empty((len(cells), self.output(ground, fit).width), cells.dtype)
+        found[:, : len(numbers)] = some_columns(cells, numbers)
+        begin = len(numbers)
         for at, words in columns.categories.items():
-            size = len(words) + (at in columns.together)
-            parts.append((cells[:, at, None] == np.arange(size)).astype(cells.dtype))
-        return np.column_stack(parts)
+            end = begin + len(words) + (at in columns.together)
+            found[:, begin:end] = cells[:, at, None] == np.arange(end - begin)
+            begin = end
+        return found
 
     def output(self, ground: Ground, fit: Fit) -> Columns:
         """Return the columns of numbers, and behind them one for each category."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from fedgeom.arrays import Words
 
+Rows = tuple[int, int]
+"""The first of some rows, and the one after the last."""
+
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
@@ -13,7 +16,7 @@ class Contribution:
 
     vector: Words
     """(length,), or (rows, columns) for row sums."""
-    own_rows: tuple[int, int] | None = None
+    own_rows: Rows | None = None
     """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
     fresh: bool = False
     """Whether the vector was made for this alone, so that the masks may be added in its place."""

@@ -47,9 +47,7 @@ def from_fixed(vector: Words, *, fraction_bits: int) -> npt.NDArray[np.float64]:
 
     vector (…), u8; returns the same shape, f8.
     """
-    numbers = vector.view(np.int64).astype(np.float64)
-    numbers /= 2.0**fraction_bits
-    return numbers
+    return np.multiply(vector.view(np.int64), 2.0**-fraction_bits)  # exact: a power of two
 
 
 WIDE_BITS = 40

@@ -12,19 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Ints
-from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.findings import Collector, FaultsError
 from fedgeom.data.inspection import inspect_table
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, part_rows
-from fedgeom.federation.messages import Message, Question, encode
+from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.preparation import Preparation, planned_sums
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
 from fedgeom.protocols.contribution import Contribution as Contribution
+from fedgeom.protocols.contribution import Rows
 from fedgeom.protocols.evaluation.counts import numbered
 from fedgeom.protocols.evaluation.messages import SumEvaluation
 from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
@@ -39,7 +39,7 @@ from fedgeom.protocols.preparing.messages import SUMS, CountCategories
 from fedgeom.protocols.preparing.site import Preparing, PreparingMemory
 from fedgeom.protocols.secure_sum.bounds import bound_of, bounded
 from fedgeom.protocols.secure_sum.hiding import SumsMemory
-from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness
+from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness, hash_asked
 from fedgeom.protocols.secure_sum.site import Sums
 
 
@@ -196,15 +196,15 @@ class SummingSite(Site[Mem]):
         return numbered(model.classes_.tolist())
 
     def contribute(
-        self, ask: SumQuestion, values: npt.ArrayLike, *, own_rows: tuple[int, int] | None = None
+        self, ask: SumQuestion, values: npt.ArrayLike, *, own_rows: Rows | None = None, fresh: bool = False
     ) -> Contribution:
         """Return what this site adds to a sum: real numbers (in fixed point), whole ones, or ring elements.
 
-        Unsigned 64-bit words are ring elements as they are.
+        Unsigned 64-bit words are ring elements as they are; ``fresh``: made for this sum alone, to be masked in place.
         """
         array = np.asarray(values)
         if array.dtype == np.uint64:
-            return Contribution(array, own_rows)
+            return Contribution(array, own_rows, fresh)
         fixed = bounded(ask, array, bound_of(self.settings), self.name).reshape(array.shape)
         return Contribution(fixed, own_rows, fresh=True)
 
@@ -269,7 +269,7 @@ class SummingSite(Site[Mem]):
         same again is answered, with the same: a coordinator that died did not hear it.
         """
         numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
-        key, asked = " ".join([question.kind, *numbers]), fingerprint(b"asked", encode(question))[:16]
+        key, asked = " ".join([question.kind, *numbers]), hash_asked(question)
         if self.memory.asked.setdefault(key, asked) != asked:
             raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")
 

@@ -45,8 +45,11 @@ def _sums(X: Floats, at: npt.NDArray[np.intp], *, squares: bool) -> tuple[Floats
     """Return the sums and, if wanted, the products of the columns over these rows."""
     d = X.shape[1]
     sums, products = np.zeros(d), np.zeros((d, d) if squares else (0, 0))
+    room = np.empty((min(PIECE, len(at)), d)) if X.flags.c_contiguous and X.dtype == np.float64 else None
     for start in range(0, len(at), PIECE):
-        some = X[at[start : start + PIECE]]
+        rows = at[start : start + PIECE]
+        # Into the same memory each time takes half as long; of columns side by side that would copy the whole table.
+        some = X[rows] if room is None else np.take(X, rows, axis=0, out=room[: len(rows)], mode="clip")
         sums += some.sum(axis=0)
         if squares:
             products += some.T @ some

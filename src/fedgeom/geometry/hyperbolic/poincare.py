@@ -111,11 +111,11 @@ def log_map(p: ArrayLike, x: ArrayLike, *, c: float = 1.0) -> Floats:
     as the asinh that gives the distance.
     """
     p, x = _array(p), _array(x)
-    gap = _gap(p, c)
-    step = x - p
-    ahead = gap * step - c * _square(step) * p
+    gap, step = _gap(p, c), x - p
+    square = c * _square(step)
+    ahead = gap * step - square * p
     norm = np.sqrt(_square(ahead))
-    length = gap / math.sqrt(c) * np.arcsinh(_sinh_half(p, x, c))
+    length = gap / math.sqrt(c) * np.arcsinh(np.sqrt(square / (gap * _gap(x, c))))  # as in _sinh_half
     return ahead * (length / np.where(norm == 0.0, 1.0, norm))
 
 

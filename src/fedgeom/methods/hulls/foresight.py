@@ -60,7 +60,7 @@ def word_length(
     if most <= SHORT:
         return most
     points, _ = joint_points(settings, sites)
-    inside = all(bool((np.square(rows).sum(axis=1) * settings.curvature < 1).all()) for rows in points)
+    inside = all(bool((np.einsum("ij,ij->i", rows, rows) * settings.curvature < 1).all()) for rows in points)
     try:
         return plan(joint_reach(settings, points, sites)).length if inside else 0
     except InputError:

@@ -264,8 +264,10 @@ def check_disc(site: SiteData, c: float, radius: float | None) -> None:
     check_ball(
         site, c, 'scale the embedding into the disc, or use Hulls(embedding="discriminant") to make a joint one'
     )
+    if radius is None:
+        return
     norms = np.linalg.norm(site.X, axis=1)
-    if radius is not None and norms.max(initial=0.0) > radius:
+    if norms.max(initial=0.0) > radius:
         at = int(norms.argmax())
         number = at if site.row_numbers is None else site.row_numbers[at]
         raise InputError(

@@ -66,11 +66,14 @@ class MomentsModel(Model):
         if self.curvature is not None:
             rows = np.asarray(log0(rows, c=self.curvature))
         found = np.empty((len(rows), len(self.names)))
+        away, white = np.empty((2, min(PIECE, len(rows)), self.width))
         for j, (mean, factor) in enumerate(zip(self.means, factors, strict=True)):
             whitening = np.linalg.inv(factor).T  # a product with it costs a quarter of solving for every row
             for at in range(0, len(rows), PIECE):
-                white = (rows[at : at + PIECE] - mean) @ whitening
-                found[at : at + PIECE, j] = np.einsum("ij,ij->i", white, white)
+                some = rows[at : at + PIECE]
+                moved = np.subtract(some, mean, out=away[: len(some)])
+                turned = np.matmul(moved, whitening, out=white[: len(some)])
+                np.einsum("ij,ij->i", turned, turned, out=found[at : at + PIECE, j])
         return found
 
     def density_scores(self, X: npt.ArrayLike) -> Floats | None:

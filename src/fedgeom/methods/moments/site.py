@@ -11,6 +11,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.checks import check_ball, check_known_labels, check_table
 from fedgeom.data.findings import Collector
+from fedgeom.data.sites import SiteData, drawn_rows
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
@@ -136,18 +137,29 @@ class MomentsSite(SummingSite[MomentsMemory]):
         settings, classes = self.settings, self.names.agreed
         if not settings.squares or self.data.shape[1] > MOST_COLUMNS:
             return None
-        table = self.table.some(MOST_SCORED)
-        fold = np.random.default_rng(0).permutation(len(table)) % FOLDS
+        table, folds = self._scored(self.table)
         scores = np.empty(len(table))
-        for number in range(FOLDS):
-            part = table.take(fold == number)
-            own = class_moments(part.X, part.y, classes, c=settings.c)
+        for fold in folds:
+            rows = table.X[fold]
+            own = class_moments(rows, table.y[fold], classes, c=settings.c)
             try:
-                found = build_model(settings, total - own, classes, part.X.shape[1]).density_scores(part.X)
+                found = build_model(settings, total - own, classes, rows.shape[1]).density_scores(rows)
             except (InputError, np.linalg.LinAlgError):
                 return None
-            scores[fold == number] = found
+            scores[fold] = found
         return scores if len(scores) and np.isfinite(scores).all() else None
+
+    def _scored(self, table: SiteData) -> tuple[SiteData, list[slice]]:
+        """Return the rows that are scored, of very many some, fold after fold; drawn once for both times they are."""
+        known: tuple[SiteData, SiteData, list[slice]] | None = self.scratch.get("scored")
+        if known is None or known[0] is not table:
+            some = drawn_rows(len(table), MOST_SCORED)
+            fold = np.random.default_rng(0).permutation(len(some)) % FOLDS
+            ends = np.cumsum(np.bincount(fold, minlength=FOLDS)).tolist()
+            folds = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+            known = table, table.take(some[np.argsort(fold, kind="stable")]), folds
+            self.scratch["scored"] = known
+        return known[1:]
 
     def known_scores(self) -> Floats | None:
         """Return how well the site's rows fit a model that did not learn from them."""
@@ -158,6 +170,6 @@ class MomentsSite(SummingSite[MomentsMemory]):
         model = self.handed.model
         if model is None:
             return {}
-        some = self.data.some(MOST_SCORED)
+        some, _ = self._scored(self.data)
         right = np.mean(model.predict(some.X) == some.y.astype(str))
         return {"fits": float(right), "rows": len(self.data), **self.names.left_out()}

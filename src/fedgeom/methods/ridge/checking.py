@@ -6,15 +6,18 @@ factor is ever in memory here. What a coordinator can still choose is λ, from t
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.core import GRID
 from fedgeom.methods.ridge.discriminant import summed_scores, turn, turned, turned_scores
 from fedgeom.methods.ridge.gram import Rows, starts, trapezoid
+from fedgeom.protocols.fixed_point import from_fixed
 
 PANEL = 128
 TOLERANCE = 1e-6
@@ -75,15 +78,19 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             raise ProtocolError(f"this is not part {number} of the sum")
         return True
 
-    def look_at(self, vector: Floats, rows: Rows) -> None:
-        """Take what a part of the sum says of the equations."""
+    def look_at(self, vector: Floats | Words, rows: Rows, bits: int | None = None) -> None:
+        """Take what a part of the sum says of the equations; ``bits``: it is in fixed point, with so many digits.
+
+        It is read a panel at a time: so large a vector is memory that the system has to clear.
+        """
         if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
             raise ProtocolError("a part of the sum came before the solution")
         W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
         at = starts(len(W) - 1, W.shape[1])
         for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
             last = min(first + PANEL, rows[1])
-            some = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
+            some: Any = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
+            some = some if bits is None else from_fixed(some, fraction_bits=bits)
             upper, ties = trapezoid(some, (first, last), len(W) - 1, W.shape[1])
             own = np.arange(last - first)
             left[first:last] += upper @ W[first:] - 2 * ties
@@ -93,7 +100,7 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             upper[own, own] = 0.0
             left[first:] += upper.T @ W[first:last]
         self.remainder, self.diagonal = Array.of(left), Array.of(diagonal)
-        scores, sizes = summed_scores(vector, rows, W)
+        scores, sizes = summed_scores(vector, rows, W, bits)
         self.class_scores = Array.of(self.class_scores.numpy() + np.vstack([sizes, scores]))
         self.checked += 1
 

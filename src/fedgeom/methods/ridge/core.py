@@ -19,7 +19,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.discriminant import turned_scores
-from fedgeom.methods.ridge.gram import Rows, trapezoid
+from fedgeom.methods.ridge.gram import Rows, lines
 
 GRID: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 13))
 """The λ among which one is chosen, 10⁻⁴ to 10⁶."""
@@ -72,21 +72,23 @@ class System:
 
         ``scale`` is given where it is that of other rows too.
         """
-        gram, ties = np.zeros((features + 1, features + 1)), np.zeros((features + 1, classes))
+        first_row, ties = np.zeros(features + 1), np.zeros((features + 1, classes))
+        inner = np.zeros((features, features), order="F")  # LAPACK's order: a row of the sum is a column of this
         for vector, (first, last) in zip(vectors, parts, strict=True):
-            upper, some = trapezoid(vector, (first, last), features, classes)
-            gram[first:last, first:] += upper
-            ties[first:last] += some
-        rows, sums = max(float(gram[0, 0]), 1e-300), gram[0, 1:].copy()
+            for row, line, some in lines(vector, (first, last), features, classes):
+                (inner[row - 1 :, row - 1] if row else first_row)[...] += line
+                ties[row] += some
+        rows, sums = max(float(first_row[0]), 1e-300), first_row[1:]
         targets = 2 * ties[0] - rows
         signed = 2 * ties[1:] - sums[:, None]
-        inner = gram[1:, 1:].T.copy(order="F")  # LAPACK's order; the lower triangle has the numbers
-        del gram
         root = np.sqrt(np.maximum(np.diag(inner), 0.0) / rows)
         scale = np.where(root > 0, root, 1.0) if scale is None else scale
-        inner -= np.outer(sums, sums / rows)
-        inner /= scale[:, None]
-        inner /= scale
+        shares = sums / rows
+        for at in range(features):  # column by column, which stays in the processor's cache
+            column = inner[at:, at]
+            column -= sums[at:] * shares[at]
+            column /= scale[at:]
+            column /= scale[at]
         return cls(inner, (signed - np.outer(sums, targets / rows)) / scale[:, None], rows, sums, targets, scale)
 
     def fit(self, alpha: float) -> tuple[Floats, float]:

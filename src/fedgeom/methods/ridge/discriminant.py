@@ -14,24 +14,30 @@ with the mean leverage for each one's, as in generalised cross-validation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Words
 from fedgeom.methods.ridge.gram import Rows, starts
+from fedgeom.protocols.fixed_point import from_fixed
 
 LEAST_LOG = -700.0
 """The logarithm of the share of a class that no row has."""
 
 
-def summed_scores(vector: Floats, rows: Rows, weights: Floats) -> tuple[Floats, Floats]:
+def summed_scores(
+    vector: Floats | Words, rows: Rows, weights: Floats, bits: int | None = None
+) -> tuple[Floats, Floats]:
     """Return what a part of the sums adds to the summed scores of each class, (classes, classes), and to their sizes.
 
-    vector is the part, of these rows; weights (features + 1, classes) are the ridge's.
+    vector is the part, of these rows, in fixed point where ``bits`` are its digits; weights (features + 1, classes) are
+    the ridge's.
     """
     (first, last), (wide, classes) = rows, weights.shape
     at = starts(wide - 1, classes)[first : last + 1]
-    ties = np.array([vector[end - at[0] - classes : end - at[0]] for end in at[1:].tolist()])
+    ties: Any = np.array([vector[end - at[0] - classes : end - at[0]] for end in at[1:].tolist()])
+    ties = ties if bits is None else from_fixed(ties, fraction_bits=bits)
     return ties.T @ weights[first:last], ties[0] if first == 0 else np.zeros(classes)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -73,6 +73,24 @@ class Ground:
     def spread(self) -> float:
         """The mean squared length of a standardised row: how many columns vary."""
         return max(float(self.varies.sum()), 1.0)
+
+
+class OneRoom(Ground):
+    """A ground whose products stand in one array, which the next ones write over: for features that are used at once.
+
+    An array of so many rows and features is memory that the system has to clear each time that it is asked for.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(**{one.name: getattr(ground, one.name) for one in fields(ground)})
+        object.__setattr__(self, "_room", np.empty((0, 0)))
+
+    def products(self, rows: Floats, matrix: Floats) -> Floats:
+        """Return rows·matrix, until it is called again."""
+        room: Floats = self.__dict__["_room"]
+        if len(room) < len(rows) or room.shape[1] != matrix.shape[1]:
+            room = self.__dict__["_room"] = np.empty((len(rows), matrix.shape[1]))
+        return np.matmul(rows, matrix, out=room[: len(rows)])
 
 
 @dataclass(frozen=True)
@@ -150,8 +168,11 @@ class Fourier(FeatureMap):
         if self.scale == "joint":
             rows = rows * ground.scale
             spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
-        angles = ground.products(rows, frequencies.T / (self.bandwidth * math.sqrt(spread)))
-        return np.asarray(math.sqrt(2.0) * np.cos(angles + phases))
+        found = ground.products(rows, frequencies.T / (self.bandwidth * math.sqrt(spread)))
+        found += phases  # in place: each array of so many rows and features is memory that the system has to clear
+        np.cos(found, out=found)
+        found *= math.sqrt(2.0)
+        return found
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def packed_gram(
     double: in single precision a sum is then off by 10⁻⁶ of what it could be at most (Cauchy and Schwarz).
     """
     at = starts(width, classes)
-    total = np.zeros(int(at[-1]))
+    total, room = np.zeros(int(at[-1])), np.empty(0)
     for block in _blocks(len(codes)):
         found = features(block)
         Y = np.zeros((len(found), classes), found.dtype)
@@ -74,16 +74,18 @@ def packed_gram(
         left = found if weights is None else found * Y.sum(axis=1, keepdims=True)
         sums = left.sum(axis=0, dtype=np.float64)
         total[: at[1]] += np.concatenate([[Y.sum(dtype=np.float64)], sums, Y.sum(axis=0, dtype=np.float64)])
+        if room.dtype != found.dtype or not room.size:  # one for all: the system has to clear fresh memory
+            room = np.empty((min(_PANEL, width), width), found.dtype)
         for first in range(0, width, _PANEL):
             last = min(first + _PANEL, width)
-            own = left[:, first:last].T
+            own, ties = left[:, first:last].T, found[:, first:last].T @ Y
+            products = room[: last - first, : width - first]
             # Without weights, the first of these takes half the work of a product of two matrices.
-            inner, outer, ties = own @ found[:, first:last], own @ found[:, last:], found[:, first:last].T @ Y
+            np.matmul(own, found[:, first:last], out=products[:, : last - first])
+            np.matmul(own, found[:, last:], out=products[:, last - first :])
             for one in range(last - first):
                 begin, end = at[first + one + 1], at[first + one + 2]
-                middle = begin + last - first - one
-                total[begin:middle] += inner[one, one:]
-                total[middle : end - classes] += outer[one]
+                total[begin : end - classes] += products[one, one:]
                 total[end - classes : end] += ties[one]
     return total
 
@@ -92,18 +94,25 @@ def _blocks(rows: int) -> Iterator[slice]:
     return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
 
 
+def lines(
+    vector: Floats, rows: Rows, features: int, classes: int
+) -> Iterator[tuple[int, npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    """Yield each row of a part: its number, its products with itself and all later features, its ties to classes."""
+    at = starts(features, classes)[rows[0] : rows[1] + 1]
+    at = at - at[0]
+    for row, (begin, end) in enumerate(zip(at[:-1].tolist(), at[1:].tolist(), strict=True), start=rows[0]):
+        yield row, vector[begin : end - classes], vector[end - classes : end]
+
+
 def trapezoid(vector: Floats, rows: Rows, features: int, classes: int) -> tuple[Floats, Floats]:
     """Return a part as a matrix over columns from its first row on, zeros below the diagonal, and its ties to classes.
 
     Returns (rows, features + 1 - first) and (rows, classes), f8.
     """
     first, last = rows
-    at = starts(features, classes)
-    at = at[first : last + 1] - at[first]
     gram, ties = np.zeros((last - first, features + 1 - first)), np.empty((last - first, classes))
-    for row in range(last - first):
-        line = vector[at[row] : at[row + 1]]
-        gram[row, row:], ties[row] = line[: len(line) - classes], line[len(line) - classes :]
+    for row, line, some in lines(vector, rows, features, classes):
+        gram[row - first, row - first :], ties[row - first] = line, some
     return gram, ties
 
 

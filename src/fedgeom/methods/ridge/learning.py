@@ -18,7 +18,7 @@ from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge import patches
-from fedgeom.methods.ridge.features import Ground, check_widths, normals, stack
+from fedgeom.methods.ridge.features import Ground, OneRoom, check_widths, normals, stack
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.protocols.fixed_point import from_fixed, from_wide
 
@@ -217,6 +217,8 @@ def _each(X: npt.NDArray[Any], make: Callable[[Any], Any]) -> Any:
 
 
 def features_of(X: npt.NDArray[Any], plan: Plan, ground: Ground) -> Callable[[slice], npt.NDArray[Any]]:
-    """Return what gives the features of a range of rows."""
+    """Return what gives the features of a range of rows; those of the next range may be written over them."""
     maps = plan.settings.maps
+    if len(maps) == 1:  # several would write over each other's
+        ground = OneRoom(ground)
     return lambda some: stack(maps, X[some], ground)

@@ -101,7 +101,7 @@ class Ridge(RidgeSettings, Method):
         asked = [SumGram(last=last, classes=classes, part=part) for part in range(len(parts))]
         results = cohort.sum_parts(asked, lengths=lengths)
         bits = gram_bits(self, fit, len(cohort.names))
-        vectors = [from_fixed(one.total.numpy(), fraction_bits=bits) for one in results]
+        vectors = [from_fixed(one.total.view(), fraction_bits=bits) for one in results]
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
         self._show(cohort, found, results)
         result = cohort.sum_checked(SumSurprise(), length=len(TEMPERATURES))

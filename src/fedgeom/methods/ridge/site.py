@@ -170,9 +170,10 @@ class RidgeSite(SummingSite[RidgeMemory]):
         whole = work.once(name, lambda: self._gram(fit, plan, fold))
         if last == plan.width + 1:
             work.forget(name)
-        bits = gram_bits(self.settings, fit, len(self.joining.memory.order))
         sites = len(self.joining.memory.order)
-        return self.contribute(ask, to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites))
+        bits = gram_bits(self.settings, fit, sites)
+        part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
+        return self.contribute(ask, part, fresh=True)
 
     def _gram(self, fit: Fit, plan: Plan, fold: int) -> Floats:
         X, codes = self.rows, self.codes
@@ -235,10 +236,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
-        total = from_fixed(ask.result.total.numpy(), fraction_bits=bits)
-        memory.look_at(total, parts[ask.number])
+        memory.look_at(ask.result.total.view(), parts[ask.number], bits)
         if self.settings.updatable:
-            memory.hashes = (*memory.hashes, hash_part(total))
+            memory.hashes = (*memory.hashes, hash_part(from_fixed(ask.result.total.view(), fraction_bits=bits)))
         if memory.checked == len(parts):
             memory.conclude(self.settings.rule)
         return SolutionTaken()

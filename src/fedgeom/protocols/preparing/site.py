@@ -265,7 +265,7 @@ class Preparing(Part[PreparingMemory]):
         """Prepare the rows, and look at them as the method does."""
         self._take(ask.last).finished()
         self.memory.done = True
-        self.site.scratch.pop("preparing", None)
+        self.prepared(self._rows, self.site.scratch.pop("preparing", None))
         self.site.check(self.site.settings)
         return RowsPrepared()
 
@@ -273,8 +273,8 @@ class Preparing(Part[PreparingMemory]):
         """Return the fitted preparation; None where the terms have none, or it is not done yet."""
         return self.fitting().finished() if self.memory.done else None
 
-    def prepared(self, part: SiteData) -> SiteData:
-        """Return rows as the method sees them: prepared, once that is done."""
+    def prepared(self, part: SiteData, scratch: dict[Any, Any] | None = None) -> SiteData:
+        """Return rows as the method sees them: prepared, once that is done; ``scratch``: what their sums kept."""
         if not self.memory.done:
             return part
         stamp = fingerprint(b"prepared", self.joining.memory.terms_hash, msgspec.msgpack.encode(self.memory))
@@ -282,7 +282,7 @@ class Preparing(Part[PreparingMemory]):
         if known is None or known[0] != stamp:
             if known is None:
                 weakref.finalize(part, _PREPARED.pop, id(part), None)
-            made = self.fitting().finished().transform(part)
+            made = self.fitting().finished().transform(part, scratch)
             known = _PREPARED[id(part)] = stamp, made
         return known[1]
 

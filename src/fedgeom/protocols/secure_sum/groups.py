@@ -141,6 +141,6 @@ def check_group_sums(site: Any, sums: Sequence[GroupSum], ask: type[SumQuestion]
         members = tuple(sorted(joined.order))
         ticket = Ticket(round=result.round, modulus=str(RING.modulus), members=members, participants=one.asked)
         key = tag_key(joined.secret, result.round, hash_question(ask(ticket=ticket, group=one.group, **fields)))  # type: ignore[call-arg]
-        if not is_sum(key, result.sites, result.total.numpy().view(np.int64), result.tag.numpy().tolist()):
+        if not is_sum(key, result.sites, result.total.view().view(np.int64), result.tag.numpy().tolist()):
             raise ProtocolError("the sum that came is not the one that the group added up: its tag does not fit")
-        check_sum(ask, result.total.numpy(), len(result.sites), bound_of(site.settings))
+        check_sum(ask, result.total.view(), len(result.sites), bound_of(site.settings))

@@ -118,7 +118,7 @@ class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def reals(self, question: type[SumQuestion]) -> Floats:
         """Return the sum of the real numbers that this kind of question asks for."""
-        return from_fixed(self.total.numpy(), fraction_bits=question.fraction_bits)
+        return from_fixed(self.total.view(), fraction_bits=question.fraction_bits)
 
 
 def tag_key(secret: bytes, round: int, question_hash: bytes) -> bytes:
@@ -147,6 +147,12 @@ def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
     """Return `hash_content` and `hash_question` of a question that came."""
     content = hash_content(question, came=True)
     return content, hash_question(question, content)
+
+
+@remembers_last
+def hash_asked(question: Question) -> bytes:
+    """Hash a question that came, so that another one of its kind is told from it."""
+    return fingerprint(b"asked", encode(question))[:16]
 
 
 class Confirmation(Message, frozen=True, kw_only=True):

@@ -146,9 +146,9 @@ class Sums(Part[SumsMemory]):
         if total.dtype != "u8" or len(total.shape) != 1 or (tag.dtype, tag.shape) != ("u8", (WORDS,)):
             raise ProtocolError("the sum that came is no list of ring elements with a tag")
         key = tag_key(self.joining.memory.secret, result.round, page.question_hash)
-        if not is_sum(key, result.sites, total.numpy().view(np.int64), tag.numpy().tolist()):
+        if not is_sum(key, result.sites, total.view().view(np.int64), tag.numpy().tolist()):
             raise ProtocolError("the sum that came is not the one that the sites added up: its tag does not fit")
-        check_sum(question, total.numpy(), len(result.sites), bound_of(self.joining.settings))
+        check_sum(question, total.view(), len(result.sites), bound_of(self.joining.settings))
 
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
