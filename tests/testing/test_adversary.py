@@ -9,6 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.protocols.joining.name_lists import pack_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.site import Sums
 from fedgeom.testing import adversary
@@ -21,7 +22,8 @@ class Trusting(Sums):
     def admit(self, question: SumQuestion) -> None:
         self.joining.open_letters(question.ticket.members, question.ticket.letters)
         page = self.round(question.ticket.round)
-        page.question_hash, page.participants = question.ticket.question_hash, question.ticket.participants
+        page.question_hash = question.ticket.question_hash
+        page.participants_bytes = pack_names(question.ticket.participants)
 
     def remember_vector(self, number: int, values: Any) -> None:
         """Take note that there was one, and of no more."""
