@@ -371,6 +371,8 @@ def table(results: dict[str, Any]) -> str:
 NOTES = """\
 How to read it:
 
+- few-3 has the right model over all three sites, but the run says at its end that the site was lost: seen twice in a
+  row since polls are held, not before, and not understood yet.
 - A site that is lost once its masked vector is in stays in the result: the others hold the shares that take its
   masks away. Lost before, it is left out, and the sum is over the rest.
 - A site counts as gone when it has been silent for 20 s. It then has `wait` seconds to come back, and never
