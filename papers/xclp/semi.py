@@ -217,9 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
     made.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help="only these rows")
     made.add_argument("--twins", action="store_true", help="compute plain twins")
-    made.add_argument(
-        "--pairs", action="store_true", help="run the row over pairs securely, too: half an hour a cell"
-    )
+    made.add_argument("--pairs", action="store_true", help="run the row over pairs securely, too: minutes a round")
     made.add_argument("--check", action="store_true", help="compare twins with secure runs")
     options = made.parse_args(arguments)
     results: dict[str, Any] = {} if options.quick else RESULTS.read("semi")
