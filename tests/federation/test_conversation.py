@@ -46,6 +46,23 @@ def test_lost_sites_are_recorded_with_the_reason() -> None:
     assert sites.ledger.sites == ["s0", "s2"]
 
 
+def test_a_site_that_answers_again_is_no_longer_lost_and_what_it_missed_is_said() -> None:
+    down = [True, True, False]
+    sites, _ = make(interfere=lambda name, request: "the line is dead" if name == "s1" and down[0] else None)
+    for _ in (1, 2, 3):
+        sites.ask(Count(), expect=Number)
+        down.pop(0)
+        down.append(False)
+    assert sites.lost == {}
+    assert sites.returned == {"s1": f"2 questions, the last of them 2 ({Count.kind}): the line is dead"}
+    (warning,) = sites.warnings
+    assert warning.site == "s1"
+    assert "was away for a while, and missed 2 questions" in str(warning)
+    sites.leave_out("s1", "sent no number")
+    assert sites.lost == {"s1": "sent no number"}
+    assert sites.returned == {}
+
+
 def test_needing_more_than_came_names_the_missing_and_why() -> None:
     reasons = {"s1": "the line is dead", "s2": "on holiday"}
     sites, _ = make(interfere=lambda name, request: reasons.get(name))

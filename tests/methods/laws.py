@@ -41,6 +41,7 @@ def assert_run_is_plain(
     """Run a method and its plain twin; their joint models and each site's own must be the same."""
     run, twin = fedgeom.run(method, sites, seed=seed, policy=policy), method.plain(sites, seed)
     assert not run.lost
+    assert not run.returned
     assert_same_models(run.model, twin.model, rtol=rtol, atol=atol)
     for name, local in twin.local.items():
         own = twin.model.for_site(local)

@@ -166,6 +166,7 @@ def _hold(
         sites=data,
         local=local,
         lost=conversation.lost,
+        returned=conversation.returned,
         artifacts=conversation.artifacts,
         folder=None if log is None else log.folder,
         warnings=warnings,

@@ -13,7 +13,7 @@ from fedgeom.errors import DecodeError, TooFewSitesError, printable
 from fedgeom.federation.envelopes import Buffer
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.messages import Message, Question, Refusal, pack, read_answer, unpack
-from fedgeom.federation.run_warnings import ABSENT, RunWarning, lost_sites
+from fedgeom.federation.run_warnings import ABSENT, RunWarning, away_for_a_while, lost_sites
 
 A = TypeVar("A", bound=Message)
 
@@ -98,9 +98,11 @@ class Sites:
         self.ledger = ledger if ledger is not None else Ledger()
         self.listeners: list[Callable[[Event], None]] = []
         self.lost: dict[str, str] = {}
-        """The sites that dropped out, and why."""
+        """The sites that dropped out and did not come back, and why."""
         self.left_out: set[str] = set()
         """Those of the lost that did answer, but not as was asked."""
+        self._missed: dict[str, list[Event]] = {}
+        self._owed: dict[str, set[str]] = {}
         self.seconds: list[tuple[str, float]] = []
         self.metrics: dict[str, Any] = {}
         """What a method wants to report about the run."""
@@ -132,7 +134,13 @@ class Sites:
     def warnings(self) -> list[RunWarning]:
         """What a reader of the run must know: who was lost, and what the method warns of."""
         absent = dict.fromkeys(set(self.participants) - set(self.names), ABSENT)
-        return [*lost_sites(absent | self.lost), *self.notices]
+        away = [away_for_a_while(name, why) for name, why in sorted(self.returned.items())]
+        return [*lost_sites(absent | self.lost), *away, *self.notices]
+
+    @property
+    def returned(self) -> dict[str, str]:
+        """The sites that were lost and came back, answering such questions again: what they missed, and why."""
+        return {name: _in_words(missed) for name, missed in self._missed.items() if name not in self.lost}
 
     def waits(self, name: str, detail: str = "") -> None:
         """Tell those who listen that a site's steward has yet to approve the job."""
@@ -140,9 +148,8 @@ class Sites:
 
     def leave_out(self, name: str, reason: str) -> None:
         """Count a site as lost whose answer came but cannot be used, and tell those who listen."""
-        self.lost[name] = reason
         self.left_out.add(name)
-        self._tell(self._kind, name, "lost", reason)
+        self._lose(self._kind, name, reason)
 
     def keep(self, name: str, model: bytes) -> None:
         """Keep a model on the way, such as "rounds/0003", where the run keeps anything."""
@@ -196,9 +203,10 @@ class Sites:
             kind, size = asked[name].kind, len(requests[name])
             outcome = reply if isinstance(reply, Lost) else self._read(name, reply, size, asked[name], expect)
             if isinstance(outcome, Lost):
-                answers.missing[name] = self.lost[name] = outcome.reason
-                self._tell(kind, name, "lost", outcome.reason)
+                answers.missing[name] = outcome.reason
+                self._lose(kind, name, outcome.reason)
             else:
+                self._welcome(kind, name)
                 answers.came[name] = take(name, outcome)
                 self._tell(kind, name, "answered")
             del reply, outcome  # large ones are not kept while the next is made
@@ -228,6 +236,28 @@ class Sites:
         )
         return Lost(printable(answer.reason)) if isinstance(answer, Refusal) else answer
 
+    def _lose(self, kind: str, name: str, reason: str) -> None:
+        self.lost[name] = reason
+        self._missed.setdefault(name, []).append(Event(self._step, kind, name, "lost", reason))
+        self._owed.setdefault(name, set()).add(kind)
+        self._tell(kind, name, "lost", reason)
+
+    def _welcome(self, kind: str, name: str) -> None:
+        """Count a site as back once it answers again what it had missed: one that only takes the model is not."""
+        owed = self._owed.get(name, set())
+        owed.discard(kind)
+        if not owed and name in self.lost:
+            del self.lost[name]
+            self.left_out.discard(name)
+
     def _tell(self, kind: str, site: str, state: str, detail: str = "") -> None:
         for listener in self.listeners:
             listener(Event(self._step, kind, site, state, detail))
+
+
+def _in_words(missed: list[Event]) -> str:
+    last = missed[-1]
+    which = (
+        f"{len(missed)} questions, the last of them {last.step}" if len(missed) > 1 else f"question {last.step}"
+    )
+    return f"{which} ({last.kind}): {last.detail}"

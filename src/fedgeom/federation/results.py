@@ -33,13 +33,15 @@ class Run:
     local: dict[str, dict[str, Any]]
     """What each site itself learnt, by site name; in a deployment this stays at the site."""
     lost: dict[str, str]
-    """The sites that dropped out, and why."""
+    """The sites that dropped out and did not come back, and why."""
     artifacts: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """What the coordinator decoded on the way (hulls, bins), for pictures."""
     folder: Path | None = None
     """The folder of the run's record, where one was asked for."""
     warnings: list[RunWarning] = field(default_factory=list)
     """What a reader must know, such as sites that were lost: what happened, why, and what to do."""
+    returned: dict[str, str] = field(default_factory=dict)
+    """The sites that missed questions and came back: which, and why."""
     train: list[SiteData] = field(default_factory=list)
     """The rows of each site that were learnt from."""
     test: list[SiteData] = field(default_factory=list)

@@ -89,12 +89,39 @@ def lost_site(site: str, reason: str) -> RunWarning:
     'raise max_message_bytes'
     """
     remedy = next((what for words, what in _REMEDIES if re.search(words, reason)), _OTHERWISE)
-    return RunWarning(f"site {printable(site)!r} was lost", reason, remedy, site)
+    return RunWarning(_lost(site), reason, remedy, site)
 
 
 def lost_sites(lost: Mapping[str, str]) -> list[RunWarning]:
     """Return a warning for each site that dropped out, in alphabetical order."""
     return [lost_site(site, reason) for site, reason in sorted(lost.items())]
+
+
+def lost_in(warnings: Iterable[RunWarning]) -> dict[str, str]:
+    """Return the sites that dropped out, and why, from a run's warnings.
+
+    >>> lost_in([*lost_sites({"ulm": "no answer"}), away_for_a_while("bonn", "question 4")])
+    {'ulm': 'no answer'}
+    """
+    return {one.site: one.why for one in warnings if one.site and one.what == _lost(one.site)}
+
+
+def _lost(site: str) -> str:
+    return f"site {printable(site)!r} was lost"
+
+
+def away_for_a_while(site: str, missed: str) -> RunWarning:
+    """Return what to say of a site that did not answer some questions, and came back.
+
+    >>> str(away_for_a_while("ulm", "question 4 (sum.confirm): no answer within 30 s")).partition(". ")[0]
+    "site 'ulm' was away for a while, and missed question 4 (sum.confirm): no answer within 30 s"
+    """
+    what = f"site {printable(site)!r} was away for a while, and missed {missed}"
+    remedy = (
+        "it answered later ones. A sum or a round for which it sent nothing is without its rows; where it only did not "
+        "confirm a sum (sum.confirm, sum.unmask), they are in it"
+    )
+    return RunWarning(what, remedy=remedy, site=site)
 
 
 def warning_of(finding: Finding) -> RunWarning:

@@ -82,6 +82,8 @@ class Cohort:
         self.joined, self.sites, self.min_sites, self.settings = joined, joined.sites, min_sites, settings
         self.left: tuple[str, ...] = joined.names
         """The sites that are still there; every sum over all of them leaves out those that were lost in it."""
+        self.missed_sums: set[str] = set()
+        """The sites whose numbers are missing in some sum that they were asked for."""
         self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
@@ -202,6 +204,7 @@ class Cohort:
             participants=participants,
             min_sites=self.min_sites,
         )
+        self.missed_sums |= set(participants) - set(total.sites)
         self._test(question, total, modulus)
         return total
 

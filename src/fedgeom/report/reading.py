@@ -15,7 +15,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.evaluation.figures import Evaluation, read_evaluation
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.record import read_folder
-from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.run_warnings import RunWarning, lost_in
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.naming import Naming, read_naming
@@ -86,7 +86,7 @@ class RunFiles:
     @property
     def lost(self) -> dict[str, str]:
         """The sites that dropped out, and why."""
-        return {one.site: one.why for one in self.warnings if one.site and "was lost" in one.what}
+        return lost_in(self.warnings)
 
     def idea(self) -> str:
         """Return what the method does, in a sentence; nothing where it is not installed here."""

@@ -23,6 +23,7 @@ class Summing(Protocol):
 
     sites: Sites
     left: tuple[str, ...]
+    missed_sums: set[str]
     settings: Any
 
     def noise(self, **sum: Any) -> SumNoise:
@@ -36,7 +37,8 @@ def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:
     """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
     sites = cohort.sites
     # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.
-    cohort.left = tuple(name for name in cohort.left if name not in sites.lost)
+    away = {*sites.lost, *cohort.missed_sums}
+    cohort.left = tuple(name for name in cohort.left if name not in away)
     try:
         classes = len(model.classes_)
         private = privacy_of(cohort.settings) is not None
