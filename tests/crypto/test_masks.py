@@ -54,9 +54,22 @@ def test_modulo_a_prime_the_key_stream_is_aes_256_in_counter_mode() -> None:
     assert expand(bytes(32), Ring(2**61 - 1), 4).tolist() == [w % 2**61 for w in words_of(ZERO_KEY_AES)]
 
 
-def test_a_mask_over_2_to_the_64_is_the_key_stream() -> None:
-    assert expand(bytes(32), Ring(2**64), 16).tolist() == words_of(ZERO_KEY_STREAM)
-    assert expand(bytes(32), Ring(2**8), 16).tolist() == [w % 256 for w in words_of(ZERO_KEY_STREAM)]
+def test_a_long_mask_over_2_to_the_64_is_the_key_stream() -> None:
+    assert expand(bytes(32), Ring(2**64), 129)[:16].tolist() == words_of(ZERO_KEY_STREAM)
+    assert expand(bytes(32), Ring(2**8), 129)[:16].tolist() == [w % 256 for w in words_of(ZERO_KEY_STREAM)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 128])
+def test_a_short_mask_over_2_to_the_64_is_shake_256_of_the_key(length: int) -> None:
+    stream = hashlib.shake_256(b"fedgeom short mask " + bytes(32)).digest(8 * length)
+    assert expand(bytes(32), Ring(2**64), length).tolist() == words_of(stream)
+    assert expand(bytes(32), Ring(2**8), length).tolist() == [w % 256 for w in words_of(stream)]
+
+
+def test_shake_256_is_that_of_fips_202() -> None:
+    assert (
+        hashlib.shake_256(b"").hexdigest(32) == "46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f"
+    )
 
 
 def test_the_key_stream_goes_on_across_pieces() -> None:
@@ -80,7 +93,7 @@ def test_masks_are_the_accepted_words_in_order(modulus: int) -> None:
 def test_a_shorter_mask_is_the_beginning_of_a_longer_one(modulus: int) -> None:
     ring = Ring(modulus)
     whole = expand(key("prefix"), ring, 400)
-    for n in (0, 1, 2, 17, 399):
+    for n in (129, 200, 399) if ring.is_power_of_two else (0, 1, 2, 17, 399):
         assert expand(key("prefix"), ring, n).tolist() == whole[:n].tolist()
 
 

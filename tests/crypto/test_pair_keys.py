@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.crypto.pair_keys import key_at, keys_by_sum, lock, mask_key, open_keys, proof_of
+from fedgeom.crypto.pair_keys import key_at, keys_by_sum, lock, mask_key, mask_keys, open_keys, proof_of
 from fedgeom.errors import ProtocolError
 
 
@@ -43,6 +43,12 @@ def test_the_pad_is_the_stream_of_a_hash_of_the_secret_which_serves_nothing_else
     secret = secrets.token_bytes(32)
     stream = Cipher(ChaCha20(fingerprint(b"locked keys", secret), bytes(16)), mode=None).encryptor()
     assert lock(bytes(64), secret) == stream.update(bytes(64))
+
+
+def test_a_key_of_a_mask_is_a_fingerprint_of_the_pairs_key_and_the_question() -> None:
+    keys, question = [secrets.token_bytes(32) for _ in range(3)], secrets.token_bytes(32)
+    assert mask_keys(keys, question) == [fingerprint(b"pair mask", key, question) for key in keys]
+    assert mask_key(keys[1], question) == mask_keys(keys, question)[1]
 
 
 def test_proofs_and_masks_tell_no_key() -> None:

@@ -114,7 +114,7 @@ def test_questions_that_come_together_wait_for_each_other(anna):
 
 def test_another_protocol_version(anna, monkeypatch):
     request = hello()
-    monkeypatch.setattr(messages, "VERSION", 2)
+    monkeypatch.setattr(messages, "VERSION", messages.VERSION + 1)
     with pytest.raises(DecodeError, match="speaks protocol version 1; this end speaks 2"):
         answer(anna, request, None)
     (entry,) = Journal(anna.path).entries()

@@ -28,12 +28,15 @@ _SHORT = 1 << 18
 """Byte strings of so many bytes in all are put together before they are hashed; longer ones are not copied."""
 
 
+def with_length(part: bytes | memoryview) -> bytes:
+    """Return a byte string with its length before it."""
+    return len(part).to_bytes(8, "big") + part
+
+
 def fingerprint(*parts: bytes | memoryview) -> bytes:
     """Hash byte strings so that no two different lists of parts collide (each is length-prefixed)."""
     if sum(map(len, parts)) <= _SHORT:  # most are: one call then costs a third of two for each part
-        return hashlib.sha256(
-            b"".join([x for part in parts for x in (len(part).to_bytes(8, "big"), part)])
-        ).digest()
+        return hashlib.sha256(b"".join(map(with_length, parts))).digest()
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big"))

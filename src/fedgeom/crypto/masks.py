@@ -1,14 +1,17 @@
 """Vectors that look random to all but the holders of a 256-bit key: a stream cipher, expanded.
 
 A key masks one vector only (each run and round derives its own), so the nonce can be zero. Which cipher it is follows
-from the ring: modulo a power of two it is ChaCha20. Modulo a prime it is AES-256 in counter mode: these are the words
-of sparse codes, as long as all sites' entries together, where the cipher is what most of a run goes to, and with a
-processor's own instructions AES takes less than half the time. Of n blocks of AES no two are the same, by which its
-sequence could be told from random bits with a chance of n²/2^129: 2^-81 for the longest message that there is.
+from the ring and the vector's length, which both holders of a key know. Modulo a power of two it is ChaCha20, and for
+vectors of up to 128 words SHAKE-256 of the key: setting ChaCha20 up takes longer than that. Modulo a prime it is
+AES-256 in counter mode: these are the words of sparse codes, as long as all sites' entries together, where the cipher
+is what most of a run goes to, and with a processor's own instructions AES takes less than half the time. Of n blocks of
+AES no two are the same, by which its sequence could be told from random bits with a chance of n²/2^129: 2^-81 for the
+longest message that there is.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -24,6 +27,9 @@ _PIECE = 1 << 14
 _SHORT, _BATCH = 1 << 11, 8
 """Vectors of so few words are masked by so many keys at a time where words may have to be skipped: of these, it is the
 calls that take the time."""
+_HASHED = 1 << 7
+"""Masks modulo a power of two of so few words are hashes of their keys; longer ones come from the cipher."""
+_LABEL = b"fedgeom short mask "
 _ZEROS = bytes(8 * _PIECE)
 _COUNTER_AND_NONCE = bytes(16)
 
@@ -70,6 +76,8 @@ def expand(key: bytes, ring: Ring, length: int) -> Words:
     Words are cut to the ring's bit length, and those not below the modulus are skipped. Both holders
     of a key see the same words, so they skip the same ones.
     """
+    if ring.is_power_of_two and length <= _HASHED:
+        return _cut(_hashed([key], length)[0], ring)
     stream = stream_for(key, ring)
     elements = _cut(stream.words(length), ring)
     if ring.is_power_of_two:
@@ -82,6 +90,12 @@ def expand(key: bytes, ring: Ring, length: int) -> Words:
         more = _cut(stream.words(length - kept.size + 16), ring)
         kept = np.concatenate([kept, more[more < bound]])
     return kept[:length]
+
+
+def _hashed(keys: Sequence[bytes], length: int) -> Words:
+    """Return short masks, side by side, (keys, length)."""
+    made = [hashlib.shake_256(_LABEL + key).digest(8 * length) for key in keys]
+    return np.frombuffer(bytearray().join(made), "<u8").astype(np.uint64, copy=False).reshape(len(keys), length)
 
 
 def _cut(words: Words, ring: Ring) -> Words:
@@ -106,8 +120,15 @@ def add_masks(
     all keys are made side by side, piece by piece, and never leave the processor's cache.
     """
     if ring.is_power_of_two:
-        return _add_in_pieces(vector if in_place else vector.copy(), ring, list(plus), list(minus))
+        add = _add_hashed if len(vector) <= _HASHED else _add_in_pieces
+        return add(vector if in_place else vector.copy(), ring, list(plus), list(minus))
     return ring.subtract(_total(plus, ring, vector), _total(minus, ring, np.zeros_like(vector)))
+
+
+def _add_hashed(total: Words, ring: Ring, plus: Sequence[bytes], minus: Sequence[bytes]) -> Words:
+    total += np.add.reduce(_hashed(plus, len(total)), axis=0)
+    total -= np.add.reduce(_hashed(minus, len(total)), axis=0)
+    return _cut(total, ring)
 
 
 def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Sequence[bytes]) -> Words:

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from fedgeom.errors import CONTROL, DecodeError
 from fedgeom.federation.envelopes import LARGE, Buffer, put_together
 
-VERSION = 1
-"""The protocol's version; both ends must agree."""
+VERSION = 2
+"""The protocol's version; both ends must agree. It also stands for how masks and keys are made, which no message says:
+where two ends made them differently, a sum would be noise."""
 
 LARGEST_MESSAGE = 256 * 2**20
 """No message, of whatever kind, may be larger than this many bytes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -20,6 +21,16 @@ DEVICE_VARIABLE = "FEDGEOM_DEVICE"
 
 SMALLEST_MEMORY_MB = 512
 """With less a process cannot even load what it answers with: Python and its libraries take some 300 MB."""
+
+
+@lru_cache(maxsize=64)  # a site is asked for it with every sum
+def _share(threshold: float | str) -> Fraction:
+    try:
+        exact = Fraction(threshold)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise InputError(f'threshold={threshold!r} given; wanted a share such as "2/3" or 0.7') from error
+    simple = exact.limit_denominator(12)
+    return simple if simple > Fraction(1, 2) and abs(simple - exact) <= SNAP else exact
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -137,12 +148,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def share(self) -> Fraction:
         """The threshold as an exact fraction."""
-        try:
-            exact = Fraction(self.threshold)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            raise InputError(f'threshold={self.threshold!r} given; wanted a share such as "2/3" or 0.7') from error
-        simple = exact.limit_denominator(12)
-        return simple if simple > Fraction(1, 2) and abs(simple - exact) <= SNAP else exact
+        return _share(self.threshold)
 
     def holders_needed(self, holders: int) -> int:
         """Return how many of a secret's holders must come together.

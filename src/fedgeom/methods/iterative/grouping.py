@@ -14,6 +14,7 @@ import msgspec
 from fedgeom.errors import ProtocolError
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.protocols.joining.last_call import remembers_last
 
 
 class Grouping(msgspec.Struct, kw_only=True):
@@ -32,9 +33,7 @@ class Grouping(msgspec.Struct, kw_only=True):
         self._check_group(rule, ask, me, min_cohort)
         if not rule.weighs_sites and any(factor != 1.0 for factor in ask.factors.values()):
             raise ProtocolError("the terms of this run have all sites count by their rows alone: no other weights")
-        names = ask.ticket.participants
-        factors = {name: ask.factors[name] for name in names if name in ask.factors}
-        faster = {name: name in ask.faster for name in names}
+        factors, faster = told(ask)
         anew = any(rule.regroups_in(round) for round in range(self.round + 1, ask.round + 1))
         if not anew:
             if ask.group != self.group:
@@ -43,8 +42,9 @@ class Grouping(msgspec.Struct, kw_only=True):
                 raise ProtocolError(
                     "sites of this group were given other weights or learning rates before; the terms change none since"
                 )
-        self.factors = factors if anew else self.factors | factors
-        self.faster = faster if anew else self.faster | faster
+        if anew or (factors, faster) != (self.factors, self.faster):
+            self.factors = dict(factors) if anew else self.factors | factors
+            self.faster = dict(faster) if anew else self.faster | faster
         self.group, self.round = ask.group, max(self.round, ask.round)
         return ask.group
 
@@ -62,9 +62,16 @@ class Grouping(msgspec.Struct, kw_only=True):
             )
 
 
+@remembers_last  # the very same question comes to many sites of a process
+def told(ask: Masked) -> tuple[dict[str, float], dict[str, bool]]:
+    """Return, for each site that is summed, by what its weight is multiplied and whether its rate is raised."""
+    names, raised = ask.ticket.participants, frozenset(ask.faster)
+    return {name: ask.factors[name] for name in names if name in ask.factors}, {n: n in raised for n in names}
+
+
 def _agree(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
     """Say whether what is told again is told the same."""
-    return all(old.get(name, value) == value for name, value in new.items())
+    return new == old or all(old.get(name, value) == value for name, value in new.items())
 
 
 def asked_again(trained: Mapping[int, bytes], rounds: int, asked: bytes, round: int) -> bool:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, hash_names, verify_each
 from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.pair_keys import key_at, mask_key, proof_of
+from fedgeom.crypto.pair_keys import key_at, mask_keys, proof_of
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.envelopes import lengthened
@@ -158,9 +158,8 @@ class Sums(Part[SumsMemory]):
         minus: list[bytes] = []
         for place, peer in enumerate(joined.peers):
             if peer in participants:
-                key = mask_key(key_at(keys, place), ticket.question_hash)
-                (plus if me < peer else minus).append(key)
-        return plus, minus
+                (plus if me < peer else minus).append(key_at(keys, place))
+        return mask_keys(plus, ticket.question_hash), mask_keys(minus, ticket.question_hash)
 
     def remember_vector(self, number: int, values: npt.NDArray[np.uint64]) -> None:
         """Refuse a second, different vector in one round: under the same masks it would show the difference."""
@@ -262,6 +261,8 @@ class Sums(Part[SumsMemory]):
         A site that was told of another sum, over a few sites, shares masks with these few only. The keys of the few,
         given away because they are lost in this sum, would take its masks off.
         """
+        if not living:
+            return
         statement, roster = self._masked_for(number), self.site.identity.roster
         missing = sorted(set(living) - set(masked))
         if missing:
