@@ -1,12 +1,11 @@
-"""The nearest corner of each of many hulls, to many points: the same bits as all distances and then their least.
+"""The nearest corner of each of many hulls, to many points: all distances and then their least, up to rounding.
 
 All distances of twenty thousand corners are 400 million numbers. They are made here in tiles that stay in the
-processor's cache, one corner of each hull at a time, and only the least is kept.
+processor's cache, one corner of each hull at a time, and only the least square is kept: of it alone a root is taken.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,12 +24,12 @@ class NearestCorners:
         self._c, self._sizes = c, np.array([len(hull) for hull in hulls])
         self._order = np.argsort(-self._sizes, kind="stable")
         self._corners: list[tuple[Floats, Floats]] = []
-        """For each k the k-th corners of the hulls that have so many, (hulls, d), and what distances to them are
-        multiplied by."""
+        """For each k the k-th corners of the hulls that have so many, (hulls, d), and what squared distances to them
+        are multiplied by."""
         for k in range(int(self._sizes.max())):
             some = self._order[: int(np.count_nonzero(self._sizes > k))]
             corners = np.array([hulls[hull][k] for hull in some.tolist()])
-            self._corners.append((corners, math.sqrt(c) / np.sqrt(_gap(corners, c))))
+            self._corners.append((corners, c / _gap(corners, c)))
 
     def __call__(self, points: Floats) -> Floats:
         """Return sinh(√c·d/2) from each point to the nearest corner of each hull, (points, hulls), f8.
@@ -38,7 +37,7 @@ class NearestCorners:
         See `pairwise_sinh_half`, of whose rows it is the least by hulls.
         """
         found = np.empty((len(points), len(self._sizes)))
-        left = 1.0 / np.sqrt(_gap(points, self._c)[:, 0])
+        left = 1.0 / _gap(points, self._c)[:, 0]
         room = np.empty((3, _HULLS * _POINTS))
         for start in range(0, len(points), _POINTS):
             some = slice(start, start + _POINTS)
@@ -64,11 +63,10 @@ class NearestCorners:
                 np.subtract(points[axis], some[:, axis : axis + 1], out=step)
                 step *= step
                 total += step
-            np.sqrt(total, out=total)
-            total *= left
             total *= right[first : first + count]
             if k:
                 np.minimum(least[: len(some)], total, out=least[: len(some)])
             else:
                 least[:] = total
-        return least
+        least *= left
+        return np.sqrt(least, out=least)
