@@ -385,10 +385,11 @@ How to read it:
   the sites connect anew by themselves, and the run goes on from its transcript and from what the sites remember.
 - A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
   transcript, only the rest is asked.
-- A site that missed a question and answers such a one again later is not called lost; a warning of the run says what it missed.
-- A run that stops because too few sites are left reveals nothing. Once all masked vectors of the last sum are in, two of three
-  sites can unmask it, so that the run ends well without the third, which has no model then. When the lost sites are back,
-  `fedgeom submit --resume RUN` asks them again, from the step where they were lost.""".splitlines()
+- A site that missed a question and answers such a one again later is not called lost; a warning of the run says what
+  it missed.
+- A run that stops because too few sites are left reveals nothing. Once all masked vectors of the last sum are in, two
+  of three sites can unmask it, so that the run ends well without the third, which has no model then. When the lost
+  sites are back, `fedgeom submit --resume RUN` asks them again, from the step where they were lost.""".splitlines()
 
 
 def main() -> None:
