@@ -129,6 +129,12 @@ def test_the_superlinks_layers_are_gone_past_where_they_pass_on_anyway(flwr):
     assert set(after) == {"ShortWay"}
 
 
+def test_what_only_has_to_be_returned_needs_no_thread(flwr):
+    before = flwr.LINK_THREADS.value()
+    assert patches.look_up_at_once()
+    assert flwr.LINK_THREADS.value() is not before
+
+
 def test_forwarded_addresses_are_not_believed():
     served = {}
     server = SimpleNamespace(run=lambda **options: served.update(options))

@@ -20,6 +20,7 @@ from fedgeom.engines.flower.message_layer import MessageLayer
 from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.pacing import Pace
 from fedgeom.engines.flower.patch_table import Symbol
+from fedgeom.engines.flower.quick_calls import at_once_if_quick
 from fedgeom.engines.flower.short_way import shortened
 
 HEARTBEAT_SECONDS = 10
@@ -96,6 +97,11 @@ def filter_requests() -> None:
 def shorten_requests() -> bool:
     """Let requests go past layers that have nothing to do with them; say whether that can be done."""
     return replace(flower.LINK_LAYERS, by=lambda get: lambda: shortened(get()))
+
+
+def look_up_at_once() -> bool:
+    """Let what only has to be returned be returned without a thread; say whether that can be done."""
+    return replace(flower.LINK_THREADS, by=at_once_if_quick)
 
 
 def retry_soon() -> None:
