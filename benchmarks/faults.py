@@ -50,8 +50,6 @@ HURRIED = {"wait": 15, "deadline": 30}
 PATIENT = {"wait": 60, "deadline": 150}
 """The site or its line comes back: somebody should wait."""
 LONGEST = 420.0
-HELD = "held"
-"""By what a row is known that was measured since polls are held."""
 SLOWLY = """\
 import sys
 
@@ -320,7 +318,7 @@ def run(wanted: list[Cell], results: dict[str, Any], *, say: Callable[[str], Non
             began = time.monotonic()
             try:
                 ending = cell.act(there, cell)
-                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began), HELD: True}
+                row: dict[str, Any] = {"how": ending.how, "seconds": round(time.monotonic() - began)}
                 row |= verdict(there, cell, ending) if ending.how.endswith("finished") else {"ok": False}
             except RuntimeError as error:
                 say(f"{cell.name} could not be measured: {error}")
@@ -359,14 +357,7 @@ def table(results: dict[str, Any]) -> str:
             f"| {cell.fault} | {cell.when} | {row['how']} | {inside} | {equal} | {row.get('seconds', '')} |"
         )
     measured = [results[cell.name] for cell in cells() if cell.name in results]
-    good, new = (
-        sum(row["ok"] for row in measured),
-        [cell.name for cell in cells() if HELD in results.get(cell.name, {})],
-    )
-    said = [
-        f"{good} of {len(measured)} rows ended as they should. Measured since the coordinator holds polls and keeps"
-    ]
-    said += [f"Flower's state in memory: {', '.join(new) or 'none yet'}; the other rows are from before."]
+    said = [f"{sum(row['ok'] for row in measured)} of {len(measured)} rows ended as they should."]
     return "\n".join([*lines, "", *said, "", *NOTES, ""])
 
 

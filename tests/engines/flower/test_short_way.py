@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from fedgeom.engines.flower.short_way import FLEET, NOT_FOR, RUNTIME, shortened
+from fedgeom.engines.flower.direct_layer import DirectLayer
+from fedgeom.engines.flower.short_way import FLEET, NOT_FOR, RUNTIME, WHOLE, ShortWay, shortened
 
 
 class Layer:
@@ -63,3 +64,36 @@ def test_flowers_own_layers_are_those_that_are_named_here():
     layers = {layer.cls.__name__ for layer in main._get_middleware()}
     assert set(NOT_FOR) <= layers
     assert layers - set(NOT_FOR) == {"BaseHTTPMiddleware", "ProtobufTranslationMiddleware", "NodeAuthMiddleware"}
+
+
+def test_flowers_own_layers_are_gone_through_without_a_task_by_what_is_answered_whole():
+    main = pytest.importorskip("flwr.superlink.main", reason="Flower is not installed")
+    for layer in shortened(main._get_middleware()):
+        short = layer.cls(end, *layer.args, **layer.kwargs)
+        assert isinstance(short._direct, DirectLayer)
+        assert short._direct is not short._layer
+
+
+def test_a_strangers_layer_is_left_as_it_is():
+    base = pytest.importorskip("starlette.middleware.base", reason="Flower is not installed")
+
+    async def dispatch(request: Any, call_next: Any) -> Any:
+        return await call_next(request)
+
+    short = ShortWay(end, lambda app: base.BaseHTTPMiddleware(app, dispatch), ())
+    assert short._direct is short._layer
+
+
+def test_what_is_answered_whole_is_so_in_the_installed_flower():
+    """A handler that returns an iterator, or a response of its own, may let its answer flow."""
+    pytest.importorskip("flwr", reason="Flower is not installed")
+    from flwr.supercore.protobuf.routing import ProtobufRoute
+    from flwr.supercore.routers.runtime.router import router as runtime
+    from flwr.superlink.routers.fleet.router import router as fleet
+    from google.protobuf.message import Message
+
+    routes = {route.path: route for router in (fleet, runtime) for route in router.routes}
+    for path in sorted(WHOLE):
+        assert isinstance(routes[path], ProtobufRoute), path
+        assert issubclass(get_type_hints(routes[path].endpoint)["return"], Message), path
+    assert RUNTIME + "responses" not in WHOLE  # what a language model says, word by word

@@ -1,4 +1,4 @@
-"""Every symbol of Flower that fedgeom replaces or changes, and how it has to look for that.
+"""Every symbol of Flower, and of FastAPI under it, that fedgeom replaces or changes, and how it has to look for that.
 
 Replaced symbols are Flower's private matter and may change with any release. So they all stand here, each with the
 reason, and with what happens when it is not as expected: a *required* one stops the program, because without it
@@ -212,6 +212,13 @@ LINK_LAYERS = Symbol(
     "each of nine layers wraps every request, and most have to do with one part of the port only",
     "every request takes the SuperLink longer",
 )
+LINK_THREADS = Symbol(
+    "fastapi.dependencies.utils",
+    "run_in_threadpool",
+    function("func"),
+    "what a request's handler needs is looked up by a thread each, although it only has to be returned",
+    "every request takes the SuperLink longer",
+)
 NODE_CLOCK = Symbol(
     NODE,
     "time",
@@ -270,6 +277,7 @@ TABLE = (
     SERVERAPP_FOLDER,
     WEB_SERVER,
     LINK_LAYERS,
+    LINK_THREADS,
     NODE_CLOCK,
     NODE_HEARTBEAT,
     SENT_HEARTBEAT,

@@ -92,6 +92,7 @@ def superlink() -> None:
 
     patches.filter_requests()
     patches.shorten_requests()
+    patches.look_up_at_once()
     patches.ask_for_known_replies()
     patches.wait_for_database()
     exit_with_parent(os.getppid())
