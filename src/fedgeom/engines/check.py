@@ -16,7 +16,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.engines.sizes import memory_findings, size_faults
+from fedgeom.engines.sizes import memory_findings, size_faults, worth_saying
 from fedgeom.errors import InputError
 from fedgeom.evaluation.figures import LEAST_ROWS
 from fedgeom.federation.holdout import part_rows
@@ -228,7 +228,7 @@ def _joint_findings(
         together.found += _test_findings(method, [aside for _, aside in parts])
     with together.take():
         method.check_limits(data, policy)
-    sizes = method.message_sizes(data) if all(len(site) for site in data) else None
+    sizes = worth_saying(method, data, policy) if all(len(site) for site in data) else None
     if sizes is not None and not together.found:
         together.found += size_faults(sizes, data, policy)
     if whole:

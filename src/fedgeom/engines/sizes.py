@@ -9,11 +9,19 @@ from fedgeom.data.memory import free_memory
 from fedgeom.data.rows import dense_bytes
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import MessageSizes
+from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.policy import Policy
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
+
+
+def worth_saying(method: Method, data: Sequence[SiteData], policy: Policy) -> MessageSizes | None:
+    """Return how large a method's messages become; None where nobody knows, or they are small whatever the rows are."""
+    bound, small = method.message_bound(data), min(policy.max_message_bytes, ANNOUNCED)
+    if bound is not None and max(bound.sent, bound.received) < small:
+        return None
+    return method.message_sizes(data)
 
 
 def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:

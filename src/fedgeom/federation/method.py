@@ -146,6 +146,13 @@ class Method(Settings):
         """Return how large messages become with these tables, whose columns are the same; None: nobody knows."""
         return None
 
+    def message_bound(self, sites: Sequence[SiteData]) -> MessageSizes | None:
+        """Return sizes that no message exceeds, whatever the rows are, where that is known; None: nobody knows.
+
+        Where even these are small, nobody asks for `message_sizes`, which may have to look at all rows.
+        """
+        return None
+
     def write_costs(self, sheet: Any) -> bool:
         """Write a run's messages on a sheet (`fedgeom.protocols.costs.Sheet`); return whether there was one to write.
 

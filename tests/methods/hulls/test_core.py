@@ -21,6 +21,7 @@ from fedgeom.methods.hulls.core import (
     count_of_level,
     covering_radius,
     forget_hulls,
+    hulls_by_name,
     level_of_count,
     local_hulls,
     radius_of_level,
@@ -138,3 +139,22 @@ def test_hulls_are_remembered_by_what_the_rows_are() -> None:
     assert np.array_equal(moved[0].corners, inside[convex_hull(inside)])
     assert class_hulls(X, y, 0.3, c=1.0)[0].corners.tolist() != again[0].corners.tolist()
     assert set(class_hulls(X, 1 - y, 0.0, c=1.0)) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([2, 10, 2, 10] * 3),
+        np.array([True, False] * 6),
+        np.array([2, "10"] * 6, object),
+        np.array([0.5, 2.0] * 6),
+    ],
+)
+def test_by_names_classes_are_those_of_labels_as_text(y: np.ndarray) -> None:
+    points = np.random.default_rng(1).uniform(-0.5, 0.5, size=(12, 2))
+    wanted = class_hulls(points, y.astype(str), 0.0, c=1.0)
+    found = hulls_by_name(points, y, 0.0, c=1.0)
+    assert list(found) == list(wanted)
+    for name, hull in wanted.items():
+        assert found[name].rows == hull.rows
+        np.testing.assert_array_equal(found[name].corners, hull.corners)

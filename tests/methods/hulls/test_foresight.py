@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom import SiteData
 from fedgeom.methods.hulls import foresight
-from fedgeom.methods.hulls.foresight import joint_points, joint_reach, word_length
+from fedgeom.methods.hulls.foresight import joint_points, joint_reach, longest_word, word_length
 
 
 def discs(n: int = 3) -> list[SiteData]:
@@ -29,13 +29,28 @@ def test_levels_are_the_largest_of_all_sites() -> None:
     assert corners == sum(one[-1] for one in alone)
 
 
-def test_few_rows_need_no_look_at_hulls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_word_is_longer_than_if_all_rows_were_corners(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = discs()
-    assert word_length(fedgeom.Hulls(capacity=7), sites, lambda _: pytest.fail("nobody asked")) == 2 * 7 * 3
+    assert longest_word(fedgeom.Hulls(capacity=7), sites) == 2 * 7 * 3 + 2
+    assert longest_word(fedgeom.Hulls(), sites) >= 2 * max(map(len, sites)) * 3
+    assert word_length(fedgeom.Hulls(), sites, lambda _: pytest.fail("nobody asked")) == longest_word(
+        fedgeom.Hulls(), sites
+    )
     monkeypatch.setattr(foresight, "SHORT", 0)
     method = fedgeom.Hulls()
     planned = method._plan(joint_reach(method, [site.X for site in sites], sites), 3)
     assert word_length(method, sites, lambda reach: method._plan(reach, 3)) == planned.length
+
+
+def test_few_rows_need_no_look_at_hulls_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(foresight, "SHORT", 0)
+    monkeypatch.setattr(foresight, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
+    fedgeom.check(fedgeom.Hulls(), discs())
+    assert not looked
+    few = fedgeom.Policy(max_message_bytes=8_000)  # less than the levels take
+    fedgeom.check(fedgeom.Hulls(), discs(), few)
+    assert looked
 
 
 def test_what_a_run_refuses_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,15 @@ def class_hulls(points: Floats, y: NDArray[Any], trim: float | str, *, c: float)
     return dict(_FOUND[key])
 
 
+def hulls_by_name(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[str, ClassHull]:
+    """Return the corners of each class by its label as text, in that order.
+
+    To write a million whole numbers as text takes longer than to find their hulls, so that is done for classes only.
+    """
+    found = class_hulls(points, y if y.dtype.kind in "biuU" else y.astype(str), trim, c=c)
+    return {str(label): found[label] for label in sorted(found, key=str)}
+
+
 def hash_rows(array: NDArray[Any]) -> bytes:
     """Return what stands, in this process, for an array's numbers or labels."""
     whole = np.ascontiguousarray(array)

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.codes.scma import ScmaCode
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
+from fedgeom.federation.method import MessageSizes
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import class_hulls, count_of_level, reach_levels
+from fedgeom.methods.hulls.core import REACH, count_of_level, hulls_by_name, level_of_count, reach_levels
 from fedgeom.methods.hulls.messages import SumScatter
 from fedgeom.methods.hulls.plan import HullPlan
 from fedgeom.methods.hulls.settings import HullSettings
@@ -18,6 +20,8 @@ from fedgeom.protocols.fixed_point import fixed_sum
 
 Mapped = tuple[Floats | None, Floats | None]
 """The joint map, (columns, 2), f8, and its scale, (2·columns,), f8; None where rows are in the disc already."""
+
+
 SHORT = 2**17
 """Words of no more symbols, a mebibyte, are no matter: how long they become need not be known better."""
 
@@ -42,10 +46,23 @@ def joint_reach(settings: HullSettings, points: Sequence[Floats], sites: Sequenc
     """Return what the sites would agree on: levels of classes, hull points and radius, and all hull points."""
     both = zip(points, sites, strict=True)
     c = settings.curvature
-    found = [(rows, class_hulls(rows, site.y.astype(str), settings.trim, c=c)) for rows, site in both]
+    found = [(rows, hulls_by_name(rows, site.y, settings.trim, c=c)) for rows, site in both]
     levels = [reach_levels(rows, hulls, c=c) for rows, hulls in found]
     in_all = sum(count_of_level(count) for _, count, _ in levels)
     return [*(int(level) for level in np.max(levels, axis=0)), in_all]
+
+
+def sizes_of(settings: HullSettings, sites: Sequence[SiteData], word: int) -> MessageSizes:
+    """Return the size of the largest of scatter, levels that are agreed on, and a word of so many symbols."""
+    scatter = 8 * joint_map.scatter_length(sites[0].shape[1]) if settings.maps else 0
+    levels = 0 if settings.settled else 8 * REACH
+    return MessageSizes(max(scatter, levels, 8 * word), scatter)
+
+
+def longest_word(settings: HullSettings, sites: Sequence[SiteData]) -> int:
+    """Return how many symbols carry all sites' hulls at most: no site has more corners than rows, in levels."""
+    most = count_of_level(level_of_count(max(len(site) for site in sites)))
+    return 2 * (settings.capacity or most) * len(sites) + ScmaCode.checks
 
 
 def word_length(
@@ -53,10 +70,10 @@ def word_length(
 ) -> int:
     """Return how many symbols of 8 bytes carry all sites' hulls; ``plan`` makes the plan from the levels.
 
-    Where they are few whatever the hulls are, a bound is returned: no site has more corners than rows. 0 where a run is
-    refused for other reasons, which are told elsewhere.
+    Where they are few whatever the hulls are, a bound is returned. 0 where a run is refused for other reasons, which
+    are told elsewhere.
     """
-    most = 2 * (settings.capacity or max(len(site) for site in sites)) * len(sites)
+    most = longest_word(settings, sites)
     if most <= SHORT:
         return most
     points, _ = joint_points(settings, sites)

@@ -26,13 +26,14 @@ from fedgeom.methods.hulls.core import (
     REACH,
     Bins,
     count_of_level,
-    local_hulls,
+    hulls_by_name,
     make_grid,
     radius_of_level,
+    rounded_hulls,
 )
 from fedgeom.methods.hulls.costs import leaving, write_costs
 from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
-from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, word_length
+from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, longest_word, sizes_of, word_length
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.numbers import check_number, unequal_numbers
@@ -104,11 +105,12 @@ class Hulls(HullSettings, Method):
 
     def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
         """Return the size of the largest of scatter, levels that are agreed on, and encoded hulls."""
-        scatter = 8 * joint_map.scatter_length(sites[0].shape[1]) if self.maps else 0
-        levels = 0 if self.settled else 8 * REACH
         words = len(self.classes or label_names(sites)) if self.shared else 0
-        hulls = 8 * word_length(self, sites, lambda reach: self._plan(reach, len(sites), words))
-        return MessageSizes(max(scatter, levels, hulls), scatter)
+        return sizes_of(self, sites, word_length(self, sites, lambda reach: self._plan(reach, len(sites), words)))
+
+    def message_bound(self, sites: Sequence[SiteData]) -> MessageSizes:
+        """Return the same for sites of whose rows each is a corner."""
+        return sizes_of(self, sites, longest_word(self, sites))
 
     def would_leave(self) -> tuple[str, ...]:
         """Return what these settings let leave a site."""
@@ -274,7 +276,8 @@ class Hulls(HullSettings, Method):
         levels = joint_reach(self, tables, ordered)
         words = self.classes or tuple(sorted({str(one) for site in ordered for one in site.classes.tolist()}))
         plan = self._plan(levels, len(ordered), len(words) if self.shared else 0)
-        found = [local_hulls(points, site.y.astype(str), plan.grid, self.trim) for points, site in both]
+        hulls_of = [hulls_by_name(points, site.y, self.trim, c=plan.grid.c) for points, site in both]
+        found = [rounded_hulls(hulls, plan.grid) for hulls in hulls_of]
         if self.shared:
             corners = [np.unique(np.concatenate([one[word] for one in found if word in one])) for word in words]
             names = [{word: words.index(word) for word in hulls} for hulls in found]

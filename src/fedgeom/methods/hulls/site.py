@@ -25,9 +25,9 @@ from fedgeom.methods.hulls.core import (
     Bins,
     ClassHull,
     check_corner_share,
-    class_hulls,
     corner_shares,
     count_of_level,
+    hulls_by_name,
     reach_levels,
     rounded_hulls,
 )
@@ -243,7 +243,7 @@ class HullSite(SummingSite[HullMemory]):
 
     def _class_hulls(self, points: Floats) -> dict[str, ClassHull]:
         """Return the corners of the site's classes."""
-        return class_hulls(points, self.rows.y.astype(str), self.settings.trim, c=self.settings.curvature)
+        return hulls_by_name(points, self.rows.y, self.settings.trim, c=self.settings.curvature)
 
     def _choose_slots(self, labels: list[str], classes: int) -> None:
         """Shuffle the site's classes over its J labels, so that their order tells nothing either."""
