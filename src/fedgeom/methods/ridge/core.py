@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, many_zeros
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.discriminant import turned_scores
 from fedgeom.methods.ridge.gram import Rows, lines
@@ -48,7 +48,7 @@ class System:
     """The centred and scaled equations of some rows."""
 
     gram: Floats
-    """(features, features), f8: the lower triangle counts."""
+    """(features, features), f8: the lower triangle; above it are zeros."""
     ties: Floats
     """(features, classes), f8"""
     rows: float
@@ -73,7 +73,7 @@ class System:
         ``scale`` is given where it is that of other rows too.
         """
         first_row, ties = np.zeros(features + 1), np.zeros((features + 1, classes))
-        inner = np.zeros((features, features), order="F")  # LAPACK's order: a row of the sum is a column of this
+        inner = many_zeros((features, features), order="F")  # LAPACK's order: a row of the sum is a column of this
         for vector, (first, last) in zip(vectors, parts, strict=True):
             for row, line, some in lines(vector, (first, last), features, classes):
                 (inner[row - 1 :, row - 1] if row else first_row)[...] += line
@@ -97,7 +97,7 @@ class System:
 
         held = self.gram.copy(order="F")
         held[np.diag_indices(len(held))] += alpha
-        factor, failed = dpotrf(held, lower=1, clean=1, overwrite_a=1)
+        factor, failed = dpotrf(held, lower=1, clean=0, overwrite_a=1)  # above the diagonal there is nothing
         if failed:
             raise np.linalg.LinAlgError(f"no Cholesky factor with alpha={alpha:g}")
         found, _ = dpotrs(factor, self.ties, lower=1)
