@@ -31,11 +31,11 @@ _PREFIXES = tuple(length.to_bytes(8, "big") for length in range(1 << 12))
 def fingerprint(*parts: bytes | memoryview) -> bytes:
     """Hash byte strings so that no two different lists of parts collide (each is length-prefixed)."""
     short: list[bytes | memoryview] = []
-    for part in parts:
-        length = len(part)
-        if length >= len(_PREFIXES):
-            return _hash_long(parts)
-        short += (_PREFIXES[length], part)
+    try:
+        for part in parts:
+            short += (_PREFIXES[len(part)], part)
+    except IndexError:
+        return _hash_long(parts)
     return hashlib.sha256(b"".join(short)).digest()  # one call costs a third of two for each part
 
 
