@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 import fedgeom
 from fedgeom.crypto import keys as keys_module
 from fedgeom.crypto.keys import (
-    _SHORT,
+    _PREFIXES,
     Identity,
     Roster,
     _Agreements,
@@ -182,8 +182,9 @@ def test_signatures_of_several_under_one_statement() -> None:
         verify_each(roster, signed, "alive", b"x", b"y")
 
 
-def test_long_parts_are_hashed_as_short_ones_are() -> None:
-    parts = (b"a", bytes(_SHORT + 1), b"")
+@pytest.mark.parametrize("length", [0, len(_PREFIXES) - 1, len(_PREFIXES), 2**18 + 1])
+def test_long_parts_are_hashed_as_short_ones_are(length: int) -> None:
+    parts = (b"a", bytes(length), b"")
     joined = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     assert fingerprint(*parts) == hashlib.sha256(joined).digest()
     assert fingerprint(*parts[::2]) == hashlib.sha256(b"\0" * 7 + b"\1a" + bytes(8)).digest()

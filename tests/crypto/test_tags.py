@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import flint
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,11 +34,19 @@ def some(length: int = 5, seed: int = 0) -> dict[str, np.ndarray]:
 
 def slowly(key: bytes, vector: np.ndarray) -> int:
     """Return a·v by the definition, with Python's integers."""
-    words = KeyStream(fingerprint(b"coefficients", key)).words(-(-6 * len(vector) // 4)).view(np.uint16)
+    words = (
+        KeyStream(fingerprint(b"factors", key)).words(2 * min(len(vector), tags._PIECE)).view(np.uint32).tolist()
+    )
+    factors = [
+        sum((word & 0xFFFFFF) << 24 * i for i, word in enumerate(words[at : at + 4]))
+        for at in range(0, len(words), 4)
+    ]
+    more = KeyStream(fingerprint(b"pieces", key))
     total = 0
-    for at, value in enumerate(vector.tolist()):
-        limbs = [int(word) & 0x7FFF for word in words[6 * at : 6 * at + 6]]
-        total += value * sum(limb << 15 * i for i, limb in enumerate(limbs))
+    for at in range(0, len(vector), tags._PIECE):
+        own = int.from_bytes(more.take(16), "little") if at else 1
+        piece = vector[at : at + tags._PIECE].tolist()
+        total += own * sum(factor * value for factor, value in zip(factors, piece, strict=False))
     return total % MODULUS
 
 
@@ -47,11 +56,37 @@ def test_the_fast_product_is_the_definition(values: list[int]) -> None:
     assert tags._combine(KEY, vector) == slowly(KEY, vector)
 
 
-def test_the_product_does_not_depend_on_how_a_vector_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    vector = np.random.default_rng(1).integers(-(2**62), 2**62, 1000)
+@pytest.mark.parametrize("length", [8, 9, 1000])
+def test_pieces_have_factors_of_their_own(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    vector = np.random.default_rng(1).integers(-(2**62), 2**62, length)
     whole = tags._combine(KEY, vector)
+    assert whole == slowly(KEY, vector)
     monkeypatch.setattr(tags, "_PIECE", 8)
-    assert tags._combine(KEY, vector) == whole == slowly(KEY, vector)
+    assert tags._combine(KEY, vector) == slowly(KEY, vector)
+    assert (tags._combine(KEY, vector) == whole) == (length <= 8)
+
+
+@pytest.mark.parametrize("value", [-(2**63), -1, 2**63 - 1])
+def test_the_largest_numbers_add_up_exactly(value: int) -> None:
+    vector = np.full(tags._PIECE + 1, value, np.int64)
+    assert tags._combine(KEY, vector) == slowly(KEY, vector)
+
+
+def test_the_largest_factors_add_up_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tags, "_factors", lambda key, count: np.full((count, 4), 2.0**24 - 1))
+    vector = np.full(tags._PIECE, -1, np.int64)  # all digits but the highest are as large as they can be
+    assert tags._combine(KEY, vector) == -tags._PIECE * (2**96 - 1) % MODULUS
+
+
+def test_entries_that_change_places_between_pieces_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tags, "_PIECE", 2)  # entries 1, 3 and 5 have the same factor within their pieces
+    vectors = some(length=6)
+    total, words = add(vectors)
+    assert is_sum(KEY, NAMES, total, words.tolist())
+    for one, other in ((1, 3), (3, 5)):
+        changed = total.copy()
+        changed[[one, other]] = total[[other, one]]
+        assert not is_sum(KEY, NAMES, changed, words.tolist())
 
 
 @given(st.lists(st.tuples(wide, wide, wide), min_size=1, max_size=10))
@@ -109,12 +144,8 @@ def test_words_do_not_wrap_in_a_ring_of_64_bits() -> None:
 
 
 def test_the_modulus_is_a_prime_above_every_sum() -> None:
-    assert MODULUS > 2**64
-    assert pow(3, MODULUS - 1, MODULUS) == 1
-    lucas = 4  # the test of Lucas and Lehmer: 2^89 - 1 is prime just if the 87th number is 0
-    for _ in range(87):
-        lucas = (lucas * lucas - 2) % MODULUS
-    assert lucas == 0
+    assert 2**64 < MODULUS < 2 ** (32 * WORDS)
+    assert flint.fmpz(MODULUS).is_prime()  # proven, not only probable
 
 
 def test_a_sum_that_was_checked_vouches_for_no_other() -> None:

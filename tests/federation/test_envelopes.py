@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import msgspec
 import numpy as np
 import pytest
 
 from fedgeom.federation.envelopes import LARGE, ROOM, lengthened, put_together, roomy_words
-from fedgeom.federation.messages import Array, encode, pack, pack_body, pack_large, unpack
-from fedgeom.protocols.secure_sum.messages import MaskedVector
+from fedgeom.federation.messages import Array, Message, encode, pack, pack_body, pack_large, pieces, unpack
+from fedgeom.methods.ridge.messages import CheckPart
+from fedgeom.protocols.secure_sum.messages import MaskedVector, SumResult
 
 RUN = bytes(range(32))
 WORDS = LARGE // 8
@@ -28,6 +32,44 @@ def test_a_frame_has_the_same_bytes_however_its_vector_came_into_it(count, make)
     assert pack_large(RUN, "a method", message) == wanted  # the room is used: a copy
     assert np.array_equal(vector, numbers)
     assert unpack(wanted).kind == message.kind
+
+
+@pytest.mark.parametrize("count", [0, 31, WORDS - 1, WORDS, 3 * WORDS])
+def test_a_sum_within_a_question_travels_in_the_same_bytes_and_is_not_copied_to_be_hashed(count):
+    vector = np.random.default_rng(count).integers(0, 2**64, count, np.uint64)
+    total, tag = Array.of(vector, copy=False), Array.of(np.arange(3, dtype=np.uint64))
+    question = CheckPart(number=3, result=SumResult(round=7, sites=("a", "b"), total=total, tag=tag))
+    wanted = pack_body(RUN, "a method", question.kind, encode(question))
+    assert pack(RUN, "a method", question) == pack_large(RUN, "a method", question) == wanted
+    made = pieces(question)
+    assert b"".join(made) == encode(question)
+    assert any(one is total.data for one in made) == (count >= WORDS)
+
+
+class Numbered(msgspec.Struct, frozen=True, array_like=True):
+    """A struct that is no map of its fields where it travels."""
+
+    vector: Array
+
+
+class Named(msgspec.Struct, frozen=True, tag="named"):
+    """A struct with one field more where it travels."""
+
+    vector: Array
+
+
+class Telling(Message, frozen=True, kw_only=True):
+    """A message with such a struct in it."""
+
+    kind: ClassVar[str] = "test.telling"
+    reveals: ClassVar[str] = "nothing"
+    inner: Numbered | Named
+
+
+@pytest.mark.parametrize("kind", [Numbered, Named])
+def test_structs_that_are_no_plain_maps_travel_as_ever(kind):
+    message = Telling(inner=kind(Array.of(np.zeros(WORDS))))
+    assert pack_large(RUN, "m", message) == pack_body(RUN, "m", message.kind, encode(message))
 
 
 def test_a_large_vector_is_not_copied_and_its_room_serves_once():

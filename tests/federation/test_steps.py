@@ -24,6 +24,7 @@ def test_what_is_no_preset_is_said():
 
 def test_some_columns_are_kept_with_what_belongs_to_them():
     columns = Columns(width=3, names=("a", "b", "c"), categories={0: ("u",), 2: ("v",)}, together=(2,))
+    assert columns.kept(np.arange(columns.width)) == columns
     kept = columns.kept(np.array([1, 2]))
     assert kept == Columns(width=2, names=("b", "c"), categories={1: ("v",)}, together=(1,))
     assert columns.title(1) == "'b'"

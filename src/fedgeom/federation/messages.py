@@ -168,22 +168,38 @@ def decode(body: bytes | memoryview, kind: type[M]) -> M:
 
 def pack(run: bytes, method: str, message: Message) -> bytes:
     """Put a message into its frame."""
-    packed = pack_large(run, method, message)
-    return packed if isinstance(packed, bytes) else bytes(packed)
+    return b"".join(_frame(run, method, message))
 
 
 def pack_large(run: bytes, method: str, message: Message) -> Buffer:
     """Put a message into its frame, the same bytes; a large one may stand where its vector stood, without a copy."""
-    if not any(_is_large(getattr(message, name)) for name in message.__struct_fields__):
-        return pack_body(run, method, message.kind, encode(message))
-    body = _parts(message, {})
-    size = sum(map(len, body))
+    return put_together(_frame(run, method, message))
+
+
+def _frame(run: bytes, method: str, message: Message) -> list[Buffer]:
+    """Return a message in its frame, in pieces."""
+    body = pieces(message)
+    if len(body) == 1:
+        return [pack_body(run, method, message.kind, body[0])]
     frame = Frame(VERSION, run, method, message.kind, memoryview(b""))
-    return put_together(_parts(frame, {"body": [_bin_header(size), *body]}))
+    return _parts(frame, {"body": [_bin_header(sum(map(len, body))), *body]})
 
 
-def _is_large(value: Any) -> bool:
-    return isinstance(value, Array) and len(value.data) >= LARGE
+def pieces(message: Message) -> list[Buffer]:
+    """Return what `encode` makes of a message, in pieces: a large array is one by itself, which is not copied."""
+    return _parts(message, {}) if _has_large(message) else [encode(message)]
+
+
+def _has_large(value: Any) -> bool:
+    """Return whether a struct is a large array, or has one in a field, or in a field of a field."""
+    if isinstance(value, Array):
+        return len(value.data) >= LARGE
+    if not isinstance(value, msgspec.Struct):
+        return False
+    written = value.__struct_config__
+    if written.tag is not None or written.array_like or written.omit_defaults:  # no plain map of its fields
+        return False
+    return any(_has_large(getattr(value, name)) for name in value.__struct_fields__)
 
 
 def _parts(struct: msgspec.Struct, given: Mapping[str, list[Buffer]]) -> list[Buffer]:
@@ -201,6 +217,8 @@ def _parts(struct: msgspec.Struct, given: Mapping[str, list[Buffer]]) -> list[Bu
             parts += given[name]
         elif isinstance(value, Array):
             parts += _parts(value, {"data": [_bin_header(len(value.data)), value.data]})
+        elif _has_large(value):
+            parts += _parts(value, {})
         else:
             parts.append(encoded(value))
     return parts
@@ -213,7 +231,7 @@ def _bin_header(size: int) -> bytes:
     return b"\xc6" + size.to_bytes(4, "big")
 
 
-def pack_body(run: bytes, method: str, kind: str, body: bytes) -> bytes:
+def pack_body(run: bytes, method: str, kind: str, body: Buffer) -> bytes:
     """Put an encoded message into its frame."""
     return msgspec.msgpack.encode(Frame(VERSION, run, method, kind, memoryview(body)))
 

@@ -72,7 +72,10 @@ def join(sites: Sites, method: Method) -> Cohort:
 def _result(round: int, total: Total) -> SumResult:
     """Divide a checked sum into numbers and tag."""
     numbers, tag = np.split(total.vector, [-WORDS])
-    return SumResult(round=round, sites=total.sites, total=Array.of(numbers), tag=Array.of(tag))
+    # Nobody writes to the sum once it is there: it need not be copied.
+    return SumResult(
+        round=round, sites=total.sites, total=Array.of(numbers, copy=False), tag=Array.of(tag, copy=False)
+    )
 
 
 class Cohort:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import ProtocolError
+from fedgeom.methods.ridge import checking
 from fedgeom.methods.ridge.checking import SolutionMemory
 from fedgeom.methods.ridge.core import GRID, Solution, solve
 from tests.methods.ridge.test_core import CLASSES, parts_of, problem
@@ -77,3 +78,64 @@ def test_what_cannot_be_a_solution_is_refused_at_once(
 def test_a_part_before_the_solution_is_refused() -> None:
     with pytest.raises(ProtocolError, match="before the solution"):
         SolutionMemory().look_at(np.zeros(3), (0, 1))
+
+
+def shown(vectors: list) -> list[memoryview]:
+    """Return parts as they stand in messages."""
+    return [memoryview(vector.tobytes()) for vector in vectors]
+
+
+def test_the_same_bytes_are_looked_at_once_and_say_the_same_to_every_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    F, y = problem()
+    vectors, rows = parts_of(F, y, part=60)
+    found, calls = solve(vectors, rows, 12, CLASSES, 1.0), []
+    true = checking._left_of
+    monkeypatch.setattr(checking, "_left_of", lambda *given: calls.append(1) or true(*given))
+    memories = [SolutionMemory(), SolutionMemory(), SolutionMemory()]
+    for memory in memories:
+        memory.take(found.weights, 1.0, found.freedom, 1.0, found.weights.shape)
+    for came, one in zip(shown(vectors), rows, strict=True):
+        for memory in memories:
+            memory.look_at(np.frombuffer(came), one, came=came)
+    for memory in memories:
+        memory.conclude()
+    assert len(calls) == len(rows) > 1
+    assert memories[0] == memories[1] == memories[2]
+
+
+def test_other_weights_or_other_bytes_are_looked_at_anew() -> None:
+    F, y = problem()
+    vectors, rows = parts_of(F, y, part=10_000)
+    found = solve(vectors, rows, 12, CLASSES, 1.0)
+    (came,), (other,) = shown(vectors), shown([vectors[0] + 100 * (np.arange(len(vectors[0])) == 1)])
+
+    def conclude(weights: np.ndarray, part: memoryview) -> None:
+        memory = SolutionMemory()
+        memory.take(weights, 1.0, found.freedom, 1.0, weights.shape)
+        memory.look_at(np.frombuffer(part), rows[0], came=part)
+        memory.conclude()
+
+    conclude(found.weights, came)
+    with pytest.raises(ProtocolError, match="not that of the sums"):
+        conclude(found.weights * 1.01, came)
+    conclude(found.weights, came)
+    with pytest.raises(ProtocolError, match="not that of the sums"):
+        conclude(found.weights, other)
+
+
+def test_what_can_be_written_to_is_not_remembered() -> None:
+    F, y = problem()
+    vectors, rows = parts_of(F, y, part=10_000)
+    found = solve(vectors, rows, 12, CLASSES, 1.0)
+    changing = bytearray(vectors[0].tobytes())
+    came = memoryview(changing).toreadonly()
+    for spoilt in (False, True):
+        memory = SolutionMemory()
+        memory.take(found.weights, 1.0, found.freedom, 1.0, found.weights.shape)
+        memory.look_at(np.frombuffer(came), rows[0], came=came)
+        if spoilt:
+            with pytest.raises(ProtocolError, match="not that of the sums"):
+                memory.conclude()
+        else:
+            memory.conclude()
+        changing[8:16] = np.float64(1e6).tobytes()

@@ -57,6 +57,19 @@ def smoother(F: np.ndarray, alpha: float) -> np.ndarray:
     return np.full((len(F), len(F)), 1 / len(F)) + Z @ np.linalg.solve(Z.T @ Z + alpha * np.eye(F.shape[1]), Z.T)
 
 
+def test_a_fit_is_remembered_and_the_last_one_may_write_over_the_equations() -> None:
+    F, y = problem()
+    kept, spent = (System.of(*parts_of(F, y), F.shape[1], CLASSES) for _ in range(2))
+    before = kept.gram.copy()
+    first = kept.fit(2.0)
+    assert kept.fit(2.0) is first
+    np.testing.assert_array_equal(kept.gram, before)
+    assert not np.triu(before, 1).any()
+    found, trace = spent.fit(2.0, last=True)
+    np.testing.assert_array_equal(found, first[0])
+    assert trace == first[1]
+
+
 @pytest.mark.parametrize("alpha", [0.1, 30.0])
 def test_freedom_and_gcv_are_those_of_the_smoother(alpha: float) -> None:
     F, y = problem()

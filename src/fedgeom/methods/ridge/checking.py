@@ -7,6 +7,7 @@ factor is ever in memory here. What a coordinator can still choose is λ, from t
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -78,30 +79,19 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             raise ProtocolError(f"this is not part {number} of the sum")
         return True
 
-    def look_at(self, vector: Floats | Words, rows: Rows, bits: int | None = None) -> None:
+    def look_at(
+        self, vector: Floats | Words, rows: Rows, bits: int | None = None, came: memoryview | None = None
+    ) -> None:
         """Take what a part of the sum says of the equations; ``bits``: it is in fixed point, with so many digits.
 
-        It is read a panel at a time: so large a vector is memory that the system has to clear.
+        ``came`` are the bytes of the message in which it stands: the very same ones are looked at once in a process.
         """
         if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
             raise ProtocolError("a part of the sum came before the solution")
-        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
-        at = starts(len(W) - 1, W.shape[1])
-        for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
-            last = min(first + PANEL, rows[1])
-            some: Any = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
-            some = some if bits is None else from_fixed(some, fraction_bits=bits)
-            upper, ties = trapezoid(some, (first, last), len(W) - 1, W.shape[1])
-            own = np.arange(last - first)
-            left[first:last] += upper @ W[first:] - 2 * ties
-            diagonal[first:last] += upper[own, own]
-            if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
-                left += upper[0][:, None]
-            upper[own, own] = 0.0
-            left[first:] += upper.T @ W[first:last]
-        self.remainder, self.diagonal = Array.of(left), Array.of(diagonal)
-        scores, sizes = summed_scores(vector, rows, W, bits)
-        self.class_scores = Array.of(self.class_scores.numpy() + np.vstack([sizes, scores]))
+        left, diagonal, scores = _LAST.left_of(vector, rows, self.weights, bits, came)
+        self.remainder = Array.of(self.remainder.numpy() + left)
+        self.diagonal = Array.of(self.diagonal.numpy() + diagonal)
+        self.class_scores = Array.of(self.class_scores.numpy() + scores)
         self.checked += 1
 
     def conclude(self, rule: str = "ridge") -> None:
@@ -146,3 +136,55 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
     def turned_by(self) -> Floats | None:
         """What turns scores into discriminants, (classes + 1, classes); None where nothing does."""
         return None if self.turn is None else self.turn.numpy()
+
+
+Left = tuple[Floats, Floats, Floats]
+"""What a part of the sum adds to the remainder, to the diagonal and to the classes' scores (`SolutionMemory`)."""
+
+
+def _left_of(vector: Floats | Words, rows: Rows, W: Floats, bits: int | None) -> Left:
+    """Return what a part of the sum leaves of the equations with these weights.
+
+    It is read a panel at a time: so large a vector is memory that the system has to clear.
+    """
+    left, diagonal = np.zeros(W.shape), np.zeros(len(W))
+    at = starts(len(W) - 1, W.shape[1])
+    for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
+        last = min(first + PANEL, rows[1])
+        some: Any = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
+        some = some if bits is None else from_fixed(some, fraction_bits=bits)
+        upper, ties = trapezoid(some, (first, last), len(W) - 1, W.shape[1])
+        own = np.arange(last - first)
+        left[first:last] += upper @ W[first:] - 2 * ties
+        diagonal[first:last] += upper[own, own]
+        if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
+            left += upper[0][:, None]
+        upper[own, own] = 0.0
+        left[first:] += upper.T @ W[first:last]
+    scores, sizes = summed_scores(vector, rows, W, bits)
+    return left, diagonal, np.vstack([sizes, scores])
+
+
+class _LastPart:
+    """The part that was looked at last: all sites of a process are shown the same one, with the same weights.
+
+    It is known by the message's own bytes, which nobody can write to, and not kept alive for it.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[ref[memoryview], tuple[Any, ...], Left] | None = None
+
+    def left_of(
+        self, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None, came: memoryview | None
+    ) -> Left:
+        """Return `_left_of`, from before where all that it follows from is the same."""
+        known, last = (bytes(weights.data), weights.shape, rows, bits), self._last
+        if came is not None and last is not None and last[0]() is came and last[1] == known:
+            return last[2]
+        found = _left_of(vector, rows, weights.view(), bits)
+        fixed = came is not None and isinstance(came.obj, bytes)  # which nobody can change
+        self._last = (ref(came), known, found) if came is not None and fixed else None
+        return found
+
+
+_LAST = _LastPart()

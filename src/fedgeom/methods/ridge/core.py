@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, many_zeros
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.discriminant import turned_scores
 from fedgeom.methods.ridge.gram import Rows, lines
@@ -48,7 +48,7 @@ class System:
     """The centred and scaled equations of some rows."""
 
     gram: Floats
-    """(features, features), f8: the lower triangle counts."""
+    """(features, features), f8: the lower triangle; above it are zeros."""
     ties: Floats
     """(features, classes), f8"""
     rows: float
@@ -58,6 +58,8 @@ class System:
     """(classes,), f8: sums of the targets."""
     scale: Floats
     """(features,), f8: the root of each feature's mean square."""
+    fits: dict[float, tuple[Floats, float]] = field(default_factory=dict)
+    """What `fit` found, by λ: the one that is chosen was tried before."""
 
     @classmethod
     def of(
@@ -73,7 +75,7 @@ class System:
         ``scale`` is given where it is that of other rows too.
         """
         first_row, ties = np.zeros(features + 1), np.zeros((features + 1, classes))
-        inner = np.zeros((features, features), order="F")  # LAPACK's order: a row of the sum is a column of this
+        inner = many_zeros((features, features), order="F")  # LAPACK's order: a row of the sum is a column of this
         for vector, (first, last) in zip(vectors, parts, strict=True):
             for row, line, some in lines(vector, (first, last), features, classes):
                 (inner[row - 1 :, row - 1] if row else first_row)[...] += line
@@ -91,20 +93,26 @@ class System:
             column /= scale[at]
         return cls(inner, (signed - np.outer(sums, targets / rows)) / scale[:, None], rows, sums, targets, scale)
 
-    def fit(self, alpha: float) -> tuple[Floats, float]:
-        """Return the weights of scaled features, (features, classes), and the trace of (G + λ)⁻¹; raise LinAlgError."""
+    def fit(self, alpha: float, *, last: bool = False) -> tuple[Floats, float]:
+        """Return the weights of scaled features, (features, classes), and the trace of (G + λ)⁻¹; raise LinAlgError.
+
+        ``last``: the equations are not needed any more and are written over.
+        """
         from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri  # slow to import
 
-        held = self.gram.copy(order="F")
+        if alpha in self.fits:
+            return self.fits[alpha]
+        held = self.gram if last else self.gram.copy(order="F")
         held[np.diag_indices(len(held))] += alpha
-        factor, failed = dpotrf(held, lower=1, clean=1, overwrite_a=1)
+        factor, failed = dpotrf(held, lower=1, clean=0, overwrite_a=1)  # above the diagonal are zeros already
         if failed:
             raise np.linalg.LinAlgError(f"no Cholesky factor with alpha={alpha:g}")
         found, _ = dpotrs(factor, self.ties, lower=1)
         inverse, failed = dtrtri(factor, lower=1, overwrite_c=1)
         if failed:
             raise np.linalg.LinAlgError(f"no inverse with alpha={alpha:g}")
-        return found, float(np.einsum("ij,ij->", inverse, inverse))
+        self.fits[alpha] = found, float(np.einsum("ij,ij->", inverse, inverse))
+        return self.fits[alpha]
 
     def residual(self, found: Floats) -> float:
         """Return the sum of squared residuals of weights of scaled features, over all classes, after centring."""
@@ -114,10 +122,10 @@ class System:
         product = dsymm(1.0, self.gram, np.asfortranarray(found), lower=1)
         return whole + float((found * (product - 2 * self.ties)).sum())
 
-    def solution(self, alpha: float) -> Solution:
-        """Return the ridge with this λ."""
+    def solution(self, alpha: float, *, last: bool = False) -> Solution:
+        """Return the ridge with this λ; ``last``: the equations are not needed any more and are written over."""
         try:
-            found, trace = self.fit(alpha)
+            found, trace = self.fit(alpha, last=last)
         except np.linalg.LinAlgError as error:
             raise InputError(
                 f"alpha={alpha:g} given; the features are too much alike for it: take a larger one"
@@ -184,15 +192,15 @@ def solve(
     """Return the ridge of all rows; λ as the settings say."""
     whole = System.of(vectors, parts, features, classes)
     if alpha == "gcv":
-        return whole.solution(choose(whole.gcv))
+        return whole.solution(choose(whole.gcv), last=True)
     if alpha == "folds":
         half = len(parts) // 2
         folds = [
             System.of(vectors[some], parts[some], features, classes, whole.scale)
             for some in (slice(half), slice(half, None))
         ]
-        return whole.solution(choose(lambda one: held_out(folds, one)))
-    return whole.solution(float(alpha))
+        return whole.solution(choose(lambda one: held_out(folds, one)), last=True)
+    return whole.solution(float(alpha), last=True)
 
 
 def class_weights(counts: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats, Ints, Words
+from fedgeom.arrays import Floats, Ints, Words, many_zeros
 
 Rows = tuple[int, int]
 """The first row of a part, and the one after its last."""
@@ -66,7 +66,7 @@ def packed_gram(
     double: in single precision a sum is then off by 10⁻⁶ of what it could be at most (Cauchy and Schwarz).
     """
     at = starts(width, classes)
-    total, room = np.zeros(int(at[-1])), np.empty(0)
+    total, room = many_zeros(int(at[-1])), np.empty(0)
     for block in _blocks(len(codes)):
         found = features(block)
         Y = np.zeros((len(found), classes), found.dtype)

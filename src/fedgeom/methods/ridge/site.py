@@ -236,7 +236,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
-        memory.look_at(ask.result.total.view(), parts[ask.number], bits)
+        memory.look_at(ask.result.total.view(), parts[ask.number], bits, ask.result.total.data)
         if self.settings.updatable:
             memory.hashes = (*memory.hashes, hash_part(from_fixed(ask.result.total.view(), fraction_bits=bits)))
         if memory.checked == len(parts):

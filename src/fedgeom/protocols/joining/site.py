@@ -42,7 +42,16 @@ from fedgeom.protocols.joining.writing import make_pair_keys, sum_parts, write_l
 from fedgeom.version import __version__
 
 _SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
-"""Settings that were read from terms in this process, by method and hash of the terms."""
+
+
+def _settings_of(method: type[Any], terms: Mapping[str, Any], terms_hash: bytes) -> Settings:
+    """Return the settings that terms stand for, read once in a process: a site is built anew for each question."""
+    key = method, terms_hash
+    if key not in _SETTINGS:
+        if len(_SETTINGS) >= 64:
+            _SETTINGS.clear()
+        _SETTINGS[key] = method.from_terms(terms)
+    return _SETTINGS[key]
 
 
 class Joining(Part[JoiningMemory]):
@@ -62,19 +71,18 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError("those who may take part must be named once each, in alphabetical order")
         if self.site.name not in ask.participants:
             raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
-        settings = self._read(ask.terms)
+        terms = hash_terms(ask.job(method := self.site.method_type.name))  # type: ignore[attr-defined]
+        settings = self._read(ask.terms, terms)
         check_settings(self.site.policy, settings, site=self.site.name)
         planned = self.site.all_sums(settings)  # type: ignore[attr-defined]
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
-        terms = hash_terms(ask.job(self.site.method_type.name))  # type: ignore[attr-defined]
         if memory.letter_secret and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.letter_secret:
-            name = self.site.method_type.name  # type: ignore[attr-defined]
-            self.site.identity.budget.charge(self.site.run, name, spent_by(settings))
+            self.site.identity.budget.charge(self.site.run, method, spent_by(settings))
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants_bytes = pack_names(ask.participants)
             memory.letter_secret = new_exchange_secret()
@@ -86,25 +94,19 @@ class Joining(Part[JoiningMemory]):
         memory.own_keys = fingerprint(encode(keys))
         return keys
 
-    def _read(self, terms: Mapping[str, Any]) -> Settings:
+    def _read(self, terms: Mapping[str, Any], terms_hash: bytes) -> Settings:
         """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
         try:
-            return self.site.method_type.from_terms(terms)
+            return _settings_of(self.site.method_type, terms, terms_hash)
         except (InputError, TypeError, ValueError) as error:
             raise ProtocolError(f"the terms are not those of this method: {error}") from error
 
     @cached_property
     def settings(self) -> Any:
         """The method's settings, as the terms on which the site joined have them."""
-        memory, method = self.memory, self.site.method_type
-        if not memory.terms_hash:
+        if not self.memory.terms_hash:
             raise ProtocolError("the site was asked before it joined")
-        key = method, memory.terms_hash
-        if key not in _SETTINGS:  # a site is built anew for each question, its settings need not be
-            if len(_SETTINGS) >= 64:
-                _SETTINGS.clear()
-            _SETTINGS[key] = method.from_terms(memory.terms)
-        return _SETTINGS[key]
+        return _settings_of(self.site.method_type, self.memory.terms, self.memory.terms_hash)
 
     def keep_to_terms(self, **said: object) -> None:
         """Refuse a question that departs from what was settled when the site joined.

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from fedgeom.arrays import Words
+from fedgeom.arrays import Words, many_zeros
 from fedgeom.crypto.rings import Ring
 from fedgeom.federation.conversation import Answers
 from fedgeom.federation.messages import Array
@@ -113,7 +113,7 @@ def _add_up(
 
     None is kept: the coordinator needs room for two vectors, not for one of each site.
     """
-    total = np.zeros(length, np.uint64)
+    total = many_zeros(length, np.uint64)
     problems: dict[str, str] = {}
 
     def add(name: str, answer: MaskedVector) -> MaskedVector:

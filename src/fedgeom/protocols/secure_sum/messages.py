@@ -25,6 +25,7 @@ from fedgeom.federation.messages import (
     check_characters,
     decode,
     encode,
+    pieces,
 )
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.joining.last_call import remembers_last
@@ -152,7 +153,7 @@ def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
 @remembers_last
 def hash_asked(question: Question) -> bytes:
     """Hash a question that came, so that another one of its kind is told from it."""
-    return fingerprint(b"asked", encode(question))[:16]
+    return fingerprint(b"asked", *pieces(question))[:16]
 
 
 class Confirmation(Message, frozen=True, kw_only=True):
