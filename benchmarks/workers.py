@@ -2,7 +2,7 @@
 
     python benchmarks/workers.py            # training, hulls and XCLP over pairs; writes results/workers.json
     python benchmarks/workers.py --quick    # small sizes; writes nothing
-    python benchmarks/workers.py --only limit|training|hulls|xclp
+    python benchmarks/workers.py --only limit|training|hulls|hulls_many|xclp
 
 One process and two take turns, three times; the least of each counts. ``wall`` is the ratio of wall times, which means
 something on a quiet machine with two cores only. ``limit`` is what that machine gives: two bare processes that make the
@@ -133,11 +133,20 @@ def training(quick: bool) -> dict[str, Any]:
 
 
 def hulls(quick: bool) -> dict[str, Any]:
-    """Measure the one-shot protocol, 50 sites of which each has many rows."""
+    """Measure the one-shot protocol, 8 sites with very many rows: sites have most to do."""
+    return _hulls(8, 20_000 if quick else 200_000)
+
+
+def hulls_many(quick: bool) -> dict[str, Any]:
+    """Measure the one-shot protocol, 50 sites: the coordinator has most to do, by itself."""
+    return _hulls(50, 400 if quick else 4000)
+
+
+def _hulls(n_sites: int, rows: int) -> dict[str, Any]:
     from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 
-    drawn = labelled_disc(50 * (400 if quick else 4000), 0.95, 0.1, np.random.default_rng(0), reference_norm=0.3)
-    sites = fedgeom.split(drawn.X, drawn.y, 50)
+    drawn = labelled_disc(n_sites * rows, 0.95, 0.1, np.random.default_rng(0), reference_norm=0.3)
+    sites = fedgeom.split(drawn.X, drawn.y, n_sites)
     method = fedgeom.Hulls(epsilon=0.1)
     fedgeom.run(method, [site.some(40) for site in sites[:3]])
     return measure(method, sites)
@@ -152,7 +161,7 @@ def xclp(quick: bool) -> dict[str, Any]:
     return measure(fedgeom.XCLP(), [fedgeom.SiteData(f"s{k}", X[k::4], known[k::4]) for k in range(4)])
 
 
-PARTS = {"limit": limit, "training": training, "hulls": hulls, "xclp": xclp}
+PARTS = {"limit": limit, "training": training, "hulls": hulls, "hulls_many": hulls_many, "xclp": xclp}
 
 
 if __name__ == "__main__":
