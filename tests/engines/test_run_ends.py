@@ -12,6 +12,7 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
+from fedgeom.federation.messages import unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult, read_folder, read_status
 from tests.protocols.naming import Naming, named_sites
@@ -108,3 +109,26 @@ def test_a_run_that_broke_off_goes_on_with_what_it_had(tmp_path: Path) -> None:
     assert run.lost == {}
     assert len(run.ledger) == 20
     assert not (tmp_path / "resume").exists()
+
+
+@pytest.mark.parametrize("step", ["sum.confirm", "sum.unmask"])
+def test_a_site_that_comes_back_for_a_resumed_run_is_not_called_lost(tmp_path: Path, step: str) -> None:
+    """It misses a confirmation, for which the others make up; the next sum lacks it, and three are wanted."""
+    method, policy = fedgeom.Hulls(epsilon=0.05), Policy(min_cohort=3)
+    sites = fedgeom.load_set("synthetic", n_sites=3, points=60).train
+    gone = set[str]()
+
+    def interfere(name: str, request: bytes) -> str | None:
+        if name == sites[1].name and unpack(request).kind == step:
+            gone.add(name)
+        return "no answer" if name in gone else None
+
+    with pytest.raises(fedgeom.TooFewSitesError):
+        fedgeom.run(method, sites, policy=policy, record=tmp_path / "run", resumable=True, interfere=interfere)
+    run = fedgeom.run(method, sites, policy=policy, record=tmp_path / "run", resume=True)
+    assert run.model.to_bytes() == fedgeom.run(method, sites, policy=policy).model.to_bytes()
+    assert run.lost == {}
+    assert set(run.returned) == {sites[1].name}
+    (warning,) = [one for one in read_folder(tmp_path / "run")["warnings"] if one.site == sites[1].name]
+    assert warning.what.endswith(f"was away for a while, and missed {run.returned[sites[1].name]}")
+    assert step in warning.what
