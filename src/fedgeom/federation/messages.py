@@ -173,7 +173,8 @@ def pack(run: bytes, method: str, message: Message) -> bytes:
 
 def pack_large(run: bytes, method: str, message: Message) -> Buffer:
     """Put a message into its frame, the same bytes; a large one may stand where its vector stood, without a copy."""
-    return put_together(_frame(run, method, message))
+    made = _frame(run, method, message)
+    return made[0] if len(made) == 1 else put_together(made)
 
 
 def _frame(run: bytes, method: str, message: Message) -> list[Buffer]:
