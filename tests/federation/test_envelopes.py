@@ -111,3 +111,16 @@ def test_many_parts_are_put_one_after_the_other():
     large = bytes(range(256)) * (LARGE // 256)
     assert bytes(put_together([b"a", large, b"b", memoryview(large), b"c"])) == b"a" + large + b"b" + large + b"c"
     assert put_together([b"a", b"b"]) == b"ab"
+
+
+def test_a_large_message_without_a_large_array_is_bytes():
+    made = pack_large(RUN, "m", MaskedVector(vector=Array.of(np.empty(0, np.uint64)), signature=bytes(64)))
+    assert isinstance(made, bytes)
+    question = Wordy(text="x" * LARGE)
+    assert isinstance(pack_large(RUN, "m", question), bytes)
+    assert pack_large(RUN, "m", question) == pack(RUN, "m", question)
+
+
+class Wordy(Message, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "wordy"
+    text: str
