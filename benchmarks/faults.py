@@ -388,7 +388,7 @@ How to read it:
   what it missed.
 - A run that stops because too few sites are left reveals nothing. Once all masked vectors of the last sum are in,
   two of three sites can unmask it, so that the run ends well without the third, which has no model then. When the
-  lost sites are back, `fedgeom submit --resume RUN` asks them again, from the step where they were lost.""".splitlines()
+  lost sites are back, `fedgeom submit --resume RUN` asks them again, from where they were lost.""".splitlines()
 
 
 def main() -> None:
