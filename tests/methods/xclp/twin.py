@@ -95,7 +95,11 @@ def sparsify(A, rules):
 
 def influence(H, L, rules):
     """Lines 6 to 10: from distances to the influence of every row on every other."""
-    A = np.cos(np.pi / L * H)
+    return influence_of(np.cos(np.pi / L * H), rules)
+
+
+def influence_of(A, rules):
+    """Lines 7 to 10, from cosines."""
     B = sparsify(A, rules)
     W = B + B.T
     degree = W.sum(axis=1)
