@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+from scipy.optimize import minimize
 
 LAST = 2**31 - 1
 """The number of the round after the last one, in which clients make their personal models."""
@@ -57,6 +58,14 @@ class Client:
         penalty = M / (self.C * len(self))
         penalty[0] = 0
         return (A.T @ error / len(y) + penalty).ravel()
+
+    def surprise(self, w, rows):
+        """Return the negative log-likelihood of these rows, added up."""
+        scores = np.column_stack([np.ones(len(self)), self.X])[rows] @ w.reshape(1 + self.X.shape[1], -1)
+        if self.classes == 2:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        own = scores[np.arange(len(scores)), self.y[rows]]
+        return (np.log(np.exp(scores).sum(axis=1)) - own).sum()
 
 
 def clients_of(sites, C=1.0):
@@ -258,3 +267,146 @@ def fedper(clients, work, head):
             heads[k] = trained[head]
         body = mean([found[k][~head] for k in there], [clients[k] for k in there])
     return body, [put(k) for k in range(len(clients))]
+
+
+# What else may be chosen: how models become one, how the rate goes, what a site makes of the last joint model.
+
+
+def averaging(clients, work, combine=mean, factor=lambda t: 1.0):
+    """FedAvg with another way to put models together, and a learning rate that changes with the rounds."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        now = replace(work, rate=work.rate * factor(t))
+        w = combine([now.visit(client, w, generator(work.seed, t, client.name)) for client in there], there)
+    return w
+
+
+def trimmed(models, clients, share):
+    """Yin et al. 2018: the mean of each number without the lowest and the highest."""
+    cut = int(share * len(models))
+    return np.sort(models, axis=0)[cut : len(models) - cut].mean(axis=0)
+
+
+def krum(models, clients, bad):
+    """Blanchard et al. 2017: the model with the least sum of squared distances to its n - f - 2 nearest."""
+    scores = []
+    for one in models:
+        gaps = sorted(((one - other) ** 2).sum() for other in models)
+        scores.append(sum(gaps[1 : len(models) - bad - 1]))  # the first is to itself
+    return models[int(np.argmin(scores))]
+
+
+def geometric(models, clients):
+    """Pillutla et al. 2022: the point with the least sum of distances, by rows."""
+    points = np.array(models)
+    weights = np.array([len(client) for client in clients])
+
+    def cost(z):
+        return weights @ np.sqrt(((points - z) ** 2).sum(axis=1) + 1e-20)
+
+    return minimize(cost, points.mean(axis=0), method="BFGS", options={"gtol": 1e-10, "maxiter": 10_000}).x
+
+
+def median_of_groups(groups, typical=lambda means: np.median(means, axis=0)):
+    """The median over the means of groups, each by rows (Chen, Su and Xu 2017); groups are lists of names."""
+
+    def combine(models, clients):
+        by_name = dict(zip([client.name for client in clients], zip(models, clients, strict=True), strict=True))
+        parts = [[by_name[name] for name in group] for group in groups]
+        return typical([mean([one for one, _ in part], [client for _, client in part]) for part in parts])
+
+    return combine
+
+
+def fedavgm(clients, work, *, server_rate, beta):
+    """Hsu, Qi and Brown 2019: momentum at the coordinator."""
+    w = clients[0].start
+    m = np.zeros_like(w)
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        m = beta * m + mean([work.visit(one, w, generator(work.seed, t, one.name)) for one in there], there) - w
+        w = w + server_rate * m
+    return w
+
+
+def fednova(clients, work):
+    """Wang et al. 2020: changes by step, times the mean number of steps."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        steps = [work.count(client) for client in there]
+        changes = [work.visit(one, w, generator(work.seed, t, one.name)) - w for one in there]
+        direction = mean([change / count for change, count in zip(changes, steps, strict=True)], there)
+        w = w + mean(np.array(steps, float)[:, None], there) * direction
+    return w
+
+
+def fedbabu(clients, work, head):
+    """Oh et al. 2022: rounds leave the head as it is; in the end each client trains all. Returns joint and own ones."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        found = []
+        for client in there:
+            batches = work.batches(client, generator(work.seed, t, client.name))
+            found.append(descend(lambda v, at, c=client: np.where(head, 0, c.slope(v, at)), w, work.rate, batches))
+        w = mean(found, there)
+    return w, [work.visit(client, w, generator(work.seed, LAST, client.name)) for client in clients]
+
+
+def interpolated(clients, work, mix=None):
+    """FedAvg, and mixtures with what each client makes of it; without ``mix``, by cross-validation in four folds."""
+    w = fedavg(clients, work)
+    models = []
+    for client in clients:
+        rng = generator(work.seed, LAST, client.name)
+        local = work.visit(client, w, rng)
+        a = chosen_mix(client, work, w, rng) if mix is None else mix
+        models.append((1 - a) * w + a * local)
+    return w, models
+
+
+def chosen_mix(client, work, w, rng):
+    """The mixture, in tenths, under which rows are likeliest that a client's own model has not seen."""
+    fold = np.zeros(len(client), int)
+    for label in sorted(set(client.y.tolist())):
+        order = rng.permutation(np.flatnonzero(client.y == label))
+        first = rng.integers(4)
+        fold[order] = (np.arange(len(order)) + first) % 4
+    losses = np.zeros(11)
+    for f in range(4):
+        out = fold == f
+        if out.any() and not out.all():
+            local = work.visit(replace(client, X=client.X[~out], y=client.y[~out]), w, rng)
+            losses += [client.surprise((1 - a) * w + a * local, out) for a in np.arange(11) / 10]
+    return np.argmin(losses) / 10
+
+
+# With privacy.
+
+
+def private_rows(clients, work, clip):
+    """Abadi et al. 2016: steps along the mean of all rows' gradients, each no longer than ``clip``."""
+    w = clients[0].start
+    n = sum(len(client) for client in clients)
+    for _ in range(work.rounds):
+        total = np.zeros_like(w)
+        for client in clients:
+            bare = replace(client, C=np.inf)
+            for row in range(len(client)):
+                slope = bare.slope(w, [row])
+                total += slope * min(1, clip / np.linalg.norm(slope))
+        penalty = w.reshape(1 + clients[0].X.shape[1], -1) / (clients[0].C * n)
+        penalty[0] = 0
+        w = w - work.rate * (total / n + penalty.ravel())
+    return w
+
+
+def private_sites(clients, work, clip):
+    """McMahan et al. 2018: the mean of clients' changes, each no longer than ``clip``."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        changes = [work.visit(client, w, generator(work.seed, t, client.name)) - w for client in clients]
+        w = w + mean([change * min(1, clip / np.linalg.norm(change)) for change in changes])
+    return w
