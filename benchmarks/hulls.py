@@ -57,7 +57,7 @@ def hull(quick: bool) -> dict[str, Any]:
 def whole_run(quick: bool) -> dict[str, Any]:
     """Compare the whole secure run with its plain twin, on Olsson when found, else on a drawn set."""
     import fedgeom
-    from fedgeom.data.sets import load_set
+    from fedgeom.data.datasets import load_set
     from fedgeom.errors import FedgeomError
     from fedgeom.geometry.hyperbolic.sampling import labelled_disc
     from fedgeom.methods.hulls.plain import plain
@@ -80,7 +80,7 @@ def scma(quick: bool) -> dict[str, Any]:
     from flint import nmod_poly
 
     from fedgeom.codes.scma import ScmaCode
-    from fedgeom.methods.hulls.plan import field_above
+    from fedgeom.methods.hulls.encoding import field_above
 
     bins = 2**40
     modulus = field_above(bins)
@@ -109,9 +109,8 @@ def secure_sum(quick: bool) -> dict[str, Any]:
     from cryptography.hazmat.primitives.ciphers.algorithms import AES, ChaCha20
     from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-    from fedgeom.crypto.masks import add_masks
-    from fedgeom.crypto.rings import Ring
-    from fedgeom.methods.hulls.plan import field_above
+    from fedgeom.crypto.masks import Ring, add_masks
+    from fedgeom.methods.hulls.encoding import field_above
 
     entries, peers = 10_000 if quick else 100_000, 99
     keys = [os.urandom(32) for _ in range(peers + 1)]

@@ -28,7 +28,7 @@ from benchmarks.common import keep
 import fedgeom
 from fedgeom.engines.costs import costs_of
 from fedgeom.engines.network import NetworkEngine, Timing
-from fedgeom.protocols.cost_figures import Costs
+from fedgeom.protocols.costs import Costs
 from fedgeom.report.palette import colours
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "network.png"

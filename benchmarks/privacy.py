@@ -24,8 +24,8 @@ import numpy as np
 
 import fedgeom
 from fedgeom.crypto.discrete_gaussian import discrete_gaussian
-from fedgeom.crypto.noise_stream import NoiseStream
-from fedgeom.federation.conversation import Sites
+from fedgeom.crypto.masks import NoiseStream
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import PrivacyOrTable

@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import fedgeom
-from fedgeom.cli.cost import size
+from fedgeom.cli.check import size
 from fedgeom.engines.costs import costs_at, costs_of, stops_at
 from fedgeom.errors import InputError
 

@@ -13,9 +13,8 @@ from typing import Any
 
 from fedgeom import FedAvg
 from fedgeom.extend import Algorithm
-from fedgeom.federation.describing import parameters
 from fedgeom.federation.method import METHODS, Method
-from fedgeom.federation.settings import Choice, Settings
+from fedgeom.federation.settings import Choice, Settings, parameters
 from fedgeom.methods.catalogue import method_class
 
 OWN_PAGES = ("hyperfed", "ptopofl", "xclp-training")
@@ -31,8 +30,16 @@ MODULES = {
     "fedgeom.geometry.hyperbolic.grid": ("PolarGrid", "EqualAreaGrid"),
     "fedgeom.geometry.hyperbolic.isometry": ("Isometry", "procrustes"),
     "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
-    "fedgeom.geometry.hyperbolic.prototypes": ("tammes", "closed_form", "published", "contract", "distances"),
-    "fedgeom.geometry.hyperbolic.tree_embedding": ("embed_tree", "tree_prototypes", "distortion"),
+    "fedgeom.geometry.hyperbolic.prototypes": (
+        "tammes",
+        "closed_form",
+        "published",
+        "contract",
+        "distances",
+        "embed_tree",
+        "tree_prototypes",
+        "distortion",
+    ),
     "fedgeom.geometry.graphs.class_tree": ("ClassTree", "tree_error", "depth_accuracy"),
     "fedgeom.geometry.min_norm": ("consistent_weights", "least_norm", "frank_wolfe", "as_printed"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
@@ -42,8 +49,8 @@ MODULES = {
     "fedgeom.protocols.cohort": ("join", "Cohort"),
     "fedgeom.protocols.site": ("SummingSite", "Contribution"),
     "fedgeom.protocols.secure_sum.messages": ("SumQuestion", "SumResult", "Ticket"),
-    "fedgeom.protocols.handing_out": ("hand_out",),
-    "fedgeom.protocols.names.coordinator": ("agree_on_names",),
+    "fedgeom.protocols.model_delivery": ("hand_out",),
+    "fedgeom.protocols.names": ("agree_on_names",),
     "fedgeom.methods.iterative": None,
     "fedgeom.data.readers": ("register_reader", "Reader"),
     "fedgeom.testing": ("check_method", "example_sites"),

@@ -5,10 +5,9 @@ from typing import NamedTuple
 import pytest
 
 import fedgeom
-from fedgeom.crypto.noise_stream import NoiseStream
-from fedgeom.data.builtin_sets import DataSet
-from fedgeom.data.sets import load_set
-from fedgeom.data.vocabularies import in_own_words
+from fedgeom.crypto.masks import NoiseStream
+from fedgeom.data.datasets import DataSet, load_set
+from fedgeom.data.demo_data import in_own_words
 
 
 class Case(NamedTuple):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import Array, Question, Refusal, decode, encode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, StrictPolicy

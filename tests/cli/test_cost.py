@@ -7,7 +7,7 @@ import json
 import pytest
 
 import fedgeom
-from fedgeom.cli.cost import size
+from fedgeom.cli.check import size
 from tests.cli.calling import call, write_csv
 
 

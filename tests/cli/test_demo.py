@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from fedgeom.data.sets import find_file
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.data.datasets import find_file
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.record import read_folder
 
 COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgeom.data.sets import data_folder
+from fedgeom.data.datasets import data_folder
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SAY = {

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from fedgeom.data.sets import SETS
+from fedgeom.data.datasets import SETS
 from fedgeom.federation.method import METHODS
 from tests.cli.calling import call
 

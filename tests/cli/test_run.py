@@ -10,7 +10,7 @@ import pytest
 
 import fedgeom
 from fedgeom.engines.run import run
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.record import read_folder
 from tests.cli.calling import call, write_csv

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import fedgeom.methods  # noqa: F401  # registers ours
 from fedgeom.cli.screen import MOST_LINES, Questions, complain, console
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.ridge_update.method import RidgeUpdate
 from fedgeom.report.words import WORDS

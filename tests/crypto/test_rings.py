@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import Ring
 from fedgeom.errors import InputError
 
 MODULI = [

@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fedgeom.data.checks import check_table
+from fedgeom.data.csv import read_text
 from fedgeom.data.readers import READERS, Table, read_rows, read_site, read_sites_from, read_table, register_reader
-from fedgeom.data.text_tables import read_text
+from fedgeom.data.validation import check_table
 from fedgeom.errors import InputError
 
 TEXT = "age,bmi,diagnosis\n61,22.5,ill\n47,,well\n35,31,ill\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.sets import SETS, available, data_folder, find_file, load_set
+from fedgeom.data.datasets import SETS, available, data_folder, find_file, load_set
 from fedgeom.errors import InputError
 
 SHAPES = {  # sites, classes, columns, all rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.data.sets import SETS, available, load_set
-from fedgeom.data.vocabularies import WORDS, in_own_words
+from fedgeom.data.datasets import SETS, available, load_set
+from fedgeom.data.demo_data import WORDS, in_own_words
 
 
 @pytest.mark.parametrize("name", WORDS)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fedgeom.deploy.compare_file import holdout_of, methods_to_compare
 from fedgeom.deploy.federation_file import read_federation
+from fedgeom.deploy.study_file import holdout_of, methods_to_compare
 from fedgeom.errors import InputError
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.method import METHODS

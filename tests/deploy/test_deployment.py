@@ -18,9 +18,9 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
 from fedgeom.deploy.journal import Journal
-from fedgeom.deploy.site_checks import check_certificate, check_site
+from fedgeom.deploy.site import check_certificate, check_site
 from fedgeom.errors import InputError
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.method import Method

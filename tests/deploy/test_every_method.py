@@ -25,7 +25,7 @@ from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.engine import FlowerEngine
 from fedgeom.engines.flower.loopback import LoopbackGrid
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.sets import load_set
+from fedgeom.data.datasets import load_set
 from fedgeom.deploy.federation_check import check_federation, stop_if_unready
 from fedgeom.errors import InputError
 from tests.cli.calling import write_csv

@@ -9,8 +9,8 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answering import read_data
 from fedgeom.deploy.preview import perturbed, preview, rows_shown
 from fedgeom.errors import InputError
+from fedgeom.federation.method import ShownRows
 from fedgeom.federation.policy import StrictPolicy
-from fedgeom.federation.shown_rows import ShownRows
 from fedgeom.methods.catalogue import METHODS
 from fedgeom.methods.moments.method import Moments
 from tests.deploy.making import edit, make_coordinator, make_sites, parameters_of, small

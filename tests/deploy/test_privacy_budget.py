@@ -9,7 +9,7 @@ import pytest
 import fedgeom
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.journal import Journal
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from tests.deploy.deployment import Federation, parts
 from tests.deploy.making import edit
 from tests.deploy.test_deployment import settings

@@ -7,7 +7,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.shared_names import for_shared_names
+from fedgeom.deploy.method_selection import for_shared_names
 
 
 def sites(rows: int, columns: int) -> list[SiteData]:

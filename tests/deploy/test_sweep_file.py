@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.deploy.federation_file import read_federation
-from fedgeom.deploy.sweep_file import Study, read_study
+from fedgeom.deploy.study_file import Study, read_study
 from fedgeom.errors import InputError
 from fedgeom.testing.examples import example_sites
 

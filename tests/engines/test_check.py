@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.engines import sizes as checking
+from fedgeom.engines import check as checking
 from fedgeom.engines.check import check_own
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.policy import StrictPolicy
@@ -273,7 +273,7 @@ def test_sizes_of_messages_are_known_beforehand(method):
 @pytest.mark.parametrize("names", ["own", "shared"])
 def test_encoded_hulls_are_foreseen_where_they_are_the_largest_message(names, monkeypatch):
     """Only the joint map was; with many sites and corners the words are larger."""
-    monkeypatch.setattr("fedgeom.methods.hulls.foresight.SHORT", 0)  # or a bound would do
+    monkeypatch.setattr("fedgeom.methods.hulls.costs.SHORT", 0)  # or a bound would do
     angles = np.linspace(0, 2 * np.pi, 150, endpoint=False)
     ring = 0.3 * np.column_stack([np.cos(angles), np.sin(angles)])  # every row is a corner
     rows, words = np.vstack([ring - (0.4, 0), np.add(ring, (0.4, 0))]), np.repeat(["left", "right"], 150)

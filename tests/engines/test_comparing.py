@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 import fedgeom
-from fedgeom.engines import comparing
-from fedgeom.engines.comparing import compare, hash_tables
+from fedgeom.engines import benchmark
+from fedgeom.engines.benchmark import compare, hash_tables
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.testing.examples import example_sites
 from tests.unlisted import unlisted
 
@@ -56,7 +56,7 @@ def test_what_is_kept_is_not_run_again(tmp_path, monkeypatch):
         ran.append(method.name)
         return fedgeom.run(method, *words, **options)
 
-    monkeypatch.setattr(comparing, "run", run)
+    monkeypatch.setattr(benchmark, "run", run)
     first = compare(METHODS, sites, folder=tmp_path / "c")
     assert ran == list(METHODS)
     assert compare(METHODS, sites, folder=tmp_path / "c") == first

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.engines import comparing
-from fedgeom.engines.sweeping import sweep
+from fedgeom.engines import benchmark
+from fedgeom.engines.benchmark import sweep
 from fedgeom.errors import InputError
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.testing.examples import example_sites
@@ -39,7 +39,7 @@ def test_the_better_setting_is_chosen_and_tested_on_rows_that_played_no_part(mon
         seen.append((method, seed, tables))
         return fedgeom.run(method, tables, seed, **options)
 
-    monkeypatch.setattr(comparing, "run", run)
+    monkeypatch.setattr(benchmark, "run", run)
     found = sweep(ROWS, sites, seeds=(3, 4), settings={"fedavg": [{"rate": 30.0}, {"rate": 0.3}]})
     for row, seed in [("fedavg", 3), ("prox", 3), ("fedavg", 4), ("prox", 4)]:
         aside = Holdout(0.25)
@@ -80,7 +80,7 @@ def test_what_is_kept_is_not_run_again(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return fedgeom.run(method, *words, **options)
 
-    monkeypatch.setattr(comparing, "run", run)
+    monkeypatch.setattr(benchmark, "run", run)
     with pytest.raises(KeyboardInterrupt):
         sweep(ROWS, sites, seeds=(0,), folder=tmp_path)
     first = sweep(ROWS, sites, seeds=(0,), folder=tmp_path)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from fedgeom.evaluation.contest import Contest, Entry, method_rows, recommendation, rival_rows
-from fedgeom.evaluation.figures import Evaluation, evaluate
-from fedgeom.protocols.evaluation.counts import Counts, Tally
+from fedgeom.evaluation.benchmark import Contest, Entry, method_rows, recommendation, rival_rows
+from fedgeom.evaluation.evaluation import Evaluation, evaluate
+from fedgeom.protocols.evaluation import Counts, Tally
 
 
 def figures(right: int, rows: int = 1000, alone: int = 500) -> Evaluation:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fedgeom.evaluation.contest import Entry
-from fedgeom.evaluation.sweep import Sweep, Tried, best, figure
+from fedgeom.evaluation.benchmark import Entry, Sweep, Tried, best, figure
 from tests.evaluation.test_contest import contest
 
 

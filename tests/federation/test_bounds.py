@@ -15,11 +15,11 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.iterative.agreement import Begin
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.methods.iterative.setup import Begin
+from fedgeom.protocols.join.messages import Hello
 from tests.federation import fuzzing, worst
 from tests.federation.fuzzing import RUN, SPOILT, Exchange
 

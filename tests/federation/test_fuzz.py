@@ -25,7 +25,7 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.engines.check import check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError, FedgeomError, TooFewSitesError
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, pack, read_answer, unpack
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy

@@ -29,9 +29,9 @@ from fedgeom.federation.messages import (
     read_answer,
     unpack,
 )
-from fedgeom.protocols.handing_out import ModelTaken, TakeModel
-from fedgeom.protocols.joining.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share
-from fedgeom.protocols.names.messages import OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.join.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share
+from fedgeom.protocols.model_delivery import ModelTaken, TakeModel
+from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,

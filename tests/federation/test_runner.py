@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedgeom.errors import ContractError, DecodeError
 from fedgeom.federation.messages import Refusal, decode, encode, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import LEAVES
+from fedgeom.federation.results import LEAVES
 from fedgeom.federation.runner import describe_failure
 from tests.federation.counting import OTHER_RUN, RUN, Count, Counted, CountingSite, Number, make
 

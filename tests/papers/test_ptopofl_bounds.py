@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.geometry.topology.diagram_distances import site_distances
+from fedgeom.geometry.topology.distances import site_distances
 from fedgeom.geometry.topology.persistence import rips_diagrams
 from papers.ptopofl import bounds
 

@@ -8,22 +8,13 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from fedgeom.crypto.masks import expand
+from fedgeom.crypto.masks import Ring, expand
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
-from fedgeom.crypto.rings import Ring
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import (
-    DrawRing,
-    Hello,
-    Letters,
-    PublicKeys,
-    RingNumber,
-    Share,
-    cohort_seed,
-)
+from fedgeom.protocols.join.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share, cohort_seed
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,

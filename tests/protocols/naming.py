@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.handing_out import hand_out
-from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.model_delivery import hand_out
+from fedgeom.protocols.names import LabelNames, NamesMemory, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import SecureMemory, SummingSite
 from tests.unlisted import unlisted

@@ -12,7 +12,7 @@ import pytest
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.conversation import Answers, Sites
+from fedgeom.federation.coordinator import Answers, Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Site, answers
 from fedgeom.protocols.cohort import Cohort, join

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedgeom.crypto.tags import is_sum, site_tag
 from fedgeom.errors import InputError
-from fedgeom.protocols.packed import Packing
+from fedgeom.protocols.fixed_point import Packing
 
 PACKINGS = [Packing(32, 64.0), Packing(21, 64.0), Packing(32, 1.0), Packing(21, 0.3), Packing(32, 2.0**15)]
 

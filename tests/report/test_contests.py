@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from fedgeom.evaluation.contest import Entry
-from fedgeom.report.contests import contest_table
+from fedgeom.evaluation.benchmark import Entry
+from fedgeom.report.tables import contest_table
 from tests.evaluation.test_contest import contest
 from tests.report.printing import printed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedgeom.data.readiness import Report
+from fedgeom.data.validation import Report
 from fedgeom.deploy.preview import Preview
 from fedgeom.report.preview import draw
 

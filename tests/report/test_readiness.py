@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fedgeom.data.findings import Finding, fault
-from fedgeom.data.readiness import Report, SiteSummary
-from fedgeom.report.readiness import show_report, sites_table
+from fedgeom.data.validation import Finding, Report, SiteSummary, fault
+from fedgeom.report.tables import show_report, sites_table
 from tests.report.printing import printed
 
 ULM = SiteSummary("ulm", 1200, 3, {"a": 700, "b": 500}, 0, 0)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from fedgeom.evaluation.figures import evaluate
-from fedgeom.protocols.evaluation.counts import Counts, Tally
-from fedgeom.report import scores
+from fedgeom.evaluation.evaluation import evaluate
+from fedgeom.protocols.evaluation import Counts, Tally
+from fedgeom.report import tables
 from tests.evaluation.counting import figures
 from tests.report.printing import printed
 
 
 def test_the_tables_of_the_terminal():
-    text = printed(scores.evaluation_table(figures()))
+    text = printed(tables.evaluation_table(figures()))
     for piece in (
         "20 rows that 2 sites kept aside",
         "majority class",
@@ -28,17 +28,17 @@ def test_the_tables_of_the_terminal():
 
 def test_markup_in_names_is_text():
     odd = figures(site="[red]North")
-    assert "[red]North" in printed(scores.evaluation_table(odd))
+    assert "[red]North" in printed(tables.evaluation_table(odd))
 
 
 def test_without_single_sites_there_is_no_table_of_them():
     bare = msgspec.structs.replace(figures(), by_site=[])
-    assert "site by site" not in printed(scores.evaluation_table(bare))
-    assert "without test rows" not in " ".join(scores.notes(bare))
+    assert "site by site" not in printed(tables.evaluation_table(bare))
+    assert "without test rows" not in " ".join(tables.notes(bare))
 
 
 def test_of_many_classes_the_worst_are_shown():
-    size = scores.MOST_CLASSES + 5
+    size = tables.MOST_CLASSES + 5
     confusion = np.zeros((size + 1, size + 1), np.int64)
     np.fill_diagonal(confusion[:size, :size], 10)
     confusion[3, 4] = 10
@@ -49,10 +49,10 @@ def test_of_many_classes_the_worst_are_shown():
         Counts(1, np.ones(size + 1, np.int64), {"own": own, "joint": blank, "local": blank}),
         [f"c{at}" for at in range(size)],
     )
-    _, rows = scores.class_rows(found)
-    assert len(rows) == scores.MOST_CLASSES
+    _, rows = tables.class_rows(found)
+    assert len(rows) == tables.MOST_CLASSES
     assert "c3" in [row[0] for row in rows]
-    said = "; ".join(scores.notes(found))
+    said = "; ".join(tables.notes(found))
     assert "classes without test rows: c7" in said
     assert f"of {size} classes" in said
 
@@ -60,13 +60,13 @@ def test_of_many_classes_the_worst_are_shown():
 def test_how_exact_the_auc_is_where_it_matters():
     one = msgspec.structs.replace(figures()["own"], auc_error=0.012)
     found = msgspec.structs.replace(figures(), scores=[one])
-    assert "AUC is from a histogram: 0.012 off at most" in scores.notes(found)
+    assert "AUC is from a histogram: 0.012 off at most" in tables.notes(found)
 
 
 def test_what_was_not_scored_and_what_intervals_are_of_is_said():
     found = msgspec.structs.replace(figures(), groups=36, unscored={"joint": "there is none"})
     found = msgspec.structs.replace(found, scores=[msgspec.structs.replace(figures()["own"], model="matched")])
-    said = scores.notes(found)
+    said = tables.notes(found)
     assert "intervals take the 36 groups of test rows as drawn one by one, not the rows" in said
     assert "federated, joint model not scored: there is none" in said
     assert any(one.startswith("pooled rows, names as matched: trained on all rows") for one in said)

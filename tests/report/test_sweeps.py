@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fedgeom.evaluation.contest import Entry
-from fedgeom.evaluation.sweep import Sweep, Tried
-from fedgeom.report.sweeps import sweep_page, sweep_tables, tried_table
+from fedgeom.evaluation.benchmark import Entry, Sweep, Tried
+from fedgeom.report.tables import sweep_page, sweep_tables, tried_table
 from tests.evaluation.test_contest import contest
 from tests.report.printing import printed
 

@@ -40,7 +40,7 @@ def test_ledger(case):
     text = printed(tables.ledger_table(ledger))
     assert "quantised hulls of all sites' classes, not whose" in text
     assert "What left West" in printed(tables.ledger_table(ledger, "West"))
-    assert "West" in printed(tables.sites_table(ledger))
+    assert "West" in printed(tables.traffic_table(ledger))
     assert sum(entry.bytes for entry in tables.of_site(ledger, "West")) == ledger.sent("West")
     with pytest.raises(InputError, match="no message of a site 'Wset' is in the ledger; it has East"):
         tables.of_site(ledger, "Wset")
@@ -48,5 +48,5 @@ def test_ledger(case):
 
 def test_site_names_are_not_markup():
     ledger = Ledger([Entry(step=1, site="[red]x", kind="k", bytes=1, received=1, reveals="[b]r")])
-    assert "[red]x" in printed(tables.sites_table(ledger))
+    assert "[red]x" in printed(tables.traffic_table(ledger))
     assert "[b]r" in printed(tables.ledger_table(ledger))

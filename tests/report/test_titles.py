@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.report.titles import SIZES, fit_title, width_of
+from fedgeom.report.disc import SIZES, fit_title, width_of
 
 LONG = "Universitätsklinikum Nr. 07 Nordrhein"
 

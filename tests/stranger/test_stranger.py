@@ -193,7 +193,7 @@ def test_a_fresh_process_finds_them(tmp_path):
     assert done.stdout.split() == [
         "right",
         "fedgeom.methods.hulls.method",
-        "fedgeom.methods.iterative.algorithms.fedavg",
+        "fedgeom.methods.iterative.algorithms.averaging",
     ]
 
 

@@ -212,7 +212,7 @@ def test_five_hundred_runs_are_found_while_typing(studio, tab):
 def test_a_run_that_fails_in_the_middle_is_seen_in_two_tabs(studio, tab):
     address, folder = studio
     record = RunRecord(folder / "runs" / "r-1", {"method": "fedavg", "seed": 0, "sites": {"a": {}, "b": {}}})
-    from fedgeom.federation.conversation import Event
+    from fedgeom.federation.coordinator import Event
 
     first, second = tab(), tab(360, "dark")
     for page in (first, second):

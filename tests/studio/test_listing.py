@@ -8,8 +8,8 @@ import time
 
 import msgspec
 
-from fedgeom.evaluation.figures import FILE
-from fedgeom.studio.listing import run_line, run_names, side_by_side
+from fedgeom.evaluation.evaluation import FILE
+from fedgeom.studio.places import run_line, run_names, side_by_side
 from tests.evaluation.counting import figures
 from tests.report.folders import folder_of
 

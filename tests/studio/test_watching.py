@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import RunRecord, Status, read_status
 from fedgeom.studio.watching import SHOWN, Progress, Watcher, stream
 

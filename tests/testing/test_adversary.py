@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.joining.name_lists import pack_names
+from fedgeom.protocols.join.site import pack_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.site import Sums
 from fedgeom.testing import adversary

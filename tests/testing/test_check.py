@@ -15,7 +15,7 @@ from fedgeom.federation.messages import encode
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.handing_out import TakeResult
+from fedgeom.protocols.model_delivery import TakeResult
 from fedgeom.testing import check_method, example_sites
 from fedgeom.testing.adversary import spoilt_messages_are_refused
 

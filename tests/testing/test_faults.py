@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 import fedgeom
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.testing import faults
 from fedgeom.testing.examples import example_sites
 

@@ -14,7 +14,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, answers
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.handing_out import ModelTaken, TakeResult
+from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
 from fedgeom.testing.examples import example_sites
 from fedgeom.testing.twins import refusals_tell_nothing
 from tests.methods.xclp.making import cones

@@ -7,10 +7,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedgeom.cli import coordinator, site, site_approvals, site_budget
-from fedgeom.cli.check import check
-from fedgeom.cli.compare import compare
-from fedgeom.cli.cost import cost
+from fedgeom.cli import coordinator, site
+from fedgeom.cli.check import check, cost
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods
 from fedgeom.cli.predict import predict
@@ -18,8 +16,8 @@ from fedgeom.cli.report import report
 from fedgeom.cli.run import run
 from fedgeom.cli.screen import Terminated, complain
 from fedgeom.cli.studio import studio
+from fedgeom.cli.study import compare, sweep
 from fedgeom.cli.submit import submit
-from fedgeom.cli.sweep import sweep
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from fedgeom.protocols.costs import Costs
 
 
 def check(
@@ -24,7 +28,7 @@ def check(
 
     from fedgeom.cli.screen import console
     from fedgeom.deploy.federation_check import check_federation
-    from fedgeom.report.readiness import show_report
+    from fedgeom.report.tables import show_report
 
     screen = console()
     if as_json:
@@ -46,3 +50,105 @@ def check(
     count = len(report.errors)
     screen.print(f"\n[red]not ready[/red]: {count} fault{'s' if count > 1 else ''}")
     raise typer.Exit(1)
+
+
+UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def cost(
+    federation: Annotated[
+        Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
+    ],
+    sites: Annotated[
+        list[int] | None, typer.Option(help="Also for so many sites of such tables; may be repeated.", min=2)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for machines.")] = False,
+) -> None:
+    """Say what a job will cost before it runs: questions, bytes, processor time, memory; nothing is sent.
+
+    Bytes are exact where no site is lost; processor times are those of a small machine, and memory is a guess.
+    """
+    import json
+
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.federation_check import check_federation, stop_if_unready
+    from fedgeom.engines.costs import costs_at, costs_of, method_classes
+
+    checked = check_federation(federation)
+    plan, method, looked = stop_if_unready(checked)
+    tables, policy = looked.sites, checked.policy
+    found = {len(tables): costs_of(method, tables, policy, plan.seed)}
+    for count in sites or ():
+        shape = {"rows": max(map(len, tables)), "columns": tables[0].shape[1]}
+        found[count] = costs_at(method, count, **shape, classes=method_classes(method, tables), policy=policy)
+    if as_json:
+        typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
+        return
+    screen = console()
+    screen.print(f"[bold]{escape(str(federation))}[/bold]: {escape(method.name)} over {len(tables)} sites\n")
+    _show_questions(screen, found[len(tables)])
+    _show_totals(screen, found)
+    for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
+        screen.print(f"[yellow]not counted[/yellow]: {escape(line)}", soft_wrap=True)
+
+
+def figures(costs: Costs) -> dict[str, Any]:
+    """Return the figures of a run as plain values."""
+    names = (
+        "questions up down total_up total_down largest site_seconds coordinator_seconds site_memory "
+        "coordinator_memory left_out"
+    )
+    return {name: getattr(costs, name) for name in names.split()}
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as people write it."""
+    return next((f"{count / unit:.3g} {name}" for unit, name in UNITS if count >= unit), f"{count:.0f} B")
+
+
+def _show_questions(screen: Any, costs: Costs) -> None:
+    """Print one row for each kind of question."""
+    from fedgeom.report.words import WORDS
+
+    kinds: dict[str, list[float]] = {}
+    for one in costs.exchanges:
+        row = kinds.setdefault(one.kind, [0, 0.0, 0.0])
+        row[0] += one.times
+        row[1] += one.times * one.down
+        row[2] += one.times * one.up
+    rows = [
+        (WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)) for kind, (times, down, up) in kinds.items()
+    ]
+    _table(screen, ("question", "times", "to a site", "from it"), rows)
+
+
+def _show_totals(screen: Any, found: dict[int, Costs]) -> None:
+    """Print one column for each number of sites."""
+    rows = [
+        ("questions", *(f"{one.questions:,}" for one in found.values())),
+        ("a site receives", *(size(one.down) for one in found.values())),
+        ("a site sends", *(size(one.up) for one in found.values())),
+        ("largest message", *(size(one.largest) for one in found.values())),
+        ("the coordinator sends", *(size(one.total_down) for one in found.values())),
+        ("the coordinator receives", *(size(one.total_up) for one in found.values())),
+        ("a site's processor, about", *(f"{one.site_seconds:.2g} s" for one in found.values())),
+        ("the coordinator's, about", *(f"{one.coordinator_seconds:.2g} s" for one in found.values())),
+        ("a site's memory, about", *(size(one.site_memory) for one in found.values())),
+        ("the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())),
+    ]
+    _table(screen, ("", *(f"{count:,} sites" for count in found)), rows)
+
+
+def _table(screen: Any, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    for at, name in enumerate(head):
+        table.add_column(name, justify="left" if at == 0 else "right")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    screen.print(table)
+    screen.print()

@@ -52,11 +52,10 @@ def demo(
 
     from fedgeom.cli.outcome import as_seen, kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.sets import load_set
-    from fedgeom.data.vocabularies import in_own_words
+    from fedgeom.data.datasets import load_set
+    from fedgeom.data.demo_data import in_own_words
     from fedgeom.engines.run import run
-    from fedgeom.evaluation.figures import FILE
-    from fedgeom.evaluation.rivals import beside_pooled, pooled_tally
+    from fedgeom.evaluation.evaluation import FILE, beside_pooled, pooled_tally
     from fedgeom.methods.hulls.method import Hulls
     from fedgeom.storage import write_json
 
@@ -97,7 +96,7 @@ def tell_of_prediction(finished: Any, screen: Any) -> None:
     import numpy as np
 
     from fedgeom.cli.predict import site_model
-    from fedgeom.data.roughening import LABEL
+    from fedgeom.data.demo_data import LABEL
     from fedgeom.methods.catalogue import load_model
 
     folder, site = finished.folder, finished.sites[0]
@@ -112,8 +111,8 @@ def roughened(sites: list[Any], folder: Path, seed: int, screen: Any) -> list[An
     """Write each site's table as a raw file, read it back as its steward would, and say what is in it."""
     import numpy as np
 
+    from fedgeom.data.demo_data import LABEL, as_raw_text, cuts_of
     from fedgeom.data.readers import read_site
-    from fedgeom.data.roughening import LABEL, as_raw_text, cuts_of
     from fedgeom.storage import make_private_folder, write_text
 
     make_private_folder(folder)

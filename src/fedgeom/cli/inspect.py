@@ -32,7 +32,7 @@ def ledger(
     screen.print(f"{content['config']['method']}, {status['state']}{detail}, {status['time']}\n", markup=False)
     screen.print(tables.ledger_table(shown, site))
     screen.print()
-    screen.print(tables.sites_table(shown))
+    screen.print(tables.traffic_table(shown))
 
 
 def methods(
@@ -65,7 +65,7 @@ def _show_method(screen: Any, cls: type[Any]) -> None:
     from rich.markup import escape
     from rich.padding import Padding
 
-    from fedgeom.federation.describing import parameters
+    from fedgeom.federation.settings import parameters
 
     screen.print(f"[bold]{escape(cls.name)}[/bold]  {escape(_said(cls))}")
     ours = cls.__module__.startswith("fedgeom.")
@@ -94,7 +94,7 @@ def data() -> None:
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
-    from fedgeom.data.sets import SETS, available, data_folder
+    from fedgeom.data.datasets import SETS, available, data_folder
 
     screen = console()
     here = available()

@@ -21,8 +21,7 @@ from fedgeom.storage import close_to_others, make_private_folder, write_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedgeom.federation.results import Run
-    from fedgeom.federation.run_warnings import RunWarning
+    from fedgeom.federation.results import Run, RunWarning
     from fedgeom.report.naming import Truth
 
 
@@ -93,13 +92,13 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
     """Print ledger, names and figures of a run with a folder, and add picture and page to the folder."""
     from fedgeom.report import page, tables
     from fedgeom.report.naming import read_naming
-    from fedgeom.report.rows import keep_rows
+    from fedgeom.report.run_folder import keep_rows
 
     folder = run.folder
     assert folder is not None, "the commands always record their runs"
     out.print(tables.ledger_table(run.ledger))
     out.print()
-    out.print(tables.sites_table(run.ledger))
+    out.print(tables.traffic_table(run.ledger))
     out.print()
     matched = any("names" in result for result in run.local.values())
     if matched and not getattr(run.model, "names", ()):  # a joint model that speaks words was not matched by shape
@@ -144,9 +143,9 @@ def as_seen(run: Run) -> Run:
 
 def show_record(folder: Path, out: Console) -> None:
     """Write the page of a run's folder, and print where it is and, last, how well the model does."""
-    from fedgeom.evaluation.figures import read_evaluation
+    from fedgeom.evaluation.evaluation import read_evaluation
     from fedgeom.report import page
-    from fedgeom.report.scores import evaluation_table
+    from fedgeom.report.tables import evaluation_table
 
     out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
     out.print(f"record   {escape(str(folder))}", soft_wrap=True)

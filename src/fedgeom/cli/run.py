@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedgeom.data.findings import Finding
+    from fedgeom.data.validation import Finding
 
 SHOWN = 3
 """So many warnings on tables are printed before a run; `fedgeom check` has all."""

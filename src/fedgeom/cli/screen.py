@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Task, TaskID
     from rich.text import Text
 
-    from fedgeom.federation.conversation import Event
+    from fedgeom.federation.coordinator import Event
 
 MOST_LINES = 14
 """Methods with hundreds of rounds show the last ones."""

@@ -27,8 +27,7 @@ def studio(
     try:
         import uvicorn
 
-        from fedgeom.studio.app import make_app
-        from fedgeom.studio.guard import new_token
+        from fedgeom.studio.app import make_app, new_token
     except ImportError as error:
         raise InputError(
             f"the studio needs the extra `studio`: pip install 'fedgeom[studio]' ({error})"

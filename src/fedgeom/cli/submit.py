@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedgeom.deploy.submit import Board
-    from fedgeom.federation.conversation import Event
+    from fedgeom.federation.coordinator import Event
 
 STYLES = {
     "expected": "dim",
@@ -169,7 +169,7 @@ def show_record(folder: Path, screen: Console) -> None:
     content = read_folder(folder)
     screen.print(tables.ledger_table(content["ledger"]))
     screen.print()
-    screen.print(tables.sites_table(content["ledger"]))
+    screen.print(tables.traffic_table(content["ledger"]))
     screen.print()
     for name, value in content["metrics"].items():
         screen.print(f"{name:<14}{value}", markup=False)

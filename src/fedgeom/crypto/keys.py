@@ -1,23 +1,20 @@
-"""Who a site is (Ed25519), and which secrets two sites share (X25519).
-
-A site's *identity* lives as long as the site; the others pin its public half in a roster. Everything
-else is made anew for each run and signed by the identity, so that a coordinator cannot slip in keys
-of its own.
-"""
+"""Who a site is (Ed25519), which secrets two sites share (X25519), and sealed messages between them."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.storage import write_file
@@ -256,3 +253,24 @@ def derive_for(agreed: bytes, context: bytes) -> bytes:
 def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
     """Agree with a site by its public key, and derive the key for one purpose."""
     return derive(agreement(secret, peer_public), *context)
+
+
+NONCE_BYTES = 12
+
+
+def seal(key: bytes, text: bytes, envelope: bytes, *, repeatable: bool = False) -> bytes:
+    """Encrypt ``text`` and bind it to ``envelope`` (run, sender, recipient), which stays readable.
+
+    A ``repeatable`` letter is the same each time it is sealed, so that a long one need not be kept to be sent again:
+    its nonce is a hash of key, envelope and text, and another text gets another one.
+    """
+    nonce = fingerprint(b"nonce", key, envelope, text)[:NONCE_BYTES] if repeatable else os.urandom(NONCE_BYTES)
+    return nonce + ChaCha20Poly1305(key).encrypt(nonce, text, envelope)
+
+
+def unseal(key: bytes, letter: bytes, envelope: bytes, *, sender: str = "the sender") -> bytes:
+    """Decrypt a letter; raise `ProtocolError` when it was changed, misdelivered or not ``sender``'s."""
+    try:
+        return ChaCha20Poly1305(key).decrypt(letter[:NONCE_BYTES], letter[NONCE_BYTES:], envelope)
+    except (InvalidTag, ValueError) as error:
+        raise ProtocolError(f"the letter from {sender!r} cannot be opened: changed or misdelivered") from error

@@ -3,7 +3,7 @@
 With n sites, all pairs cost n² key agreements. As in SecAgg+ (Bell et al. 2020) a regular graph of
 logarithmic degree is enough, as long as nobody can choose his neighbours: here the order on the ring
 follows from a hash of everybody's signed keys and of numbers that all committed to when they showed
-their keys (`fedgeom.protocols.joining.ring`), which each site recomputes.
+their keys (`fedgeom.protocols.join.site`), which each site recomputes.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -10,10 +11,9 @@ from typing import TypeVar
 import msgspec
 
 from fedgeom.data.alignment import shared_columns, without_columns
-from fedgeom.data.findings import Collector, fault
-from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.choosing import choose
+from fedgeom.data.tables import TextColumnsError
+from fedgeom.data.validation import Collector, Finding, Report, fault
 from fedgeom.deploy.federation_file import (
     FederationFile,
     SiteEntry,
@@ -24,11 +24,51 @@ from fedgeom.deploy.federation_file import (
     read_sites,
     site_names,
 )
-from fedgeom.deploy.tolerant_reading import attempt, read_numbers
+from fedgeom.deploy.method_selection import choose
 from fedgeom.engines.check import CheckedSites, check_aligned
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+
+T = TypeVar("T")
+
+
+def attempt(collector: Collector, make: Callable[[], T]) -> T | None:
+    """Return what is made, or None after a fault, whatever it is: a damaged file can make a reader stumble anywhere."""
+    try:
+        with collector.take():
+            return make()
+    except MemoryError as error:
+        collector.found.append(_unread(collector.site, f"the table does not fit into memory ({error})"))
+    except Exception as error:
+        collector.found.append(_unread(collector.site, f"it cannot be read: {type(error).__name__}: {error}"))
+    return None
+
+
+def _unread(site: str, what: str) -> Finding:
+    return fault(what, "look at the file, or make it smaller: fewer columns or rows", site=site, topic="file")
+
+
+def read_numbers(collector: Collector, read: Callable[[list[str] | None], T]) -> tuple[T | None, tuple[str, ...]]:
+    """Read a table, and where columns hold text, which is told, the others; return it and the columns left out.
+
+    ``read`` takes the columns to read; None: those that were asked for.
+    """
+    texts: list[TextColumnsError] = []
+
+    def first() -> T:
+        try:
+            return read(None)
+        except TextColumnsError as error:
+            texts.append(error)
+            raise
+
+    found = attempt(collector, first)
+    if not texts:
+        return found, ()
+    others = list(texts[0].numbers)
+    return (attempt(collector, lambda: read(others)) if others else None), texts[0].words
+
 
 S = TypeVar("S", FederationFile, SiteEntry)
 

@@ -12,14 +12,13 @@ import msgspec
 
 from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.toml_files import convert
+from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import read_value
-from fedgeom.federation.step_order import check_order
-from fedgeom.federation.steps import Step, read_steps
+from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class
 from fedgeom.registry import did_you_mean
 
@@ -49,7 +48,7 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     sites: list[SiteEntry] = []
     method: str = ""
-    """If left out, `fedgeom run` chooses one that fits (`fedgeom.deploy.choosing`); submitted jobs must name it."""
+    """If left out, `fedgeom run` chooses one that fits (`deploy.method_selection`); submitted jobs must name it."""
     names: Literal["shared", "own"] | None = None
     """Whether one label name means one thing everywhere; None: the method's default, or what `fedgeom run` sees."""
     seed: int = 0
@@ -76,7 +75,7 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     compare: dict[str, dict[str, Any]] = {}
     """`fedgeom compare` only: settings of single methods, by their names."""
     sweep: dict[str, Any] = {}
-    """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.sweep_file`)."""
+    """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.study_file`)."""
     writers: list[str] = []
     """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
     terms: it is about what the coordinator knows anyway."""

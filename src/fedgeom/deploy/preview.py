@@ -14,24 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
-from fedgeom.data.readiness import Report
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Report
 from fedgeom.deploy.answering import read_data, reveals
 from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
+from fedgeom.deploy.site import file_refusals, own_report, usual_number
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.deploy.site_readiness import file_refusals, own_report, usual_number
 from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
-from fedgeom.federation.conversation import Lost
-from fedgeom.federation.envelopes import Buffer
-from fedgeom.federation.messages import decode, unpack
-from fedgeom.federation.method import Method
+from fedgeom.federation.coordinator import Lost
+from fedgeom.federation.messages import Buffer, decode, unpack
+from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
-from fedgeom.federation.shown_rows import ShownRows
-from fedgeom.preparation.plain import prepared_method
+from fedgeom.preparation.pipeline import prepared_method
 
 REHEARSED = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
 """What a rehearsal keeps of the site's policy: what shapes the conversation, not what ends it."""

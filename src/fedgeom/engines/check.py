@@ -7,28 +7,89 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
-from fedgeom.data.checks import check_finite
-from fedgeom.data.findings import Collector, Finding, Level, fault
-from fedgeom.data.inspection import inspect_table
 from fedgeom.data.kinds import Kind, kinds_of
-from fedgeom.data.readiness import Report, summaries
+from fedgeom.data.rows import dense_bytes, free_memory
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
+from fedgeom.data.validation import (
+    Collector,
+    Finding,
+    Level,
+    Report,
+    TableFacts,
+    check_finite,
+    fault,
+    inspect_table,
+    summaries,
+)
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.engines.sizes import memory_findings, size_faults, worth_saying
 from fedgeom.errors import InputError
-from fedgeom.evaluation.figures import LEAST_ROWS
+from fedgeom.evaluation.evaluation import LEAST_ROWS
 from fedgeom.federation.holdout import part_rows
-from fedgeom.federation.method import Method
-from fedgeom.federation.policy import Policy
-from fedgeom.federation.policy_checks import reasons_against
+from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.method import MessageSizes, Method
+from fedgeom.federation.policy import Policy, reasons_against
 from fedgeom.federation.steps import Columns
 from fedgeom.methods.catalogue import as_method
-from fedgeom.methods.words import look_ahead
-from fedgeom.preparation.plain import prepared_method
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.preparing.left_out import left_out
+from fedgeom.methods.label_names import look_ahead
+from fedgeom.preparation.pipeline import prepared_method
+from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparing import left_out
+
+ANNOUNCED = 32 * 2**20
+"""From this size on a table or a message is worth a note."""
+
+
+def worth_saying(method: Method, data: Sequence[SiteData], policy: Policy) -> MessageSizes | None:
+    """Return how large a method's messages become; None where nobody knows, or they are small whatever the rows are."""
+    bound, small = method.message_bound(data), min(policy.max_message_bytes, ANNOUNCED)
+    if bound is not None and max(bound.sent, bound.received) < small:
+        return None
+    return method.message_sizes(data)
+
+
+def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
+    """Say whether messages are larger than the policy allows, or large enough to be spoken of."""
+    limit, largest = min(policy.max_message_bytes, LARGEST_MESSAGE), max(sizes.sent, sizes.received)
+    if largest > limit:
+        what = (
+            f"the largest message is one of about {largest:,} bytes, for {data[0].shape[1]:,} columns; the limit is "
+            f"{limit:,} (max_message_bytes in the policy)"
+        )
+        return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
+    if largest < ANNOUNCED:
+        return []
+    what = (
+        f"messages are large: a site sends up to about {sizes.sent:,} bytes, and is sent {sizes.received:,}; the "
+        f"limit is {limit:,}"
+    )
+    return [Finding(level="note", what=what, topic="size")]
+
+
+def memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> list[Finding]:
+    """Compare what a run in this process takes with what is free: all tables, copies of one, and all messages."""
+    tables = [8 * len(site) * site.shape[1] for site in data]
+    largest = 0 if sizes is None else max(sizes.sent, sizes.received)
+    unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
+    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
+    if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
+        return []
+    held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
+    if free is None or needed < free:
+        return [Finding(level="note", what=held, topic="memory")]
+    return [
+        Finding(
+            level="warning",
+            what=f"{held}; {_size(free)} are free",
+            remedy="use fewer columns or rows (in a deployment, each site holds its own table only)",
+            topic="memory",
+        )
+    ]
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
+
 
 NAMES = "vocabulary"
 """The topic of what sites' label names will do to a method that goes by them."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedgeom.data.checks import label_names
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import label_names
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.cost_figures import Costs
-from fedgeom.protocols.costs import Sheet, joined_only, site_names
+from fedgeom.protocols.costs import Costs, Sheet, joined_only, site_names
 
 MOST_SITES = 100_000
 """More names no message holds."""

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
-from fedgeom.protocols.evaluation.counts import Tally
+from fedgeom.protocols.evaluation import Tally
 
 DRAWS = 1000
 """How often counts are drawn anew for an interval."""

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from fedgeom.data.holding_out import holdout, holdout_by_content
 from fedgeom.data.sites import SiteData
+from fedgeom.data.split import holdout, holdout_by_content
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of

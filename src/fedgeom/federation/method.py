@@ -8,24 +8,53 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from fedgeom.data.findings import Finding
+import numpy as np
+import numpy.typing as npt
+
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
-from fedgeom.federation.describing import Documentation
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
-from fedgeom.federation.plain_preparation import fit_plain
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.preparation import fit_plain
 from fedgeom.federation.privacy import check_private, privacy_of
-from fedgeom.federation.run_warnings import RunWarning
-from fedgeom.federation.settings import Settings
-from fedgeom.federation.shown_rows import ShownRows
+from fedgeom.federation.results import RunWarning
+from fedgeom.federation.settings import Documentation, Settings
 from fedgeom.federation.site import Site
-from fedgeom.federation.step_order import check_order
-from fedgeom.federation.steps import Step, read_steps
+from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
+
+
+@dataclass(frozen=True)
+class ShownRows:
+    """How many rows of a class others would learn, rounded or not."""
+
+    label: str
+    """The class, in the site's own words."""
+    rows: int
+    """How many rows the class has."""
+    corners: int
+    """How many of them others learn."""
+    points: npt.NDArray[np.float64] = field(repr=False)
+    """(rows, 2): all rows of the class, in the plane."""
+    sent: npt.NDArray[np.float64] = field(repr=False)
+    """(corners, 2): what the coordinator learns of them."""
+    before_rounding: int = 0
+    """How many rows are corners before they are rounded, by which some may fall together; 0: as many as ``corners``."""
+
+    @property
+    def extreme(self) -> int:
+        """How many rows are corners: what a policy's ``max_corner_share`` is about."""
+        return max(self.corners, self.before_rounding)
+
+    @property
+    def share(self) -> float:
+        """The share of the class's rows."""
+        return self.corners / self.rows
+
 
 if TYPE_CHECKING:
     HoldoutOrShare = Holdout | float | Mapping[str, Any] | None

@@ -15,10 +15,9 @@ import msgspec
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
 from fedgeom.federation.approval import Invitation, NotApprovedError, RevokedError, hash_terms
-from fedgeom.federation.envelopes import Buffer
-from fedgeom.federation.messages import Question, Refusal, Waiting, decode, pack, pack_large, unpack
+from fedgeom.federation.messages import Buffer, Question, Refusal, Waiting, decode, pack, pack_large, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import LEAVES
+from fedgeom.federation.results import LEAVES
 from fedgeom.federation.site import Memory, Site, SiteIdentity
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,8 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.in_ranges import need
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
-from fedgeom.preparation.short_rows import BoundedPCA
+from fedgeom.preparation.private_steps import BoundedPCA, need
 from fedgeom.privacy.bounded_sums import row_products
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 

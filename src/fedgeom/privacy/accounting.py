@@ -24,7 +24,7 @@ ORDERS = (
 )
 """The orders α of Rényi divergence that are tried: tight for ε from 0.02 to 50."""
 LARGEST_ORDER = float(max(ORDERS))
-"""No higher one may be: what rounding costs is proved up to here (`fedgeom.privacy.rounding`)."""
+"""No higher one may be: what rounding costs is proved up to here (`fedgeom.privacy.mechanism`)."""
 
 
 _LEFT = 1e-6

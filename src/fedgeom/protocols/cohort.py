@@ -12,26 +12,25 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
-from fedgeom.errors import ProtocolError
-from fedgeom.federation.conversation import Sites
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.results import RunWarning
 from fedgeom.privacy.mechanism import SumNoise
-from fedgeom.protocols.evaluation.coordinator import evaluate
+from fedgeom.protocols.evaluation import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
-from fedgeom.protocols.joining.coordinator import Joined, invite
-from fedgeom.protocols.joining.messages import class_floors
+from fedgeom.protocols.join.coordinator import Joined, invite
+from fedgeom.protocols.join.messages import class_floors
 from fedgeom.protocols.noising import sum_noise
-from fedgeom.protocols.preparing.coordinator import prepare
+from fedgeom.protocols.preparing import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
-from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
-from fedgeom.protocols.secure_sum.collecting import Collected, collect, collect_again
-from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum, unmask
-from fedgeom.protocols.secure_sum.groups import draw_of
+from fedgeom.protocols.secure_sum.coordinator import Collected, Total, collect, collect_again, secure_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
 
 
 @dataclass(frozen=True)
@@ -241,3 +240,73 @@ class Cohort:
     def lost_since(self, answers: Any) -> None:
         """Leave out the sites that did not answer a question that was put to all still there."""
         self.left = tuple(name for name in self.left if name in answers)
+
+
+class SiteGroups:
+    """The groups of a run: who is in which, and which are still summed."""
+
+    def __init__(self, cohort: Cohort, draw: GroupDraw):
+        self.cohort, self.sites = cohort, cohort.sites
+        keys = cohort.joined.keys
+        draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
+        self.all = draw.groups(cohort.names, self.sites.seed, cohort.joined.seed)
+        self.dropped: dict[int, str] = {}
+        """The groups that are no longer summed, and why."""
+        self.sites.metrics["groups"] = len(self.all)
+
+    def drop(self, number: int, why: str) -> None:
+        """Sum a group no longer, and say so in the run's warnings."""
+        if number in self.dropped:
+            return
+        self.dropped[number] = why
+        self.sites.metrics["groups dropped"] = sorted(self.dropped)
+        names = ", ".join(self.all[number])
+        self.sites.notices.append(
+            RunWarning(
+                f"group {number + 1} of {len(self.all)} ({names}) is in no further sum: {why}",
+                remedy="the median is over the other groups; look at these sites, and run again with them mended",
+            )
+        )
+        self.need()
+
+    def need(self) -> None:
+        """Raise `TooFewSitesError` where so few groups are left that a median would be a mean."""
+        if len(self.all) - len(self.dropped) < LEAST_GROUPS:
+            reasons = "".join(f"\n  group {at + 1}: {why}" for at, why in sorted(self.dropped.items()))
+            raise TooFewSitesError(
+                f"{len(self.all) - len(self.dropped)} groups are left; a median over groups needs {LEAST_GROUPS}. "
+                f"Dropped:{reasons}"
+            )
+
+    def left(self, number: int, living: set[str]) -> tuple[str, ...]:
+        """Return who of a group can be summed: nobody where it was dropped, or is now, as too few are left."""
+        if number in self.dropped:
+            return ()
+        keys, group = self.cohort.joined.keys, self.all[number]
+        there = tuple(name for name in group if name in living)
+        gone = sorted(set(group) - set(there))
+        wanted = max([keys[name].min_cohort for name in there], default=1)
+        strict = any(keys[name].min_difference for name in group)
+        why = "; ".join(f"{name}: {self.sites.lost.get(name, 'left out')}" for name in gone)
+        if len(there) < wanted:
+            self.drop(number, f"{len(there)} of its sites are left, and policies ask for {wanted} (lost: {why})")
+        elif gone and strict:
+            self.drop(number, f"policies allow no sum without lost sites (sums_after_losses; lost: {why})")
+        else:
+            return there
+        return ()
+
+    def sum_checked(self, ask: Callable[[int], SumQuestion], *, length: int) -> list[GroupSum]:
+        """Return the sum over each group, in a form that all sites can check; groups that fail are dropped."""
+        found = []
+        for number in range(len(self.all)):
+            asked = self.left(number, set(self.cohort.left))
+            if not asked:
+                continue
+            try:
+                result = self.cohort.sum_checked(ask(number), length=length, participants=asked)
+            except (TooFewSitesError, ProtocolError) as error:
+                self.drop(number, str(error))
+                continue
+            found.append(GroupSum(group=number, asked=asked, result=result))
+        return found

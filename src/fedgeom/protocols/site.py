@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -11,10 +12,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Ints
-from fedgeom.data.findings import Collector, FaultsError
-from fedgeom.data.inspection import inspect_table
+from fedgeom.arrays import Ints, Words
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Collector, FaultsError, inspect_table
 from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, part_rows
 from fedgeom.federation.messages import Message, Question
@@ -23,24 +23,32 @@ from fedgeom.federation.preparation import Preparation, planned_sums
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.contribution import Contribution as Contribution
-from fedgeom.protocols.contribution import Rows
-from fedgeom.protocols.evaluation.counts import numbered
-from fedgeom.protocols.evaluation.messages import SumEvaluation
-from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
-from fedgeom.protocols.handing_out import HandedMemory, HandedModel
-from fedgeom.protocols.joining.memory import JoiningMemory
-from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
-from fedgeom.protocols.joining.ring import RingDraw, RingMemory
-from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.evaluation import Evaluating, EvaluationMemory, SumEvaluation, numbered
+from fedgeom.protocols.join.messages import DrawRing, Hello, Share
+from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
+from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
 from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing.checking import check_no_text
-from fedgeom.protocols.preparing.messages import SUMS, CountCategories
-from fedgeom.protocols.preparing.site import Preparing, PreparingMemory
-from fedgeom.protocols.secure_sum.bounds import bound_of, bounded
-from fedgeom.protocols.secure_sum.hiding import SumsMemory
+from fedgeom.protocols.preparing import SUMS, CountCategories, Preparing, PreparingMemory, check_no_text
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness, hash_asked
+from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
 from fedgeom.protocols.secure_sum.site import Sums
+
+Rows = tuple[int, int]
+"""The first of some rows, and the one after the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """What a site adds to a sum: ring elements, not yet masked. It is no message, so it cannot leave by mistake."""
+
+    vector: Words
+    """(length,), or (rows, columns) for row sums."""
+    own_rows: Rows | None = None
+    """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
+    fresh: bool = False
+    """Whether the vector was made for this alone, so that the masks may be added in its place."""
+    noisy: bool = False
+    """Whether the site's share of noise is in it: in a run with privacy nothing else leaves."""
 
 
 class SecureMemory(Memory, kw_only=True):

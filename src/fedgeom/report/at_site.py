@@ -21,18 +21,17 @@ from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.journal import CHARGED, Journal, LocalEntry
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.messages import Refusal
 from fedgeom.federation.record import file_name, versions
-from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.hull import trimmed_hull
 from fedgeom.methods.catalogue import read_model
 from fedgeom.report.ellipses import plane
 from fedgeom.report.naming import read_naming
-from fedgeom.report.reading import Happened, RunFiles
-from fedgeom.report.rows import DrawnRows, few_dots
+from fedgeom.report.run_folder import DrawnRows, Happened, RunFiles, few_dots
 
 RESULTS = "results"
 

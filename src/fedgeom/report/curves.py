@@ -11,7 +11,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
-from fedgeom.report.reading import RunFiles
+from fedgeom.report.run_folder import RunFiles
 
 TALL, WIDE = 100.0, 300.0
 KINDS = {"accuracy": "Accuracy on rows set aside", "loss": "Loss on rows set aside"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.evaluation.figures import COLUMNS, TITLES, Evaluation, score_rows
-from fedgeom.report import markup, scores
+from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation, score_rows
+from fedgeom.report import markup, tables
 from fedgeom.report.markup import escape
 
 MANY_SITES = 12
@@ -48,7 +48,7 @@ def _beside_rivals(evaluation: Evaluation) -> str:
         charts.append(f"<h3>{escape(title.capitalize() if title.islower() else title)}</h3>{lines}")
     first, rest = charts[:2], charts[2:]
     head, rows = score_rows(evaluation)
-    said = scores.notes(evaluation)
+    said = tables.notes(evaluation)
     return (
         markup.paragraph(
             f"Tested on {evaluation.rows:,} rows that "
@@ -127,7 +127,7 @@ def _short(name: str, most: int = 12) -> str:
 
 
 def _classes(evaluation: Evaluation) -> str:
-    head, rows = scores.class_rows(evaluation)
+    head, rows = tables.class_rows(evaluation)
     if not rows:
         return ""
     lines = "".join(
@@ -136,7 +136,7 @@ def _classes(evaluation: Evaluation) -> str:
         if one.recall is not None
     )
     table = markup.table(head, rows, numbers=range(1, len(head)))
-    if len(evaluation.by_class) > scores.MOST_CLASSES:
+    if len(evaluation.by_class) > tables.MOST_CLASSES:
         return table
     return markup.paragraph(
         "The share of a class's test rows that the federated models call by its name (recall).", "dim"
@@ -144,7 +144,7 @@ def _classes(evaluation: Evaluation) -> str:
 
 
 def _sites(evaluation: Evaluation) -> str:
-    head, rows = scores.site_rows(evaluation)
+    head, rows = tables.site_rows(evaluation)
     if not rows:
         return ""
     shown = [one for one in evaluation.by_site if "own" in one.accuracy]

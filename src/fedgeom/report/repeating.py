@@ -9,7 +9,7 @@ from typing import Any
 from fedgeom.errors import FedgeomError
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
-from fedgeom.report.reading import RunFiles
+from fedgeom.report.run_folder import RunFiles
 from fedgeom.storage import as_plain
 
 OTHERS = ("holdout",)

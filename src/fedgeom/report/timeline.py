@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
-from fedgeom.report.reading import RunFiles
+from fedgeom.report.run_folder import RunFiles
 from fedgeom.report.tables import size
 from fedgeom.report.words import SUMS, in_words, stage_of
 

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, select_autoescape
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from fedgeom.deploy.coordinator import is_running, list_sites
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.coordinator_loop import list_sites
-from fedgeom.deploy.coordinator_process import is_running
 from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.errors import InputError
+from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.markup import POLICY
 from fedgeom.report.page import page_of
-from fedgeom.report.reading import RunFiles, read_run
+from fedgeom.report.run_folder import RunFiles, read_run
+from fedgeom.report.tables import size
 from fedgeom.storage import write_text
 from fedgeom.studio import launching, stewarding
-from fedgeom.studio.listing import PAGE, run_line, run_names, side_by_side
-from fedgeom.studio.places import Place, plain
-from fedgeom.studio.rendering import Pages, sentence
+from fedgeom.studio.places import PAGE, Place, plain, run_line, run_names, side_by_side
 from fedgeom.studio.studies import (
+    MOST_COLUMNS,
     PREPARATIONS,
+    file_facts,
     is_for_sites,
     job_facts,
     keep_file,
@@ -36,8 +38,58 @@ from fedgeom.studio.studies import (
     new_job_study,
     new_study,
 )
-from fedgeom.studio.tables import MOST_COLUMNS, file_facts
 from fedgeom.studio.watching import Watcher, stream
+
+
+def environment(place: Place, token: str) -> Environment:
+    """Return the templates with what all of them use."""
+    made = Environment(
+        loader=PackageLoader("fedgeom.studio"), autoescape=select_autoescape(default=True, default_for_string=True),
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "size": size}
+    here = f"{place.path}/"  # its pages speak of files as they lie in the folder
+
+    def plain(text: Any) -> str:
+        return printable(str(text).replace(here, "").replace("studies/../", ""), lines=True)
+
+    made.filters["plain"] = plain
+    return made
+
+
+class Pages:
+    """Renders pages."""
+
+    def __init__(self, place: Place, token: str):
+        self._templates = environment(place, token)
+
+    def text(self, template: str, **values: Any) -> str:
+        """Return a page, or a part of one, as text."""
+        return str(self._templates.get_template(template).render(**values))
+
+    def __call__(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
+        """Return a page as an answer."""
+        return HTMLResponse(self.text(template, **values), status_code=code)
+
+    def sorry(self, error: BaseException) -> HTMLResponse:
+        """Return the page of what went wrong: a sentence, and never a stack trace."""
+        said, code = sentence(error)
+        return self("sorry.html", code, said=said)
+
+
+def sentence(error: BaseException) -> tuple[str, int]:
+    """Return what to say of an error, and the status of the answer."""
+    if isinstance(error, FedgeomError):
+        return str(error), 400
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "The disk is full: nothing was lost, and nothing new was written. Make room, and try again.", 507
+    if isinstance(error, OSError):
+        return f"A file could not be read or written: {error.strerror or error}. Nothing was lost.", 500
+    return (
+        "Something went wrong inside the studio. Nothing was lost; the terminal in which it runs says more.",
+        500,
+    )
+
 
 MOST_FORM = 200_000
 """A form of more bytes is none of ours."""

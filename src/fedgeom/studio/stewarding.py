@@ -11,10 +11,10 @@ from typing import Any
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import Journal
+from fedgeom.deploy.site import leaves_with, terms_report
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.deploy.site_readiness import leaves_with, terms_report
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.approval import JobTerms
 from fedgeom.report.at_site import RESULTS, site_results
 from fedgeom.report.tables import size

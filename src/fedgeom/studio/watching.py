@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedgeom.deploy.submit import Follower
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import Status
 from fedgeom.report.words import SUMS, in_words, stage_of
 

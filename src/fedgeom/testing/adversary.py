@@ -12,7 +12,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import Question, encode
 from fedgeom.federation.method import Method
-from fedgeom.protocols.joining.messages import Hello, Share
+from fedgeom.protocols.join.messages import Hello, Share
 from fedgeom.protocols.secure_sum.messages import Confirm, SumQuestion, Unmask, hash_question
 from fedgeom.testing.rehearsal import Exchange, Rehearsal, refused
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import run
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import Method
-from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.testing.rehearsal import Rehearsal
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
-from fedgeom.federation.conversation import Lost, Sites
-from fedgeom.federation.envelopes import Buffer
-from fedgeom.federation.messages import Frame, Question, Refusal, decode, pack_body, unpack
+from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.messages import Buffer, Frame, Question, Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner

@@ -20,15 +20,15 @@ from fedgeom import registry
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.flower import patches
-from fedgeom.engines.flower.client_app import FAILED
+from fedgeom.engines.flower.apps import FAILED
 from fedgeom.engines.flower.engine import RECORD
 from fedgeom.engines.flower.loopback import FlowerLoopbackEngine, LoopbackGrid
 from fedgeom.engines.run import ENGINES
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Event, Lost
+from fedgeom.federation.coordinator import Event, Lost
 from fedgeom.federation.messages import pack
 from fedgeom.methods.catalogue import METHODS
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from fedgeom.registry import Registry
 from fedgeom.testing import check_method, example_sites
 from tests.deploy.making import small

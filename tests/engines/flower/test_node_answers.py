@@ -17,8 +17,8 @@ from flwr.supernode.nodestate import NodeStateFactory
 
 from fedgeom.engines.flower import node_answers, patch_table
 from fedgeom.engines.flower.answerer import AnswererDiedError, AnswererGoneError
+from fedgeom.engines.flower.apps import FAILED, make_client_app
 from fedgeom.engines.flower.carrier import Carrier
-from fedgeom.engines.flower.client_app import FAILED, make_client_app
 from fedgeom.engines.flower.engine import CRASHED, QUESTION, RECORD, read_reply
 from fedgeom.engines.flower.node_answers import DIED, LEAVING, NodeAnswers, answer_with
 from tests.engines.flower.conftest import flower_context, flower_message, question

@@ -10,11 +10,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from fedgeom.engines.flower import patches
-from fedgeom.engines.flower.access_filter import AccessFilter
 from fedgeom.engines.flower.carrier import Carrier
 from fedgeom.engines.flower.message_layer import MessageLayer
 from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.patch_table import Symbol, function, seconds
+from fedgeom.engines.flower.patches import AccessFilter
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedgeom.engines.flower.waiting_room import Waiter, WaitingRoom
+from fedgeom.engines.flower.message_layer import Waiter, WaitingRoom
 
 
 async def open_line() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.topology.diagram_distances import site_distance_matrix, wasserstein, wasserstein_matrix
+from fedgeom.geometry.topology.distances import site_distance_matrix, wasserstein, wasserstein_matrix
 from fedgeom.geometry.topology.persistence import rips_diagrams
 
 seeds = st.integers(0, 9999)

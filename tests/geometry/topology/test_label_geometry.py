@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.topology.label_geometry import class_distances, mixed_merge_share, neighbour_disagreement
+from fedgeom.geometry.topology.descriptors import class_distances, mixed_merge_share, neighbour_disagreement
 
 
 def test_merges_on_a_line_by_hand() -> None:

@@ -11,7 +11,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.topology.site_clusters import (
+from fedgeom.geometry.topology.clustering import (
     average_linkage,
     choose_clusters,
     cluster_centres,

@@ -7,8 +7,8 @@ import pytest
 
 import fedgeom
 from fedgeom import SiteData
-from fedgeom.methods.hulls import foresight
-from fedgeom.methods.hulls.foresight import joint_points, joint_reach, longest_word, word_length
+from fedgeom.methods.hulls import costs
+from fedgeom.methods.hulls.costs import joint_points, joint_reach, longest_word, word_length
 
 
 def discs(n: int = 3) -> list[SiteData]:
@@ -36,7 +36,7 @@ def test_no_word_is_longer_than_if_all_rows_were_corners(monkeypatch: pytest.Mon
     assert word_length(fedgeom.Hulls(), sites, lambda _: pytest.fail("nobody asked")) == longest_word(
         fedgeom.Hulls(), sites
     )
-    monkeypatch.setattr(foresight, "SHORT", 0)
+    monkeypatch.setattr(costs, "SHORT", 0)
     method = fedgeom.Hulls()
     planned = method._plan(joint_reach(method, [site.X for site in sites], sites), 3)
     assert word_length(method, sites, lambda reach: method._plan(reach, 3)) == planned.length
@@ -44,8 +44,8 @@ def test_no_word_is_longer_than_if_all_rows_were_corners(monkeypatch: pytest.Mon
 
 def test_few_rows_need_no_look_at_hulls_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr(foresight, "SHORT", 0)
-    monkeypatch.setattr(foresight, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
+    monkeypatch.setattr(costs, "SHORT", 0)
+    monkeypatch.setattr(costs, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
     fedgeom.check(fedgeom.Hulls(), discs())
     assert not looked
     few = fedgeom.Policy(max_message_bytes=8_000)  # less than the levels take
@@ -54,7 +54,7 @@ def test_few_rows_need_no_look_at_hulls_before_a_run(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_run_refuses_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foresight, "SHORT", 0)
+    monkeypatch.setattr(costs, "SHORT", 0)
     method = fedgeom.Hulls()
     outside = [SiteData(site.name, site.X * 5, site.y) for site in discs()]
     assert word_length(method, outside, lambda reach: method._plan(reach, 3)) == 0

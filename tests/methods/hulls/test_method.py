@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.data.sets import load_set
+from fedgeom.data.datasets import load_set
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import unpack

@@ -19,11 +19,10 @@ from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls import core
 from fedgeom.methods.hulls.core import radius_of_level
-from fedgeom.methods.hulls.mapping import JointMap
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
-from fedgeom.methods.hulls.site import HullMemory, check_disc
+from fedgeom.methods.hulls.site import HullMemory, JointMap, check_disc
 from fedgeom.methods.moments.model import MomentsModel
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from tests.methods.coordinators import fresh, hold, lie, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own

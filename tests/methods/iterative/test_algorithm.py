@@ -15,7 +15,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.iterative import Decay, Interpolation, Tree, TrimmedMean
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, own, unlike, whole
 
 SITES = unlike()

@@ -16,7 +16,7 @@ import fedgeom
 from fedgeom import FedAvg
 from fedgeom.cli import app
 from fedgeom.errors import InputError
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.methods.iterative import Learner

@@ -13,10 +13,10 @@ import pytest
 import fedgeom
 from fedgeom.federation.method import METHODS
 from fedgeom.methods import iterative
-from fedgeom.methods.iterative.augmentation import Augmentation
+from fedgeom.methods.iterative.effort import Augmentation
 from fedgeom.methods.iterative.learners import LEARNERS
 from fedgeom.methods.iterative.optimizer import Optimizer
-from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.testing import check_method
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, unlike
 

@@ -12,12 +12,11 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.agreement import Agreement, Begin, SumColumns, SumRows
-from fedgeom.methods.iterative.group_agreement import BeginGroups, SumGroupColumns, scale_of_groups, sums_in_groups
+from fedgeom.methods.iterative.group_training import BeginGroups, SumGroupColumns, scale_of_groups, sums_in_groups
 from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked
-from fedgeom.methods.iterative.scaling import column_sums
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.methods.iterative.setup import Agreement, Begin, SumColumns, SumRows, column_sums
+from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 from fedgeom.testing import example_sites
 from tests.attacks.playing import Liar, replace
 

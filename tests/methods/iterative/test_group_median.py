@@ -11,7 +11,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.group_median import drawn, group_places
+from fedgeom.methods.iterative.aggregation import drawn, group_places
 from fedgeom.testing import check_method, example_sites
 from papers.robust.liars import KINDS, lying, with_liars
 

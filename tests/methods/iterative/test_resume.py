@@ -87,7 +87,7 @@ def test_killed_again_and_again(tmp_path):
 
 def test_an_answer_that_was_given_but_not_written_down_is_given_again(tmp_path, monkeypatch):
     """The process dies between a site's memory and the transcript: the site is asked the same question again."""
-    from fedgeom.federation.transcript import Transcript
+    from fedgeom.federation.session import Transcript
 
     row = RUNS["scaffold secure"]
     clean, answers = undisturbed(row)
@@ -193,7 +193,7 @@ def test_refusals(tmp_path):
 
 
 def test_two_processes_cannot_go_on_with_one_run(tmp_path):
-    from fedgeom.federation.resume import ResumeStore
+    from fedgeom.engines.run import ResumeStore
 
     row = FedAvg(**SHORT)
     with pytest.raises(Killed):

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 
 import fedgeom
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.iterative.algorithm import Algorithm
 from tests.methods.hyperfed.making import clinics

@@ -15,14 +15,14 @@ from fedgeom import Ditto, FedAvg, Scaffold
 from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
-from fedgeom.methods.iterative.agreement import Begin, SumColumns, SumRows
-from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.setup import Begin, SumColumns, SumRows
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
+from fedgeom.methods.iterative.training import Conversation, Group, Outcome
 from fedgeom.methods.iterative.tree import from_wire, to_wire
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.joining.messages import Hello, PublicKeys
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.join.messages import Hello, PublicKeys
+from fedgeom.protocols.names import CountNames
 from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
 from tests.unlisted import unlisted

@@ -9,9 +9,9 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.geometry.gaussians.class_sums import ClassSums, class_moments
+from fedgeom.geometry.gaussians import ClassSums, class_moments
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.moments.group_moments import middle
+from fedgeom.methods.moments.core import middle
 from fedgeom.testing import check_method, example_sites
 from papers.robust.liars import KINDS, lying, with_liars
 

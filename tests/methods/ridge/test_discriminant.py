@@ -8,10 +8,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.core import solve
-from fedgeom.methods.ridge.discriminant import LEAST_LOG, turn, turn_of, turned
+from fedgeom.methods.ridge.core import LEAST_LOG, cuts, packed_gram, solve, starts, turn, turn_of, turned
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge.gram import cuts, packed_gram, starts
 from fedgeom.testing import check_method
 from tests.methods.ridge.making import blobs, pooled
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom import Ridge
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.ridge.learning import (
+from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
     Fit,
     Plan,

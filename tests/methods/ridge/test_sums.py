@@ -9,11 +9,10 @@ from fedgeom import Ridge
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge.learning import Fit
 from fedgeom.methods.ridge.messages import CountPatches, SumClusters, SumColumns, SumGram, SumPatches, SumSurprise
 from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, tried_rows
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.methods.ridge.statistics import Fit, check_part, gram_bits, gram_parts, planned_sums, tried_rows
+from fedgeom.protocols.names import CountNames
 from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
 

@@ -9,12 +9,11 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.engines.updating import change_of, prepared, update_method
+from fedgeom.engines.run import change_of, prepared, update_method
 from fedgeom.errors import InputError
 from fedgeom.federation.preparation import Preparation
-from fedgeom.methods.ridge.core import solve
+from fedgeom.methods.ridge.core import packed_gram, solve, starts
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge.gram import packed_gram, starts
 from fedgeom.methods.ridge_update.method import RidgeUpdate
 from fedgeom.preparation import Impute, OneHot, Scale
 from fedgeom.testing import check_method

@@ -9,11 +9,11 @@ import pytest
 
 from fedgeom import Shrunk
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.agreement import SumColumns
+from fedgeom.methods.iterative.setup import SumColumns
 from fedgeom.methods.shrunk.messages import SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names import CountNames
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fedgeom
 from fedgeom.cli import app
 from fedgeom.errors import InputError
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 
 COLUMNS = ("a", "b", "c", "d")
 SILENT = {"csv": ("", "NA", "nan", "-1"), "npz": ("-1",)}

@@ -15,7 +15,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
 from fedgeom.methods.xclp.messages import Begin, CountClasses
 from fedgeom.methods.xclp.site import XclpSite
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 from tests.methods.coordinators import overhear, refusals, stamped
 from tests.methods.xclp.making import cones
 

@@ -11,12 +11,12 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Message, Question, decode, unpack
 from fedgeom.federation.site import Site, answers
 from fedgeom.methods.xclp import conversation as xclp_conversation
+from fedgeom.methods.xclp.core import labels_and_confidence
 from fedgeom.methods.xclp.messages import Spread
-from fedgeom.methods.xclp.scores import labels_and_confidence
 from fedgeom.methods.xclp.site import XclpSite
 from tests.methods.coordinators import kill
 from tests.methods.laws import assert_run_is_plain

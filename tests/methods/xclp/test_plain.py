@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from fedgeom.data.splitting import split
+from fedgeom.data.split import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, hamming, hash_bits
-from fedgeom.methods.xclp.core import VARIANTS
+from fedgeom.methods.xclp.core import VARIANTS, code_confidence
 from fedgeom.methods.xclp.plain import per_client, plain
-from fedgeom.methods.xclp.scores import code_confidence
 
 SEED = bytes(range(32))
 Part = tuple[np.ndarray, np.ndarray]

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
-from fedgeom.methods.xclp.prior import base_shares, em_prior, own_prior, site_prior, skew_weight, with_prior
-from fedgeom.methods.xclp.scores import shares
+from fedgeom.methods.xclp.core import base_shares, em_prior, own_prior, shares, site_prior, skew_weight, with_prior
 
 
 @settings(max_examples=30, deadline=None)

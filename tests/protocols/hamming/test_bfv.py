@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgeom.crypto import lattice
-from fedgeom.crypto.lattice import MARGIN_BITS, leak_bits
+from fedgeom.crypto import bfv
+from fedgeom.crypto.bfv import MARGIN_BITS, leak_bits
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming import (
     PackedBits,
@@ -65,7 +65,7 @@ def test_with_three_primes_distances_are_the_same(monkeypatch: pytest.MonkeyPatc
     pytest.importorskip("seal")
     asker, helper = bits(20, 300, 1), bits(9, 300, 2)
     layout.cache_clear()
-    monkeypatch.setattr(lattice, "MARGIN_BITS", 60)  # more than two primes give
+    monkeypatch.setattr(bfv, "MARGIN_BITS", 60)  # more than two primes give
     try:
         assert layout(20, 9, 300).primes == 3
         assert np.array_equal(opened(variant("bfv"), asker, helper), plain_distances(asker, helper))
@@ -76,7 +76,7 @@ def test_with_three_primes_distances_are_the_same(monkeypatch: pytest.MonkeyPatc
 def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("seal")
     layout.cache_clear()
-    monkeypatch.setattr(lattice, "MARGIN_BITS", 200)
+    monkeypatch.setattr(bfv, "MARGIN_BITS", 200)
     for turn in (
         lambda: variant("bfv").begin(bits(3, 8), 5),
         lambda: variant("bfv").step_b(bits(3, 8), 5, None, b""),

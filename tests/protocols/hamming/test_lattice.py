@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgeom.crypto import matrix_lattice
-from fedgeom.crypto.limbs import LARGE
-from fedgeom.crypto.matrix_lattice import MARGIN_BITS, leak_bits, modulus_for
+from fedgeom.crypto import bfv_matrix
+from fedgeom.crypto.bfv_matrix import LARGE, MARGIN_BITS, leak_bits, modulus_for
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming import (
     PackedBits,
@@ -43,13 +42,13 @@ def test_every_number_of_points_keeps_the_margin_of_its_noise(points: int) -> No
 
 def test_with_the_larger_modulus_distances_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asker, helper = bits(20, 300, 1), bits(9, 300, 2)
-    monkeypatch.setattr(matrix_lattice, "MARGIN_BITS", 60)  # more than the smaller one gives
+    monkeypatch.setattr(bfv_matrix, "MARGIN_BITS", 60)  # more than the smaller one gives
     assert modulus_for(300, 20 * 9) == LARGE
     assert np.array_equal(opened(variant("lattice"), asker, helper), plain_distances(asker, helper))
 
 
 def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_lattice, "MARGIN_BITS", 200)
+    monkeypatch.setattr(bfv_matrix, "MARGIN_BITS", 200)
     for turn in (
         lambda: variant("lattice").begin(bits(3, 8), 5),
         lambda: variant("lattice").step_b(bits(3, 8), 5, None, b""),

@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.joining.memory import JoiningMemory
-from fedgeom.protocols.joining.messages import Letters, PublicKeys, cohort_seed, heralds_of, holder_numbers
+from fedgeom.protocols.join.messages import Letters, PublicKeys, cohort_seed, heralds_of, holder_numbers
+from fedgeom.protocols.join.site import JoiningMemory
 from fedgeom.protocols.secure_sum.messages import Confirmation, MaskedVector, UnmaskShares
 from tests.protocols.summing import Recorder, column_sum, joined, make_sites, record, remembered, start
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedgeom.protocols.joining.last_call import remembers_last
+from fedgeom.memo import remembers_last
 
 
 def test_the_same_object_is_looked_at_once_and_another_anew():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedgeom.errors import DecodeError
 from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.messages import decode, encode
-from fedgeom.protocols.joining.messages import (
+from fedgeom.protocols.join.messages import (
     HERALDS,
     MOST_ROUNDS,
     Hello,

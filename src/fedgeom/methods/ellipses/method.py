@@ -9,36 +9,35 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
-from fedgeom.data.checks import check_columns
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
-from fedgeom.methods.ellipses import private
+from fedgeom.methods.ellipses import core
 from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
-from fedgeom.methods.ellipses.depth import joint_tree
+from fedgeom.methods.ellipses.matching import joint_tree
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.ellipses.site import EllipseSite
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
-from fedgeom.methods.hulls.evidence import Evidence, doubts
-from fedgeom.methods.hulls.numbers import check_number, unequal_numbers
-from fedgeom.methods.words import look_at_names, mixed_words
+from fedgeom.methods.hulls.matching import Evidence, doubts
+from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
-    from fedgeom.methods.ellipses.grouping import Matched
+    from fedgeom.methods.ellipses.matching import Matched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,7 @@ class Ellipses(EllipseSettings, Method):
 
     def conduct(self, sites: Sites) -> EllipseModel:
         """Hold the conversation: join, agree, sum, match, fit, tell; and where words differ in depth, the tree."""
-        from fedgeom.methods.ellipses.grouping import fit, match, named  # scikit-learn: 2 s
+        from fedgeom.methods.ellipses.matching import fit, match, named  # scikit-learn: 2 s
 
         cohort = join(sites, self)
         words = agree_on_names(cohort, self.classes) if self.shared else ()
@@ -129,10 +128,10 @@ class Ellipses(EllipseSettings, Method):
         """Return the Gaussians that the sites added up."""
         if privacy_of(self) is None:
             return read_sum(cohort.sum_reals(ask, length=layout.length), layout)
-        bounds = private.bounds(layout)
+        bounds = core.bounds(layout)
         noise, total = cohort.noise(**bounds), cohort.sum_counts(ask, length=bounds["numbers"])
-        cohort.sites.metrics["noise on counts"] = round(noise.spread / private.COUNT, 2)
-        return private.read_noisy_sum(noise.read(total), layout, self, noise.spread)
+        cohort.sites.metrics["noise on counts"] = round(noise.spread / core.COUNT, 2)
+        return core.read_noisy_sum(noise.read(total), layout, self, noise.spread)
 
     def _told(self, matched: Matched, layout: Layout, model: EllipseModel, sites: Sites) -> Learn:
         """Return what the sites are told; note what is in doubt."""

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fedgeom.arrays import Indices
-from fedgeom.data.checks import check_columns, label_names
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import check_columns, label_names
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import MessageSizes, Method, Plain, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import RunWarning
-from fedgeom.federation.shown_rows import ShownRows
+from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import (
@@ -31,25 +30,32 @@ from fedgeom.methods.hulls.core import (
     radius_of_level,
     rounded_hulls,
 )
-from fedgeom.methods.hulls.costs import leaving, write_costs
-from fedgeom.methods.hulls.evidence import Evidence, doubts, group_evidence
-from fedgeom.methods.hulls.foresight import Mapped, joint_points, joint_reach, longest_word, sizes_of, word_length
+from fedgeom.methods.hulls.costs import (
+    Mapped,
+    corners,
+    joint_points,
+    joint_reach,
+    leaving,
+    longest_word,
+    sizes_of,
+    word_length,
+    write_costs,
+)
+from fedgeom.methods.hulls.encoding import Hull, HullPlan, decode_hulls, largest_order
+from fedgeom.methods.hulls.matching import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
-from fedgeom.methods.hulls.numbers import check_number, unequal_numbers
-from fedgeom.methods.hulls.plan import Hull, HullPlan, decode_hulls, largest_order
-from fedgeom.methods.hulls.preview import corners
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
-from fedgeom.methods.words import look_at_names, mixed_words
+from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.grid import Grid
-    from fedgeom.methods.hulls.fitting import Classifier
+    from fedgeom.methods.hulls.core import Classifier
 
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
@@ -236,7 +242,7 @@ class Hulls(HullSettings, Method):
         self, bins: Sequence[Bins], owners: Indices, plan: HullPlan, mapped: Mapped, seed: int
     ) -> tuple[HullModel, Indices]:
         """Group the hulls and fit the classifier; the hidden order of sites does not enter."""
-        from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups  # scikit-learn: 2 s
+        from fedgeom.methods.hulls.core import fit_groups, group_hulls, points_of_groups  # scikit-learn: 2 s
 
         members = group_hulls(bins, owners, plan.classes, grid=plan.grid, how=self.grouping, seed=seed)
         found = len(np.unique(members))
@@ -252,7 +258,7 @@ class Hulls(HullSettings, Method):
         self, corners: Sequence[Bins], words: tuple[str, ...], plan: HullPlan, mapped: Mapped
     ) -> HullModel:
         """Fit the classifier to the corners of each word's hulls."""
-        from fedgeom.methods.hulls.fitting import fit_groups  # scikit-learn: 2 s
+        from fedgeom.methods.hulls.core import fit_groups  # scikit-learn: 2 s
 
         if len(words) < 2:
             raise InputError(f"hulls of {len(words)} classes came; a classifier needs two")
@@ -260,7 +266,7 @@ class Hulls(HullSettings, Method):
         return HullModel.of(svc, len(words), *mapped, words, curvature=self.curvature)
 
     def _classifier(self) -> Classifier:
-        from fedgeom.methods.hulls.fitting import classifier_of  # scikit-learn: 2 s
+        from fedgeom.methods.hulls.core import classifier_of  # scikit-learn: 2 s
 
         return classifier_of(self)
 

@@ -24,9 +24,17 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
-from fedgeom.methods.hulls.core import Bins, covering_radius, local_hulls, make_grid
-from fedgeom.methods.hulls.fitting import Classifier, fit_groups, group_hulls, points_of_groups
-from fedgeom.methods.hulls.grouping import How
+from fedgeom.methods.hulls.core import (
+    Bins,
+    Classifier,
+    covering_radius,
+    fit_groups,
+    group_hulls,
+    local_hulls,
+    make_grid,
+    points_of_groups,
+)
+from fedgeom.methods.hulls.matching import How
 
 
 @dataclass(frozen=True)

@@ -13,28 +13,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.data.checks import label_names
-from fedgeom.data.findings import Finding
-from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Finding, label_names, unscaled
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.agreement import SumColumns, check_together
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.costs import write_costs
-from fedgeom.methods.iterative.group_agreement import SumGroupColumns
-from fedgeom.methods.iterative.grouped import GroupedConversation
+from fedgeom.methods.iterative.group_training import GroupedConversation, SumGroupColumns
 from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked, TrainOpen
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
-from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.settings import TrainingRule
+from fedgeom.methods.iterative.setup import SumColumns, check_together
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.summed import Summed
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import State, Tree
 
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.methods.iterative.agreement import Begin, Ready, SumColumns, SumRows
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.private import bounds
-from fedgeom.methods.iterative.round_figures import how_many
+from fedgeom.methods.iterative.setup import Begin, Ready, SumColumns, SumRows
 from fedgeom.methods.iterative.summed import Summed
+from fedgeom.methods.iterative.training import how_many
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.protocols.costs import KEY, Sheet
 
 if TYPE_CHECKING:
-    from fedgeom.methods.iterative.rule import TrainingRule
+    from fedgeom.methods.iterative.settings import TrainingRule
 
 
 def write_costs(rule: TrainingRule, sheet: Sheet) -> None:

@@ -13,16 +13,14 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.findings import Collector, fault
+from fedgeom.data.validation import Collector, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.agreement import AgreementMemory, SumColumns, SumRows, check_site, within
-from fedgeom.methods.iterative.group_agreement import GroupAgreement, sums_in_groups
-from fedgeom.methods.iterative.grouping import Grouping, asked_again
+from fedgeom.methods.iterative.group_training import GroupAgreement, sums_in_groups
 from fedgeom.methods.iterative.messages import (
     Finish,
     Finished,
@@ -34,13 +32,21 @@ from fedgeom.methods.iterative.messages import (
     Update,
 )
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
-from fedgeom.methods.iterative.round_figures import Figures, how_many
-from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.settings import TrainingRule
+from fedgeom.methods.iterative.setup import (
+    AgreementMemory,
+    Grouping,
+    SumColumns,
+    SumRows,
+    asked_again,
+    check_site,
+    within,
+)
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.training import Figures, how_many
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 

@@ -9,32 +9,28 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.arrays import Floats
-from fedgeom.data.checks import check_columns, check_two_classes, label_names
-from fedgeom.data.findings import Finding
-from fedgeom.data.inspection import unscaled
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Finding, check_columns, check_two_classes, label_names, unscaled
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.geometry.gaussians.class_sums import class_moments, length
-from fedgeom.methods.iterative.group_median import group_places
-from fedgeom.methods.moments import private
-from fedgeom.methods.moments.core import build_model, check_width
+from fedgeom.geometry.gaussians import class_moments, length
+from fedgeom.methods.iterative.aggregation import group_places
+from fedgeom.methods.moments import core
+from fedgeom.methods.moments.core import build_model, check_width, middle
 from fedgeom.methods.moments.costs import write_costs
-from fedgeom.methods.moments.group_moments import middle
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
-from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.handing_out import ModelTaken, hand_out
-from fedgeom.protocols.in_groups import SiteGroups
-from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.protocols.cohort import Cohort, SiteGroups, join
+from fedgeom.protocols.model_delivery import ModelTaken, hand_out
+from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +98,16 @@ class Moments(MomentsSettings, Method):
 
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
         """Sum moments with noise in them, and mend what the noise made impossible."""
-        bounds, columns = private.bounds(self, len(classes), cohort.columns), cohort.columns
+        bounds, columns = core.bounds(self, len(classes), cohort.columns), cohort.columns
         result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=bounds["numbers"])
         noise = cohort.noise(**bounds)
         cohort.sites.metrics |= {
             "sites": len(cohort.left),
             "classes": len(classes),
             "numbers": bounds["numbers"],
-            "noise on counts": round(noise.spread / private.weights(self.squares)[0], 2),
+            "noise on counts": round(noise.spread / core.weights(self.squares)[0], 2),
         }
-        return hand_out(cohort, private.read_model(self, result, noise, classes, columns), result)
+        return hand_out(cohort, core.read_model(self, result, noise, classes, columns), result)
 
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
@@ -131,8 +127,8 @@ class Moments(MomentsSettings, Method):
         classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
         if self.clip is not None:
             X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
-            noiseless = private.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
-            return Plain(private.private_model(self, noiseless, classes, X.shape[1], clip=self.clip, spread=0.0))
+            noiseless = core.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
+            return Plain(core.private_model(self, noiseless, classes, X.shape[1], clip=self.clip, spread=0.0))
         if self.group_draw is not None:
             ordered = sorted(sites, key=lambda site: site.name)
             places = group_places(self.group_draw, [site.name for site in ordered], seed)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedgeom.federation.messages import Array
-from fedgeom.methods.ridge.core import TEMPERATURES
-from fedgeom.methods.ridge.gram import starts
-from fedgeom.methods.ridge.learning import Plan
+from fedgeom.methods.ridge.core import TEMPERATURES, starts
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
@@ -23,9 +21,9 @@ from fedgeom.methods.ridge.messages import (
 )
 from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.sums import gram_parts
+from fedgeom.methods.ridge.statistics import Plan, gram_parts
 from fedgeom.protocols.costs import Sheet
-from fedgeom.protocols.handing_out import ModelTaken, TakeResult
+from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 

@@ -8,22 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.data.checks import check_columns, check_two_classes
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import check_columns, check_two_classes
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge import private
-from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve
+from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve, starts, turn_of, turned
 from fedgeom.methods.ridge.costs import write_costs
-from fedgeom.methods.ridge.discriminant import turn_of, turned
 from fedgeom.methods.ridge.features import check_widths
-from fedgeom.methods.ridge.gram import starts
-from fedgeom.methods.ridge.learning import Fit, Plan
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
@@ -43,12 +40,11 @@ from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.statistics import Statistics, made_by
-from fedgeom.methods.ridge.sums import gram_bits, gram_parts
+from fedgeom.methods.ridge.statistics import Fit, Plan, Statistics, gram_bits, gram_parts, made_by
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.handing_out import hand_out
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.model_delivery import hand_out
+from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 

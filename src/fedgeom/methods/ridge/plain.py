@@ -9,22 +9,33 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.methods.ridge.core import TEMPERATURES, Solution, class_weights, solve, surprise
-from fedgeom.methods.ridge.discriminant import turn_of, turned
-from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
-from fedgeom.methods.ridge.learning import (
+from fedgeom.methods.ridge.core import (
+    TEMPERATURES,
+    Solution,
+    class_weights,
+    fold_numbers,
+    packed_gram,
+    solve,
+    starts,
+    surprise,
+    turn_of,
+    turned,
+)
+from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.personal import OwnRidge, choose, evidence, own_ridge, settled
+from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
     Fit,
     Plan,
     cluster_sums,
     column_moments,
     features_of,
+    gram_parts,
     patch_sums,
+    rows_of,
+    tried_rows,
 )
-from fedgeom.methods.ridge.model import RidgeModel
-from fedgeom.methods.ridge.personal import OwnRidge, choose, evidence, own_ridge, settled
-from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.sums import gram_parts, rows_of, tried_rows
 from fedgeom.protocols.fixed_point import to_fixed, to_wide
 
 

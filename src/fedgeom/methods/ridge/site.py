@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any, ClassVar
+from weakref import ref
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.checks import check_known_labels, check_table
+from fedgeom.data.validation import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.privacy import class_floors, privacy_of
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.ridge import work
-from fedgeom.methods.ridge.checking import SolutionMemory
-from fedgeom.methods.ridge.core import TEMPERATURES, class_weights, surprise
-from fedgeom.methods.ridge.features import check_widths
-from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
-from fedgeom.methods.ridge.learning import (
-    PATCH_BITS,
-    Fit,
-    Plan,
-    cluster_sums,
-    column_moments,
-    features_of,
-    patch_sums,
+from fedgeom.methods.ridge.core import (
+    GRID,
+    TEMPERATURES,
+    Rows,
+    class_weights,
+    fold_numbers,
+    packed_gram,
+    starts,
+    summed_scores,
+    surprise,
+    trapezoid,
+    turn,
+    turned,
+    turned_scores,
 )
+from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
@@ -43,16 +49,235 @@ from fedgeom.methods.ridge.messages import (
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.personal import Settling, SettlingMemory
 from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.settling import Settling, SettlingMemory
-from fedgeom.methods.ridge.statistics import hash_part, made_by, stands_for
-from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, rows_of, tried_rows
+from fedgeom.methods.ridge.statistics import (
+    PATCH_BITS,
+    Fit,
+    Plan,
+    check_part,
+    cluster_sums,
+    column_moments,
+    features_of,
+    gram_bits,
+    gram_parts,
+    hash_part,
+    made_by,
+    patch_sums,
+    planned_sums,
+    rows_of,
+    stands_for,
+    tried_rows,
+)
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
-from fedgeom.protocols.handing_out import HandedModel
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+MOST_BYTES = 2**32
+"""How much is kept in all; the oldest goes first."""
+
+_KEPT: OrderedDict[bytes, Floats] = OrderedDict()
+_LOCK = Lock()
+
+
+def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -> bytes:
+    """Return a name for work on a table: it differs where the table, or anything else that is given, differs."""
+    table = zlib.crc32(np.ascontiguousarray(X).data.cast("B")) if X.size else 0
+    labels = zlib.crc32(np.ascontiguousarray(y).tobytes())
+    return fingerprint(f"{X.shape} {X.dtype} {table} {labels}".encode(), *more)
+
+
+def once(name: bytes, work: Callable[[], Floats]) -> Floats:
+    """Return the outcome of some work, from before where it is still there."""
+    with _LOCK:
+        found = _KEPT.get(name)
+    if found is None:
+        found = work()  # outside the lock: several sites of one process may be at work
+    with _LOCK:
+        _KEPT[name] = found
+        _KEPT.move_to_end(name)
+        while len(_KEPT) > 1 and sum(one.nbytes for one in _KEPT.values()) > MOST_BYTES:
+            _KEPT.popitem(last=False)
+    return found
+
+
+def forget(name: bytes) -> None:
+    """Drop what will not be needed again."""
+    with _LOCK:
+        _KEPT.pop(name, None)
+
+
+PANEL = 128
+TOLERANCE = 1e-6
+"""How far an equation may be off, beside the largest right-hand side that its feature could have."""
+
+
+class SolutionMemory(msgspec.Struct, kw_only=True):
+    """The solution that came, and what is left of the equations so far."""
+
+    weights: Array | None = None
+    """(features + 1, classes), f8"""
+    alpha: float = 0.0
+    freedom: float = 0.0
+    checked: int = 0
+    """How many parts were looked at."""
+    remainder: Array | None = None
+    """(features + 1, classes), f8"""
+    diagonal: Array | None = None
+    """(features + 1,), f8: of the Gram matrix."""
+    scale: Array | None = None
+    """(features,), f8: the root of each feature's joint mean square; 1 for features that are always 0."""
+    class_scores: Array | None = None
+    """(classes + 1, classes), f8: how much the rows of each class count, and their scores, added up."""
+    turn: Array | None = None
+    """(classes + 1, classes), f8: what turns scores into discriminants, where the terms want these."""
+    hashes: tuple[bytes, ...] = ()
+    """Of the parts, where the sums can be updated later."""
+    fits: float | None = None
+    """The share of the site's rows that temperatures were tried on and that are put into their class."""
+    good: bool = False
+    """Whether all parts were looked at and the solution fits."""
+
+    def take(
+        self, weights: Floats, alpha: float, freedom: float, given: float | str, shape: tuple[int, int]
+    ) -> None:
+        """Take a solution, if it has the shape of one and a λ that the terms allow (``given``)."""
+        if weights.dtype != np.float64 or weights.shape != shape or not np.isfinite(weights).all():
+            raise ProtocolError("the solution that came is not one of these features and classes")
+        if alpha not in GRID if isinstance(given, str) else alpha != given:
+            raise ProtocolError("the solution that came has another alpha than the terms allow")
+        if not 0 <= freedom <= shape[0] + 1e-6 * shape[0]:
+            raise ProtocolError("the solution that came has more degrees of freedom than features")
+        self.weights, self.alpha, self.freedom = Array.of(weights), alpha, freedom
+        self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
+        self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
+        self.checked, self.good = 0, False
+
+    def comes_next(self, number: int, round: int, first: int, parts: int) -> bool:
+        """Return whether a part of the sum comes next; False: it was looked at just before, and is asked for again.
+
+        ``round`` is that of the sum that came, ``first`` that of the first part, ``parts`` how many there are.
+        """
+        if number == self.checked - 1:
+            return False
+        if self.weights is None or number != self.checked or number >= parts:
+            raise ProtocolError(f"part {number} of the sum does not come next")
+        if round != first + number:
+            raise ProtocolError(f"this is not part {number} of the sum")
+        return True
+
+    def look_at(
+        self, vector: Floats | Words, rows: Rows, bits: int | None = None, came: memoryview | None = None
+    ) -> None:
+        """Take what a part of the sum says of the equations; ``bits``: it is in fixed point, with so many digits.
+
+        ``came`` are the bytes of the message in which it stands: the very same ones are looked at once in a process.
+        """
+        if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
+            raise ProtocolError("a part of the sum came before the solution")
+        left, diagonal, scores = _LAST.left_of(vector, rows, self.weights, bits, came)
+        self.remainder = Array.of(self.remainder.numpy() + left)
+        self.diagonal = Array.of(self.diagonal.numpy() + diagonal)
+        self.class_scores = Array.of(self.class_scores.numpy() + scores)
+        self.checked += 1
+
+    def conclude(self, rule: str = "ridge") -> None:
+        """Refuse the solution unless it solves the equations that all parts make; follow the terms' rule."""
+        assert self.weights is not None
+        assert self.remainder is not None
+        assert self.diagonal is not None
+        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
+        rows = max(float(diagonal[0]), 1e-300)
+        held = self.alpha * np.maximum(diagonal, 0.0) / rows
+        held[0] = 0.0
+        left += held[:, None] * W
+        bound = TOLERANCE * np.sqrt(rows * np.maximum(diagonal, 0.0)) + TOLERANCE
+        if not (np.abs(left) <= bound[:, None]).all():
+            raise ProtocolError("the solution that came is not that of the sums which the sites added up")
+        root = np.sqrt(np.maximum(diagonal[1:], 0.0) / rows)
+        self.scale = Array.of(np.where(root > 0, root, 1.0))
+        if rule == "discriminant":
+            assert self.class_scores is not None
+            sizes, *scores = self.class_scores.numpy()
+            self.turn = Array.of(turn(np.array(scores), sizes, self.freedom))
+        self.remainder = self.diagonal = self.class_scores = None
+        self.good = True
+
+    def ridge(self) -> Floats:
+        """Return the weights of the ridge, (features + 1, classes), once they were checked."""
+        if not self.good or self.weights is None:
+            raise ProtocolError("the solution was not checked yet")
+        found: Floats = self.weights.numpy()
+        return found
+
+    def final(self) -> Floats:
+        """Return the weights that decide as the terms say, (features + 1, classes), once they were checked."""
+        return turned(self.ridge(), self.turned_by)
+
+    def note_fit(self, scores: Floats, codes: Ints) -> None:
+        """Keep how many rows these ridge scores put into their class: scores (rows, classes), codes (rows,)."""
+        if len(codes):
+            self.fits = float(np.mean(turned_scores(scores, self.turned_by).argmax(axis=1) == codes))
+
+    @property
+    def turned_by(self) -> Floats | None:
+        """What turns scores into discriminants, (classes + 1, classes); None where nothing does."""
+        return None if self.turn is None else self.turn.numpy()
+
+
+Left = tuple[Floats, Floats, Floats]
+"""What a part of the sum adds to the remainder, to the diagonal and to the classes' scores (`SolutionMemory`)."""
+
+
+def _left_of(vector: Floats | Words, rows: Rows, W: Floats, bits: int | None) -> Left:
+    """Return what a part of the sum leaves of the equations with these weights.
+
+    It is read a panel at a time: so large a vector is memory that the system has to clear.
+    """
+    left, diagonal = np.zeros(W.shape), np.zeros(len(W))
+    at = starts(len(W) - 1, W.shape[1])
+    for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
+        last = min(first + PANEL, rows[1])
+        some: Any = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
+        some = some if bits is None else from_fixed(some, fraction_bits=bits)
+        upper, ties = trapezoid(some, (first, last), len(W) - 1, W.shape[1])
+        own = np.arange(last - first)
+        left[first:last] += upper @ W[first:] - 2 * ties
+        diagonal[first:last] += upper[own, own]
+        if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
+            left += upper[0][:, None]
+        upper[own, own] = 0.0
+        left[first:] += upper.T @ W[first:last]
+    scores, sizes = summed_scores(vector, rows, W, bits)
+    return left, diagonal, np.vstack([sizes, scores])
+
+
+class _LastPart:
+    """The part that was looked at last: all sites of a process are shown the same one, with the same weights.
+
+    It is known by the message's own bytes, which nobody can write to, and not kept alive for it.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[ref[memoryview], tuple[Any, ...], Left] | None = None
+
+    def left_of(
+        self, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None, came: memoryview | None
+    ) -> Left:
+        """Return `_left_of`, from before where all that it follows from is the same."""
+        known, last = (bytes(weights.data), weights.shape, rows, bits), self._last
+        if came is not None and last is not None and last[0]() is came and last[1] == known:
+            return last[2]
+        found = _left_of(vector, rows, weights.view(), bits)
+        fixed = came is not None and isinstance(came.obj, bytes)  # which nobody can change
+        self._last = (ref(came), known, found) if came is not None and fixed else None
+        return found
+
+
+_LAST = _LastPart()
 
 
 class RidgeMemory(SecureMemory, kw_only=True):
@@ -145,8 +370,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def _clusters(self, fit: Fit) -> Floats:
         """Return how many images, and which sum of patches, each cluster has: (filters, 1 + cells)."""
         assert fit.centres is not None
-        name = work.stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
-        return work.once(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
+        name = stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
+        return once(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
 
     def _patches(self, ask: SumQuestion, values: Floats) -> Contribution:
         sites = len(ask.ticket.participants)
@@ -166,10 +391,10 @@ class RidgeSite(SummingSite[RidgeMemory]):
         self.check_size(int(at[last] - at[first]))
         fold = ask.part * self.settings.folds // len(parts)
         seed = msgspec.msgpack.encode([fit, fold])
-        name = work.stamp(self.rows, self.table.y, self.run, self.name.encode(), seed)
-        whole = work.once(name, lambda: self._gram(fit, plan, fold))
+        name = stamp(self.rows, self.table.y, self.run, self.name.encode(), seed)
+        whole = once(name, lambda: self._gram(fit, plan, fold))
         if last == plan.width + 1:
-            work.forget(name)
+            forget(name)
         sites = len(self.joining.memory.order)
         bits = gram_bits(self.settings, fit, sites)
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)

@@ -10,18 +10,27 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import MessageSizes, Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.agreement import SumColumns, agree, check_together, label_indices
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.shrunk.choosing import Evidence, evidence_length, gather_all
-from fedgeom.methods.shrunk.core import Terms, site_terms, terms_length, told_apart
-from fedgeom.methods.shrunk.descent import Descent, descend
+from fedgeom.methods.iterative.setup import SumColumns, agree, check_together, label_indices
+from fedgeom.methods.shrunk.core import (
+    Descent,
+    Evidence,
+    ShrunkModel,
+    Terms,
+    as_model,
+    descend,
+    evidence_length,
+    gather_all,
+    site_terms,
+    terms_length,
+    told_apart,
+)
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
-from fedgeom.methods.shrunk.model import ShrunkModel, as_model
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.methods.shrunk.site import ShrunkSite, fold_of, joint_model, own_model, ridges_of
 from fedgeom.protocols.cohort import join

@@ -16,7 +16,7 @@ that its inner product has the three of its points in 16 bits each. Masks are wh
 bits; the coordinator's subtraction undoes the carries (`fedgeom.protocols.hamming.bits.open_shares`).
 
 Two letters: the asker's public key and ciphertexts, and the closed answers. How answers are closed, so that the
-asker learns nothing of the helper's bits from noise either, is told in `fedgeom.crypto.lattice`.
+asker learns nothing of the helper's bits from noise either, is told in `fedgeom.crypto.bfv`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
+from fedgeom.crypto.bfv import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
 

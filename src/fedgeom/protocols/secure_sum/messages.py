@@ -11,8 +11,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint, hash_names
-from fedgeom.crypto.pair_keys import PROOF_BYTES
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import PROOF_BYTES, Ring
 from fedgeom.federation.messages import (
     Array,
     Key,
@@ -27,8 +26,8 @@ from fedgeom.federation.messages import (
     encode,
     pieces,
 )
+from fedgeom.memo import remembers_last
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.joining.last_call import remembers_last
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
 Proofs = dict[Name, Annotated[bytes, msgspec.Meta(max_length=PROOF_BYTES)]]
@@ -84,9 +83,9 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     reals: ClassVar[bool] = False
     """Whether sites add real numbers as they are: then the terms' ``largest_entry`` holds for each."""
     packed: ClassVar[bool] = False
-    """Whether several numbers share a word (`fedgeom.protocols.packed`), which has bounds of its own."""
+    """Whether several numbers share a word (`fedgeom.protocols.fixed_point`), which has bounds of its own."""
     in_groups: ClassVar[bool] = False
-    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.groups`);
+    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.rules`);
     where the terms draw none, over all sites."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""

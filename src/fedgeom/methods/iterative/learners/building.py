@@ -8,8 +8,8 @@ from typing import Any
 
 from fedgeom.methods.iterative.learners.base import Learner, learner_named
 from fedgeom.methods.iterative.learners.logistic import Logistic
-from fedgeom.methods.iterative.learners.network import NAME as NETWORK
-from fedgeom.methods.iterative.learners.network import network_learner
+from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
+from fedgeom.methods.iterative.learners.torch_module import network_learner
 
 
 def built_learner(name: str, options: Mapping[str, Any]) -> Learner:
