@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_SECONDS
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted(
     path.relative_to(ROOT).as_posix()
@@ -52,7 +54,7 @@ def figures(benchmark, part, folder):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

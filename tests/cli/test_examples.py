@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fedgeom.data.datasets import data_folder
+from tests.tiers import data_file
+from tests.waiting import HANG_SECONDS
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SAY = {
@@ -37,7 +38,7 @@ def said(name, folder, data):
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
         env=os.environ | {"FEDGEOM_DATA": str(data)},
     )
@@ -57,13 +58,10 @@ def test_example(name, tmp_path):
     assert SAY[name] in said(name, tmp_path, tmp_path / "no data")
 
 
-@pytest.mark.slow
+@pytest.mark.data(KANG)
 def test_real_cells_of_eight_donors(tmp_path):
     pytest.importorskip("anndata", reason="needs the bio extra")
-    folder = data_folder()
-    if folder is None or not (folder / KANG).is_file():
-        pytest.skip(f"FEDGEOM_DATA has no {KANG}")
-    printed = said("scanpy_cells.py", tmp_path, folder.absolute())
+    printed = said("scanpy_cells.py", tmp_path, data_file(KANG).parent.absolute())
     found = re.search(r"8 donors: (0\.\d+) of 4,011 cells", printed)
     assert found is not None, printed
     assert float(found[1]) > 0.85

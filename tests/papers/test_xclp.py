@@ -14,6 +14,7 @@ import pytest
 
 import fedgeom
 from papers.xclp import tasks
+from tests.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "papers" / "xclp" / "results"
@@ -29,7 +30,7 @@ def run(folder: str, *command: str, given: str = "") -> list[str]:
         input=given,
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

@@ -39,7 +39,7 @@ PIPELINES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_pipeline_keeps_the_contract(name):
     counted = check_method(*PIPELINES[name])

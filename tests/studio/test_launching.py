@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from fedgeom.storage import write_json
 from fedgeom.studio import launching
 from fedgeom.studio.launching import Launch
 from tests.report.folders import folder_of
+from tests.waiting import until
 
 
 def started(place, text):
@@ -22,10 +22,8 @@ def started(place, text):
     return launching.launch_run(place, "s")
 
 
-def wait(place, run, seconds=60):
-    until = time.monotonic() + seconds
-    while launching.run_status(place, run).state not in launching.ENDS and time.monotonic() < until:
-        time.sleep(0.1)
+def wait(place, run):
+    until(lambda: launching.run_status(place, run).state in launching.ENDS, pause=0.1)
     return launching.run_status(place, run)
 
 

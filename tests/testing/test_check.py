@@ -98,6 +98,7 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", cases())
 def test_our_methods_keep_the_contract(make, request) -> None:
     for mark in request.node.iter_markers("needs"):
@@ -112,6 +113,7 @@ def test_no_method_is_left_out() -> None:
     assert ours <= checked
 
 
+@pytest.mark.full
 def test_everything_at_the_full_level() -> None:
     counts = check_method(fedgeom.Moments(), level="full")
     assert counts["lost sites"] >= 4 * 6

@@ -19,11 +19,13 @@ METHODS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 def test_it_keeps_what_every_method_promises(method: fedgeom.Ellipses) -> None:
     assert min(check_method(method).values()) > 0
 
 
+@pytest.mark.full
 def test_depth_keeps_it_too() -> None:
     sites = at_depth()
     assert min(check_method(fedgeom.Ellipses(n_classes=4, depth="mixed"), sites).values()) > 0

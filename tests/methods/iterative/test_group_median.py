@@ -71,6 +71,7 @@ def test_relatives_of_fedavg_equal_their_plain_twins(method: Any) -> None:
     assert found.model.to_bytes() != method(rounds=2, epochs=1).plain(SITES, 1).model.to_bytes()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [{}, {"scale": "none", "weights": "sites"}, {"bits": 64, "validation": 0.25}])
 def test_it_keeps_what_every_method_promises(options: Any) -> None:
     method = fedgeom.FedAvg(rounds=1, epochs=1, aggregation=TWIN, **options)

@@ -70,6 +70,7 @@ def test_open_aggregations_are_refused() -> None:
         fedgeom.Moments(aggregation="median")
 
 
+@pytest.mark.full
 def test_it_keeps_what_every_method_promises() -> None:
     check_method(fedgeom.Moments(aggregation=GroupMedian(groups=3, drawn_by="seed")), example_sites(10, rows=12))
 

@@ -62,6 +62,7 @@ def test_rows_that_were_learnt_from_are_not_taken_at_their_word() -> None:
     assert np.abs(np.diag(wary)).max() < np.abs(np.diag(sure)).max()
 
 
+@pytest.mark.full
 def test_a_run_yields_them_and_keeps_the_contract() -> None:
     method = fedgeom.Ridge(features=Fourier(count=30, scale="joint"), rule="discriminant")
     assert min(check_method(method, blobs(classes=2)).values()) > 0

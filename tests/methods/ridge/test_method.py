@@ -53,12 +53,14 @@ def test_probabilities_are_calibrated() -> None:
         assert abs(y[4000:][inside].mean() - p[inside].mean()) < 0.06
 
 
+@pytest.mark.full
 def test_large_sums_are_divided_and_a_site_lost_between_two_parts_is_in_none() -> None:
     method = fedgeom.Ridge(features=Fourier(count=30), classes=("left", "right"), part=100)
     counts = check_method(method)
     assert counts["lost sites"] > 20  # every step of every part was tried
 
 
+@pytest.mark.full
 def test_it_keeps_the_contract_on_images() -> None:
     assert min(check_method(fedgeom.Ridge(features=SMALL_CONV, shape=SHAPE), images()).values()) > 0
 

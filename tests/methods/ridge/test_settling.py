@@ -22,6 +22,7 @@ def differing(rows: int = 120, seed: int = 0) -> list[SiteData]:
     return found
 
 
+@pytest.mark.full
 def test_it_keeps_the_contract() -> None:
     assert min(check_method(fedgeom.Ridge(personal=True)).values()) > 0
 

@@ -81,6 +81,7 @@ def test_every_site_knows_what_stands_for_the_sums_and_an_update_says_the_next()
     assert after.local["s0"]["statistics"] != run.local["s0"]["statistics"]
 
 
+@pytest.mark.full
 def test_it_keeps_the_contract() -> None:
     run = fedgeom.run(RIDGE, blobs())
     assert min(check_method(update_method(RIDGE, run), change_of(blobs(seed=2), [])).values()) > 0

@@ -13,6 +13,7 @@ from tests.methods.iterative.test_resume import Killed, killing
 from tests.methods.xclp_training.making import MLP, PAIRS, quick, right, sites, without_labels
 
 
+@pytest.mark.full
 def test_it_keeps_the_contract_where_few_rows_have_labels():
     assert min(check_method(quick(rounds=2, epochs=1), sites(labelled=0.5)).values()) > 0
 
