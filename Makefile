@@ -52,7 +52,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 
-$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt src/fedgeom/version.py
 	$(PIP) install -c constraints.txt -e .
 	touch $@
 

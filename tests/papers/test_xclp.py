@@ -110,4 +110,4 @@ def test_the_propagation_benchmark_stays_within_memory_and_is_in_the_docs() -> N
     assert "difference_to_dense" in found["10000"]["cg columns, alpha 0.95"]
     script = "import json, propagation; print(json.dumps(propagation.table(json.loads(input()))))"
     text = json.loads(run("benchmarks", "-c", script, given=json.dumps(found))[-1])
-    assert text in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert text in (ROOT / "docs" / "xclp.md").read_text(encoding="utf-8")
