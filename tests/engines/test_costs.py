@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fedgeom.engines.costs import costs_at, costs_of, stops_at
 
 import fedgeom
-from fedgeom.engines.costs import costs_at, costs_of, stops_at
 from fedgeom.federation.policy import Policy
 from tests.protocols.costing import drawn
 

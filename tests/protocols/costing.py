@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from fedgeom.engines.costs import costs_of
+from fedgeom.protocols.costs import Costs
 
 import fedgeom
-from fedgeom.engines.costs import costs_of
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.costs import Costs
 
 CLASSES = np.array(["a", "bb", "a class of many words"])
 COLUMNS = 6

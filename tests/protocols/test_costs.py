@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from fedgeom.protocols.costs import Sheet, site_names
 
 import fedgeom
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.protocols.costs import Sheet, site_names
 from tests.protocols.costing import held
 
 POLICIES = [None, Policy(single_site_classes=False, min_rows=2), StrictPolicy(secure_only=False)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
 from fedgeom.protocols.costs import bytes_size, map_header, text_size, words
 
 

@@ -18,6 +18,7 @@ from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import fit_plain
 from fedgeom.federation.privacy import check_private, privacy_of
@@ -151,6 +152,14 @@ class Method(Settings):
         Where a part of the sites is drawn for a sum, only these share its secrets when they join.
         """
         return None
+
+    def plan(self, shape: Shape) -> Plan:
+        """Yield the steps of the method's own conversation, after preparation and before the test (`federation.plan`).
+
+        This is the only description of the protocol: how many sums there are follows from the settings alone, how long
+        they are from the shape. The plan's value is the number of classes where that is not the shape's.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no plan; write one (docs/own-method.md)")
 
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""

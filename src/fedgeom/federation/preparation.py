@@ -612,8 +612,12 @@ def fit_plain(
     floors: tuple[int, int] = (1, 1),
     *,
     private: bool = False,
+    watch: Callable[[Fitting], None] = lambda fitting: None,
 ) -> Preparation:
-    """Return the preparation that a run over these sites would come to; ``private``: with bounds, but without noise."""
+    """Return the preparation that a run over these sites would come to; ``private``: with bounds, but without noise.
+
+    ``watch`` is called before each sum.
+    """
     told = {site.name: own_columns(site, steps, 0, private=private) for site in sites}
     agreed = agree(told, union=uses_union(steps))
     counts = np.array([own_counts(agreed, told[site.name], len(site)) for site in sites])
@@ -622,6 +626,7 @@ def fit_plain(
     fitting = Fitting(tuple(steps), raw, seed, floors, len(sites), [], uses_union(steps), private)
     scratch: list[dict[object, object]] = [{} for _ in sites]
     while fitting.next() is not None:
+        watch(fitting)
         terms = [fitting.summand(site, own).view(np.uint64) for site, own in zip(sites, scratch, strict=True)]
         fitting.take(np.add.reduce(np.array(terms), axis=0, dtype=np.uint64))
     return fitting.finished()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fedgeom.engines.costs import costs_at
 
 import fedgeom
-from fedgeom.engines.costs import costs_at
 from tests.protocols.costing import held
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
 from typing import Any, ClassVar
@@ -54,8 +54,8 @@ from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
+    FeatureProblem,
     Fit,
-    Plan,
     check_part,
     cluster_sums,
     column_moments,
@@ -65,7 +65,6 @@ from fedgeom.methods.ridge.statistics import (
     hash_part,
     made_by,
     patch_sums,
-    planned_sums,
     rows_of,
     stands_for,
     tried_rows,
@@ -314,16 +313,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
         except InputError as error:
             raise InputError(f"site {self.name!r}: {error}") from error
 
-    @classmethod
-    def planned_sums(cls, settings: RidgeSettings) -> Sequence[type[SumQuestion]]:
-        """Return the sums: names where a policy wants them counted, features, the Gram matrix, temperatures."""
-        return planned_sums(settings)
-
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> FeatureProblem:
         """What follows from the terms, the seed and the policies."""
         floors, columns = self.joining.class_floors, self.data.shape[1]
-        return Plan(self.settings, self.seed, floors, columns, len(self.names.agreed))
+        return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed))
 
     @property
     def rows(self) -> npt.NDArray[Any]:
@@ -400,7 +394,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
         return self.contribute(ask, part, fresh=True)
 
-    def _gram(self, fit: Fit, plan: Plan, fold: int) -> Floats:
+    def _gram(self, fit: Fit, plan: FeatureProblem, fold: int) -> Floats:
         X, codes = self.rows, self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)

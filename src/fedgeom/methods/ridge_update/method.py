@@ -29,8 +29,8 @@ from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import SolutionMemory
 from fedgeom.methods.ridge.statistics import (
+    FeatureProblem,
     Made,
-    Plan,
     Statistics,
     change_bits,
     check_part,
@@ -182,8 +182,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
             raise ProtocolError("the features did not come yet")
         return msgspec.msgpack.decode(self.memory.made, type=Made)
 
-    def _plan(self, made: Made) -> Plan:
-        return Plan(self.settings, made.seed, (1, 1), self.data.shape[1], len(self.settings.classes))
+    def _plan(self, made: Made) -> FeatureProblem:
+        return FeatureProblem(self.settings, made.seed, (1, 1), self.data.shape[1], len(self.settings.classes))
 
     @answers(TakeBase)
     def take_base(self, ask: TakeBase) -> SolutionTaken:
@@ -246,7 +246,7 @@ class UpdateSite(SummingSite[UpdateMemory]):
     def _bits(self, changed: float) -> int:
         return change_bits(self.settings, changed, len(self.joining.memory.order))
 
-    def _gram(self, plan: Plan, made: Made) -> Floats:
+    def _gram(self, plan: FeatureProblem, made: Made) -> Floats:
         """Return the products of rows that are added, less those of rows taken out."""
         signs, ground = signs_of(self.table), made.fit.finished(plan)
         total = np.zeros(int(starts(plan.width, plan.classes)[-1]))
@@ -340,7 +340,7 @@ class RidgeUpdate(UpdateSettings, Method):
         before, cohort = self.before, join(sites, self)
         assert self.classes is not None
         kept = agree_on_names(cohort, self.classes)
-        plan = Plan(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
+        plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
         self._tell(cohort, TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes))
         counts = cohort.sum_checked(SumChange(classes=kept), length=2 * plan.classes)
         added, removed = counts.counts().reshape(2, -1).sum(axis=1).tolist()
@@ -375,7 +375,7 @@ class RidgeUpdate(UpdateSettings, Method):
         told.need(cohort.min_sites, "that they have looked at it")
         cohort.lost_since(told)
 
-    def _solve(self, parts: Sequence[Floats], plan: Plan) -> Solution:
+    def _solve(self, parts: Sequence[Floats], plan: FeatureProblem) -> Solution:
         rows = parts[0][0]
         if rows < 1:
             raise InputError(
@@ -383,7 +383,7 @@ class RidgeUpdate(UpdateSettings, Method):
             )
         return solve(parts, gram_parts(self, plan.width, plan.classes), plan.width, plan.classes, self.alpha)
 
-    def _model(self, found: Solution, plan: Plan, sums: Sequence[Floats]) -> RidgeModel:
+    def _model(self, found: Solution, plan: FeatureProblem, sums: Sequence[Floats]) -> RidgeModel:
         made, parts = self.before.made, gram_parts(self, plan.width, plan.classes)
         by = turn_of(sums, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         ground = made.fit.finished(plan)
@@ -395,7 +395,7 @@ class RidgeUpdate(UpdateSettings, Method):
         """Compute the same in one place."""
         before = self.before
         assert self.classes is not None
-        plan = Plan(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
+        plan = FeatureProblem(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
         ground, at = before.made.fit.finished(plan), starts(plan.width, plan.classes)
         place, total = {name: code for code, name in enumerate(self.classes)}, np.concatenate(before.parts)
         for site in sites:
