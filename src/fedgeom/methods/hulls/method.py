@@ -108,7 +108,7 @@ class Hulls(HullSettings, Method):
             joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
 
     def plan(self, shape: Shape) -> Plan:
-        """Agree on names, a map and the extent of the hulls where the settings ask for it; sum the hulls; tell the model."""
+        """Agree on names, a map and the hulls' extent where the settings ask for it; sum the hulls; tell the model."""
         if self.shared:
             yield AgreeOnNames(self.classes)
         columns = shape.columns
