@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fedgeom.protocols.costs import Costs
+    from fedgeom.protocols.plan import Costs
 
 
 def check(
@@ -69,20 +69,21 @@ def cost(
     Bytes are exact where no site is lost; processor times are those of a small machine, and memory is a guess.
     """
     import json
+    from dataclasses import replace
 
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
-    from fedgeom.engines.costs import costs_at, costs_of, method_classes
+    from fedgeom.protocols.plan import costs_of, shape_like, shape_of
 
     checked = check_federation(federation)
     plan, method, looked = stop_if_unready(checked)
     tables, policy = looked.sites, checked.policy
-    found = {len(tables): costs_of(method, tables, policy, plan.seed)}
+    shape = shape_of(method, tables, policy, plan.seed)
+    found = {len(tables): costs_of(method, shape)}
     for count in sites or ():
-        shape = {"rows": max(map(len, tables)), "columns": tables[0].shape[1]}
-        found[count] = costs_at(method, count, **shape, classes=method_classes(method, tables), policy=policy)
+        found[count] = costs_of(method, replace(shape, sites=shape_like(count).sites, own_names=()))
     if as_json:
         typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
         return

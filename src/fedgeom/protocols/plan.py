@@ -306,6 +306,7 @@ class Walk:
         if n > COMPLETE_UP_TO:
             needed = max(needed, -(-2 * holders // 3))
         self._mail, self._letters = self._written(rounds)
+        drawn = self.method.sum_sites(shape.sites, shape.seed) is not None
         headers = map_header(self._letters // n) - map_header(0)
         self._note(
             Share(cohort={}),
@@ -313,6 +314,7 @@ class Walk:
             down=cohort + numbers,
             up=self._mail / n + headers,
             work=share_work(rounds, holders, needed),
+            bound="which sites are drawn for a sum: only these share its secrets" if drawn else "",
         )
         self.costs.agreements(holders, rounds)
 
@@ -403,10 +405,32 @@ def costs_of(method: Method, shape: Shape) -> Costs:
     return Walk(method, shape).run()
 
 
-def disclosures(method: Method) -> dict[str, str]:
-    """Return for each kind of answer that a run on these terms may send what it reveals, in the plan's order."""
+@dataclass(frozen=True)
+class Disclosure:
+    """One kind of message that leaves a site: what it answers, and what it reveals."""
+
+    question: str
+    answer: str
+    reveals: str
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it shows nothing of the site's rows: keys, signatures, receipts."""
+        return self.reveals.startswith("nothing")
+
+
+def disclosures(method: Method) -> tuple[Disclosure, ...]:
+    """Return every kind of message that a run on these terms may have a site send, in the plan's order."""
     exchanges = costs_of(method, ANY_SHAPE).exchanges
-    return {f"{one.kind} → {one.answer}": one.reveals for one in exchanges}
+    return tuple(dict.fromkeys(Disclosure(one.kind, one.answer, one.reveals) for one in exchanges))
+
+
+def leaves(method: Method) -> tuple[str, ...]:
+    """Return what leaves a site, as its ledger says it: one line each, those that show nothing of its rows last."""
+    found = disclosures(method)
+    shown = [f"{one.question}: {one.reveals}" for one in found if not one.harmless]
+    rest = [one.question for one in found if one.harmless]
+    return (*dict.fromkeys(shown), f"nothing of the rows: {', '.join(dict.fromkeys(rest))}")
 
 
 def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = None, seed: int = 0) -> Shape:
@@ -437,7 +461,13 @@ def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
 
 
 def shape_like(
-    count: int, *, rows: int, columns: int, classes: Sequence[str], policy: Policy | None = None, **known: Any
+    count: int,
+    *,
+    rows: int = 0,
+    columns: int = 1,
+    classes: Sequence[str] = ("a", "b"),
+    policy: Policy | None = None,
+    **known: Any,
 ) -> Shape:
     """Return the shape of a run over so many sites of such tables, without any table."""
     width = max(2, len(str(count - 1)))

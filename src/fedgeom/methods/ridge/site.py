@@ -19,6 +19,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.validation import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors, privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ridge.core import (
@@ -291,6 +292,17 @@ class RidgeMemory(SecureMemory, kw_only=True):
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
+def too_few_rows(policy: Policy, rows: float, features: int) -> str:
+    """Say what a policy has against summing the products of so many features over so many rows; "": nothing."""
+    least = policy.min_rows_per_feature
+    if rows >= least * features:
+        return ""
+    return (
+        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows for {features:,} features: "
+        "take fewer features"
+    )
+
+
 class RidgeSite(SummingSite[RidgeMemory]):
     """Answers the questions of `Ridge`."""
 
@@ -404,12 +416,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_rows(self, rows: float, features: int) -> None:
         """Refuse to sum the products of more features than the policy allows for so many rows of all sites."""
-        least = self.policy.min_rows_per_feature
-        if rows < least * features:
-            raise ProtocolError(
-                f"all sites together have {rows:,.0f} rows, and there are {features:,} features; the policy of "
-                f"{self.name!r} has min_rows_per_feature = {least:g}: take fewer features"
-            )
+        why = too_few_rows(self.policy, rows, features)
+        if why:
+            raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
     def _take(self, last: SumResult, asked: type[SumQuestion]) -> Fit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
