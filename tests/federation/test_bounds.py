@@ -156,7 +156,7 @@ def test_the_shape_of_so_many_points_that_memory_would_run_short_is_not_describe
     real = worst.strict(permissive, StrictPolicy(secure_only=False))
 
     def invite(runner, method) -> str:
-        planned = len(method.site.planned_sums(method))
+        planned = len(method.site.all_sums(method))
         hello = Hello(rounds=planned, terms=method.terms(), participants=("a", "b", "c"))
         return worst.spend(runner, pack(RUN, "ptopofl", hello), None).said
 
