@@ -36,6 +36,7 @@ def one_of_each(method) -> list[Exchange]:
     return list(found.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_no_number_in_a_question_makes_it_dear(name):
     spent = []
@@ -51,6 +52,7 @@ def test_no_number_in_a_question_makes_it_dear(name):
     assert any(cost.said in ("sum.masked", "join.keys") for cost in spent)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_no_setting_makes_the_questions_that_follow_dear(name):
     method, spent = METHODS[name], []

@@ -21,7 +21,7 @@ from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import answers
-from fedgeom.memo import remembers_last
+from fedgeom.memo import memoize_last
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.settings import TableSettings, TrainingRule
 from fedgeom.protocols.cohort import Cohort
@@ -404,7 +404,7 @@ class Grouping(msgspec.Struct, kw_only=True):
             )
 
 
-@remembers_last  # the very same question comes to many sites of a process
+@memoize_last  # the very same question comes to many sites of a process
 def told(ask: Masked) -> tuple[dict[str, float], dict[str, bool]]:
     """Return, for each site that is summed, by what its weight is multiplied and whether its rate is raised."""
     names, raised = ask.ticket.participants, frozenset(ask.faster)
