@@ -222,12 +222,26 @@ def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: in
     for why in reasons_against(policy, method):
         findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
     findings += _site_findings(method, [own], policy, seed)
-    if not _stops(findings) and not any(one.topic == "size" for one in findings) and not method.preparing:
-        others = [
-            replace(own, name=f"{own.name} {at}") for at in range(max(sites, 1))
-        ]  # rows like ours, for sizes
-        findings += _joint_findings(method, others, policy, seed, whole=False)
+    if not _stops(findings) and not any(one.topic == "size" for one in findings):
+        # The others' rows are not here: rows like ours stand for them.
+        others = [own, *(replace(own, name=f"{own.name} {at}") for at in range(1, max(sites, 1)))]
+        findings += _like_ours(method, others, policy, seed)
     return Report.of(method.name, summaries([own]), findings)
+
+
+def _like_ours(method: Method, sites: list[SiteData], policy: Policy, seed: int) -> list[Finding]:
+    """Look at the first site among others like it, its rows prepared where the method prepares them."""
+    if not method.preparing:
+        return _joint_findings(method, sites, policy, seed, whole=False)
+    if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
+        return []
+    together = Collector()
+    with together.take():
+        made = prepared_method(method, sites, seed, policy.class_floors)
+        together.found += _site_findings(made.method, made.sites[:1], policy, seed)
+        if not _stops(together.found):
+            together.found += _joint_findings(made.method, made.sites, policy, seed, whole=False)
+    return together.found
 
 
 def _same_everywhere(data: Sequence[SiteData]) -> list[Finding]:
