@@ -51,7 +51,7 @@ def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
     def result(step: Ask | Sum) -> SumResult | None:
         return blank_result(max(number - 1, 0), shape.sites) if isinstance(step, Sum) else None
 
-    if type(method).plan is Method.plan or getattr(method, "unplanned", False):  # TRANSITION
+    if not method.planned:
         return
     for step in only_steps(method.site.whole_plan(method, shape), shape, private, result):  # type: ignore[attr-defined]
         if isinstance(step, Sum):

@@ -229,6 +229,9 @@ class Walk:
     def run(self) -> Costs:
         """Walk the whole plan and return what it costs."""
         self._join()
+        if not self.method.planned:
+            self.costs.left_out.append(f"all after joining: {self.method.name} has no plan yet")
+            return self.costs
         private = privacy_of(self.method) is not None
         plan = self.method.site.whole_plan(self.method, self.shape)  # type: ignore[attr-defined]
         for step in only_steps(plan, self.shape, private, lambda step: self._result):
@@ -421,6 +424,10 @@ class Disclosure:
 
 def disclosures(method: Method) -> tuple[Disclosure, ...]:
     """Return every kind of message that a run on these terms may have a site send, in the plan's order."""
+    if not method.planned:
+        known = method.site.understands().values()
+        found = (Disclosure(one.kind, one.answer.kind, one.answer_reveals or one.answer.reveals) for one in known)
+        return tuple(dict.fromkeys(found))
     exchanges = costs_of(method, ANY_SHAPE).exchanges
     return tuple(dict.fromkeys(Disclosure(one.kind, one.answer, one.reveals) for one in exchanges))
 
