@@ -17,9 +17,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import fedgeom
-from fedgeom.cli.check import size
 from fedgeom.engines.costs import costs_at, costs_of, stops_at
 from fedgeom.errors import InputError
+from fedgeom.report.table import size
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
 SHAPE: dict[str, Any] = {"rows": 1000, "columns": 50, "classes": [f"class {k}" for k in range(5)]}

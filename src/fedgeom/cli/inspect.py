@@ -19,10 +19,10 @@ def ledger(
     from fedgeom.cli.screen import console
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
+    from fedgeom.report.table import to_terminal
 
     content = read_folder(run)
-    found = content["ledger"]
-    shown = tables.of_site(found, site)
+    shown = tables.of_site(content["ledger"], site)
     if json:
         typer.echo(msgspec.json.format(msgspec.json.encode(shown.entries)).decode())
         return
@@ -30,33 +30,32 @@ def ledger(
     status = content["status"]
     detail = f" ({status['detail']})" if status["detail"] else ""
     screen.print(f"{content['config']['method']}, {status['state']}{detail}, {status['time']}\n", markup=False)
-    screen.print(tables.ledger_table(shown, site))
-    screen.print()
-    screen.print(tables.traffic_table(shown))
+    screen.print(to_terminal(tables.ledger_table(shown, site), tables.traffic_table(shown)))
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method: its settings, and what leaves a site.")] = None,
 ) -> None:
     """List the methods; with a NAME, show what one does, its settings, and what leaves a site."""
-    from rich.markup import escape
-
     from fedgeom.cli.screen import console
     from fedgeom.errors import InputError
     from fedgeom.federation.method import METHODS
     from fedgeom.methods import SUMMARIES
     from fedgeom.methods.catalogue import method_class
+    from fedgeom.report.table import Cell, Line, Table, to_terminal
 
     screen = console()
     if name is not None:
         _show_method(screen, method_class(name))
         return
+    rows: list[Line] = []
     for one in METHODS:
         try:  # of ours none is loaded for its first line: all together take a second
             said = SUMMARIES.get(one) or _said(method_class(one)).partition("\n")[0]
         except InputError as error:  # of another package; the others are there all the same
             said = str(error)
-        screen.print(f"[bold]{escape(one):<13}[/bold] {escape(said)}")
+        rows.append([Cell(one, "strong"), said])
+    screen.print(to_terminal(Table("", ["", ""], rows)))
     screen.print("\nSettings, and what leaves a site: fedgeom methods NAME", markup=False)
 
 
@@ -91,18 +90,19 @@ def _said(cls: type[Any]) -> str:
 
 def data() -> None:
     """List the built-in sets: found here, or how to get them."""
-    from rich.markup import escape
-
     from fedgeom.cli.screen import console
     from fedgeom.data.datasets import SETS, available, data_folder
+    from fedgeom.report.table import Cell, Table, to_terminal
 
     screen = console()
     here = available()
     folder = data_folder()
     screen.print(f"Files are looked for in {folder}." if folder else "FEDGEOM_DATA names no folder.", markup=False)
+    rows = []
     for name, info in SETS.items():
-        mark = "[green]✓[/green]" if name in here else "[yellow]–[/yellow]"
-        screen.print(f"{mark} [bold]{name:<17}[/bold] {escape(info.description)}")
-        screen.print(f"  {'':<17} [dim]licence: {escape(info.licence)}; source: {escape(info.source)}[/dim]")
+        mark = Cell("✓", "good") if name in here else Cell("–", "doubt")
+        rows.append([mark, Cell(name, "strong"), Cell(info.description)])
+        rows.append([Cell(""), Cell(""), Cell(f"licence: {info.licence}; source: {info.source}", "dim")])
         if name not in here:
-            screen.print(f"  {'':<17} [yellow]not found: {escape(info.how_to_get)}[/yellow]")
+            rows.append([Cell(""), Cell(""), Cell(f"not found: {info.how_to_get}", "doubt")])
+    screen.print(to_terminal(Table("", ["", "", ""], rows)))

@@ -1,14 +1,26 @@
-"""``fedgeom compare``: several methods over the same rows of a federation file's sites."""
+"""``fedgeom compare`` and ``fedgeom sweep``: methods and settings over the same rows of a federation file's sites."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from fedgeom.data.sites import SiteData
+    from fedgeom.deploy.federation_file import FederationFile
+    from fedgeom.deploy.study_file import Study
     from fedgeom.evaluation.benchmark import Entry
+
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Where to keep the figures: OUT-1, OUT-2, …; in runs, after the file's name, if not given."),
+]
+Resume = Annotated[
+    Path | None, typer.Option(help="Go on in this folder: what is there on the same terms is not run again.")
+]
 
 
 def compare(
@@ -19,72 +31,24 @@ def compare(
     seeds: Annotated[
         int, typer.Option(help="How many seeds, from the file's on: each keeps other rows aside.")
     ] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to keep the figures: OUT-1, OUT-2, …; runs/<name of the file>-compared if not given."
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Go on in this folder: what is there on the same terms is not run again.")
-    ] = None,
+    out: Out = None,
+    resume: Resume = None,
 ) -> None:
     """Run several methods on the same rows and splits, all in this process: one table, and which to take."""
-    from rich.markup import escape
-
-    from fedgeom.cli.outcome import kept, new_folder
-    from fedgeom.cli.screen import console
-    from fedgeom.deploy.federation_file import build_policy, read_federation, read_sites
-    from fedgeom.deploy.study_file import holdout_of, methods_to_compare
-    from fedgeom.engines.benchmark import FIGURES, TABLE
-    from fedgeom.engines.benchmark import compare as run_all
-    from fedgeom.report.tables import contest_table
-    from fedgeom.storage import make_private_folder
-
-    _check_options(seeds, out, resume)
-    screen, plan = console(), read_federation(federation)
-    policy, sites = build_policy(federation, plan), read_sites(federation, plan)
-    wanted = methods_to_compare(federation, plan, methods, sites)
-    rows = sum(map(len, sites))
-    screen.print(f"{len(wanted.methods)} methods over {len(sites)} sites with {rows:,} rows")
-
-    if resume is None:
-        folder = new_folder(out or Path("runs") / f"{federation.stem}-compared")
-    else:
-        folder = make_private_folder(resume)
-    again = f"fedgeom compare {federation} --methods {methods} --seeds {seeds} --resume {folder}"
-    with kept(folder, screen, again=again):
-        contest = run_all(
-            wanted.methods,
-            sites,
-            seeds=range(plan.seed, plan.seed + seeds),
-            holdout=holdout_of(plan),
-            policy=policy,
-            failed=wanted.failed,
-            folder=folder,
-            watch=lambda entry: screen.print(_line(entry), markup=False),
-        )
-    screen.print()
-    screen.print(contest_table(contest))
-    screen.print()
-    for file in (TABLE, FIGURES):
-        screen.print(f"kept in  {escape(str(folder / file))}", soft_wrap=True)
-
-
-def _check_options(seeds: int, out: Path | None, resume: Path | None) -> None:
+    from fedgeom.deploy.study_file import read_comparison
     from fedgeom.errors import InputError
 
     if seeds < 1:
         raise InputError(f"--seeds {seeds} given; wanted 1 or more")
-    if resume is not None and out is not None:
-        raise InputError("--resume goes on in its folder; leave --out away")
-
-
-def _line(entry: Entry) -> str:
-    """Say what came of one method with one seed."""
-    accuracy = None if entry.evaluation is None else entry.evaluation["own"].accuracy
-    said = "failed" if accuracy is None else f"accuracy {accuracy}"
-    return f"  {entry.method:<14} seed {entry.seed:<4} {said}  {entry.seconds:.1f} s"
+    again = f"fedgeom compare {federation} --methods {methods} --seeds {seeds}"
+    run_study(
+        federation,
+        lambda path, plan, sites: read_comparison(path, plan, sites, methods, seeds),
+        "comparison",
+        out,
+        resume,
+        again,
+    )
 
 
 def sweep(
@@ -92,63 +56,73 @@ def sweep(
         Path,
         typer.Argument(help="A federation file with a [sweep]; docs/federation-file.md says what is in it."),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to keep the figures: OUT-1, OUT-2, …; runs/<name of the file>-swept if not given."
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Go on in this folder: what is there on the same terms is not run again.")
-    ] = None,
+    out: Out = None,
+    resume: Resume = None,
 ) -> None:
     """Try the settings of each row over seeds, choose on rows set aside, test what was chosen: one table."""
-    from rich.markup import escape
+    from fedgeom.deploy.study_file import read_sweep
 
+    run_study(study, read_sweep, "sweep", out, resume, f"fedgeom sweep {study}")
+
+
+def run_study(
+    path: Path,
+    read: Callable[[Path, FederationFile, Sequence[SiteData]], Study],
+    name: str,
+    out: Path | None,
+    resume: Path | None,
+    again: str,
+) -> None:
+    """Run what a file wants compared or swept, print its tables, and keep them in files of the given name."""
     from fedgeom.cli.outcome import kept, new_folder
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, say_where
     from fedgeom.deploy.federation_file import build_policy, read_federation, read_sites
-    from fedgeom.deploy.study_file import holdout_of, read_study
-    from fedgeom.engines.benchmark import SWEEP_FIGURES, SWEEP_TABLE
+    from fedgeom.deploy.study_file import holdout_of
     from fedgeom.engines.benchmark import sweep as run_all
+    from fedgeom.engines.benchmark import write_sweep
     from fedgeom.errors import InputError
+    from fedgeom.report.table import to_terminal
     from fedgeom.report.tables import sweep_page, sweep_tables
     from fedgeom.storage import make_private_folder, write_text
 
     if resume is not None and out is not None:
         raise InputError("--resume goes on in its folder; leave --out away")
-    screen, plan = console(), read_federation(study)
-    policy, sites = build_policy(study, plan), read_sites(study, plan)
-    wanted = read_study(study, plan, sites)
-    runs = len(wanted.seeds) * sum(len(one) + 1 if len(one) > 1 else 1 for one in wanted.rows.values())
+    screen = console()
+    plan = read_federation(path)
+    policy = build_policy(path, plan)
+    sites = read_sites(path, plan)
+    study = read(path, plan, sites)
     screen.print(
-        f"{len(wanted.rows)} rows over {len(sites)} sites with {sum(map(len, sites)):,} rows of data, "
-        f"{len(wanted.seeds)} seeds: {runs} runs"
+        f"{len(study.rows)} {'methods' if name == 'comparison' else 'rows'} over {len(sites)} sites with "
+        f"{sum(map(len, sites)):,} rows of data, {len(study.seeds)} seed{'s' if len(study.seeds) > 1 else ''}: "
+        f"{study.runs} runs"
     )
-    folder = make_private_folder(resume) if resume else new_folder(out or Path("runs") / f"{study.stem}-swept")
-    with kept(folder, screen, again=f"fedgeom sweep {study} --resume {folder}"):
+    ending = "compared" if name == "comparison" else "swept"
+    folder = make_private_folder(resume) if resume else new_folder(out or Path("runs") / f"{path.stem}-{ending}")
+    with kept(folder, screen, again=f"{again} --resume {folder}"):
         swept = run_all(
-            wanted.rows,
+            study.rows,
             sites,
-            seeds=wanted.seeds,
+            seeds=study.seeds,
             holdout=holdout_of(plan),
-            by=wanted.by,
+            by=study.by,
             policy=policy,
-            settings=wanted.settings,
+            settings=study.settings,
+            failed=study.failed,
             folder=folder,
-            watch=lambda entry: screen.print(_line_sweep(entry), markup=False),
+            watch=lambda entry: screen.print(_line(entry), markup=False),
         )
-        page = folder / "sweep.html"
-        write_text(page, sweep_page(swept, study.stem), private=True)
+        files = write_sweep(folder, name, swept)
+        files.append(write_text(folder / f"{name}.html", sweep_page(swept, path.stem), private=True))
     screen.print()
-    screen.print(sweep_tables(swept))
+    screen.print(to_terminal(*sweep_tables(swept)))
     screen.print()
-    for file in (SWEEP_TABLE, SWEEP_FIGURES, page.name):
-        screen.print(f"kept in  {escape(str(folder / file))}", soft_wrap=True)
+    for file in files:
+        say_where(screen, "kept in", file)
 
 
-def _line_sweep(entry: Entry) -> str:
+def _line(entry: Entry) -> str:
     """Say what came of one run."""
     accuracy = None if entry.evaluation is None else entry.evaluation["own"].accuracy
     said = "failed" if accuracy is None else f"accuracy {accuracy}"
-    return f"  {entry.method:<28} seed {entry.seed:<4} {said}  {entry.seconds:.1f} s"
+    return f"  {entry.title:<28} seed {entry.seed:<4} {said}  {entry.seconds:.1f} s"

@@ -12,6 +12,7 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.table import Table, to_html
 
 TALL, WIDE = 100.0, 300.0
 KINDS = {"accuracy": "Accuracy on rows set aside", "loss": "Loss on rows set aside"}
@@ -104,4 +105,5 @@ def _chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
 def _table(rounds: Sequence[Mapping[str, float]]) -> str:
     head = list(dict.fromkeys(name for one in rounds for name in one))
     rows = [[f"{one[name]:.6g}" if name in one else "–" for name in head] for one in rounds]
-    return markup.table([name.replace("_", " ") for name in head], rows, numbers=range(len(head)))
+    named = [name.replace("_", " ") for name in head]
+    return to_html(Table("Round by round", named, rows, right=range(len(head))))

@@ -17,6 +17,7 @@ from fedgeom.report.ellipses import outline as ellipse
 from fedgeom.report.ellipses import plane
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.table import Table, to_html
 
 SIZE = 1000.0
 """How wide and high the picture is in its own units: paths have whole numbers, which are short."""
@@ -353,4 +354,4 @@ def _table(scene: Scene) -> str:
         [str(one.group) if one.group >= 0 else "–", scene.classes.get(one.group, "several"), one.title]
         for one in sorted(scene.shapes, key=lambda one: (one.group, one.site))
     ]
-    return markup.table(["class", "called", "shape"], rows, numbers=(0,))
+    return to_html(Table("The shapes", ["class", "called", "shape"], rows, right=(0,)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation, score_rows
+from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation
 from fedgeom.report import markup, tables
 from fedgeom.report.markup import escape
+from fedgeom.report.table import Table, to_html
 
 MANY_SITES = 12
 """With more sites than this the chart shows how they spread, and the table comes on demand."""
@@ -47,8 +48,6 @@ def _beside_rivals(evaluation: Evaluation) -> str:
         )
         charts.append(f"<h3>{escape(title.capitalize() if title.islower() else title)}</h3>{lines}")
     first, rest = charts[:2], charts[2:]
-    head, rows = score_rows(evaluation)
-    said = tables.notes(evaluation)
     return (
         markup.paragraph(
             f"Tested on {evaluation.rows:,} rows that "
@@ -69,8 +68,8 @@ def _beside_rivals(evaluation: Evaluation) -> str:
             if rest
             else ""
         )
-        + markup.details("The same as a table", markup.table(head, rows, numbers=range(1, len(head))), twin=True)
-        + markup.paragraph("; ".join(said), "dim")
+        + markup.details("The same as a table", to_html(tables.score_table(evaluation)), twin=True)
+        + markup.paragraph("; ".join(tables.evaluation_notes(evaluation)), "dim")
     )
 
 
@@ -96,7 +95,9 @@ def _confusion(evaluation: Evaluation) -> str:
             said = f"{true} was taken for {taken} once, and nothing was confused more often."
     if len(names) > MOST_CONFUSED:
         rows = [[true, taken, f"{count:,}"] for count, true, taken in sorted(wrong, key=lambda one: -one[0])[:30]]
-        return markup.paragraph(said) + markup.table(["class", "taken for", "rows"], rows, numbers=(2,))
+        return markup.paragraph(said) + to_html(
+            Table("Confused most", ["class", "taken for", "rows"], rows, right=(2,))
+        )
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
     wide = len(names) > FEW  # numbers across, which the names down explain
@@ -127,28 +128,30 @@ def _short(name: str, most: int = 12) -> str:
 
 
 def _classes(evaluation: Evaluation) -> str:
-    head, rows = tables.class_rows(evaluation)
-    if not rows:
+    table = tables.class_table(evaluation)
+    if not table.rows:
         return ""
     lines = "".join(
         markup.span(one.name, one.recall, 0.0, one.recall, f"{one.recall:.3f} of {one.tested:,}")
         for one in evaluation.by_class
         if one.recall is not None
     )
-    table = markup.table(head, rows, numbers=range(1, len(head)))
     if len(evaluation.by_class) > tables.MOST_CLASSES:
-        return table
-    return markup.paragraph(
-        "The share of a class's test rows that the federated models call by its name (recall).", "dim"
-    ) + f'<div class="rows">{lines}</div>' + markup.details("Precision, F1 and counts", table)  # fmt: skip
+        return to_html(table)
+    said = "The share of a class's test rows that the federated models call by its name (recall)."
+    return (
+        markup.paragraph(said, "dim")
+        + f'<div class="rows">{lines}</div>'
+        + markup.details("Precision, F1 and counts", to_html(table))
+    )
 
 
 def _sites(evaluation: Evaluation) -> str:
-    head, rows = tables.site_rows(evaluation)
-    if not rows:
+    found = tables.site_table(evaluation)
+    if not found.rows:
         return ""
     shown = [one for one in evaluation.by_site if "own" in one.accuracy]
-    table = markup.table(head, rows, numbers=range(1, len(head)))
+    table = to_html(found)
     if len(shown) > MANY_SITES:
         own = np.sort([one.accuracy["own"] for one in shown])
         better = sum(one.accuracy["own"] >= one.accuracy["local"] for one in shown if "local" in one.accuracy)

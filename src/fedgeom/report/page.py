@@ -20,7 +20,8 @@ from fedgeom.report.outcomes import outcomes
 from fedgeom.report.privacy import exposure, leaving, spent
 from fedgeom.report.repeating import repeating
 from fedgeom.report.run_folder import NAMES, RunFiles, read_run
-from fedgeom.report.tables import EVIDENCE, evidence_rows, names_by_word, naming_verdict, size
+from fedgeom.report.table import Cell, Line, Table, size, to_html
+from fedgeom.report.tables import evidence_table, naming_table, naming_verdict
 from fedgeom.report.timeline import timeline
 from fedgeom.storage import write_text
 
@@ -143,13 +144,18 @@ def participants(run: RunFiles) -> str:
     received: dict[str, int] = {}
     for entry in run.ledger:
         received[entry.site] = received.get(entry.site, 0) + entry.received
-    lost, rows = run.lost, []
+    lost = run.lost
+    rows: list[Line] = []
     for name, site in run.sites.items():
-        end = f"✗ {lost[name]}" if name in lost else "yes" if run.ledger.sent(name) else "✗ never answered"
+        end = Cell("yes")
+        if name in lost:
+            end = Cell(f"✗ {lost[name]}", "bad")
+        elif not run.ledger.sent(name):
+            end = Cell("✗ never answered", "bad")
         brought = [f"{site['rows']:,}", f"{site.get('columns', '')}"] if run.simulated else []
         values = [_value(one.get(name)) for one in said.values()]
         rows.append([name, *brought, size(run.ledger.sent(name)), size(received.get(name, 0)), *values, end])
-    shown = markup.table(head, rows, numbers=range(1, len(head) - 1))
+    shown = to_html(Table("Who took part", head, rows, right=range(1, len(head) - 1)))
     here = (
         "All sites were simulated in one process." if run.simulated else "Each site answered from its own machine."
     )
@@ -243,7 +249,7 @@ def _picture(run: RunFiles) -> str:
 def _names(naming: Naming | None) -> str:
     if naming is None:
         return ""
-    rows = evidence_rows(naming)
+    evidence = evidence_table(naming)
     sure = (
         markup.paragraph(
             "A name's distance to the same class at the other sites, and what it would be in the next best grouping, "
@@ -251,16 +257,17 @@ def _names(naming: Naming | None) -> str:
             "more it is in doubt.",
             "dim",
         )
-        + markup.table(EVIDENCE, rows, numbers=(3, 5))
-        if rows
+        + to_html(evidence)
+        if evidence.rows
         else ""
     )
+    few = len(evidence.rows) <= 24
     return markup.section(
         "names",
         "Which local name means which class",
         markup.paragraph(
             f"{naming_verdict(naming)} Names never left their sites; each site learnt the numbers of its own."
         ),
-        markup.table(*names_by_word(naming), numbers=(0,)),
-        markup.details("How sure that is", sure, shown=bool(naming.doubtful) and len(rows) <= 24) if sure else "",
+        to_html(naming_table(naming)),
+        markup.details("How sure that is", sure, shown=bool(naming.doubtful) and few) if sure else "",
     )

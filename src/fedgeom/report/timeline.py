@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.tables import size
+from fedgeom.report.table import Table, size, to_html
 from fedgeom.report.words import SUMS, in_words, stage_of
 
 LONGEST_ROUND = 48
@@ -172,6 +172,5 @@ def _table(steps: Sequence[Step]) -> str:
     for one in steps:
         came = f"{len(one.answered)} of {len(one.sites) or len(one.answered)}"
         rows.append([str(one.number), in_words(one.kind), came, size(one.sent)])
-    return markup.table(
-        ["question", "what was asked", "sites answered", "left all sites"], rows, numbers=(0, 2, 3)
-    )
+    head = ["question", "what was asked", "sites answered", "left all sites"]
+    return to_html(Table("All questions", head, rows, right=(0, 2, 3)))

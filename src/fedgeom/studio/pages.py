@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -23,7 +24,8 @@ from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.markup import POLICY
 from fedgeom.report.page import page_of
 from fedgeom.report.run_folder import RunFiles, read_run
-from fedgeom.report.tables import size
+from fedgeom.report.table import Table, to_html
+from fedgeom.report.tables import preview_tables, sites_table
 from fedgeom.storage import write_text
 from fedgeom.studio import launching, stewarding
 from fedgeom.studio.places import PAGE, Place, plain, run_line, run_names, side_by_side
@@ -47,7 +49,7 @@ def environment(place: Place, token: str) -> Environment:
         loader=PackageLoader("fedgeom.studio"), autoescape=select_autoescape(default=True, default_for_string=True),
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "size": size}
+    made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "html": _safe_html}
     here = f"{place.path}/"  # its pages speak of files as they lie in the folder
 
     def plain(text: Any) -> str:
@@ -55,6 +57,11 @@ def environment(place: Place, token: str) -> Environment:
 
     made.filters["plain"] = plain
     return made
+
+
+def _safe_html(table: Table) -> Markup:
+    """Return a table for a template; `to_html` has escaped every text."""
+    return Markup(to_html(table))
 
 
 class Pages:
@@ -99,7 +106,9 @@ class Handlers:
     """The pages over one folder."""
 
     def __init__(self, place: Place, token: str, pages: Pages):
-        self.place, self.token, self.pages = place, token, pages
+        self.place = place
+        self.token = token
+        self.pages = pages
 
     def routes(self) -> list[Route]:
         """Return which address shows what."""
@@ -171,9 +180,15 @@ class Handlers:
         checked = check_federation(file)
         method = checked.method.name if checked.method is not None else checked.report.method
         return self.pages(
-            "study.html", name=name, text=file.read_text(encoding="utf-8"), report=checked.report,
-            chosen=checked.chosen, method=method, leaves=checked.method.would_leave() if checked.method else (),
-        )  # fmt: skip
+            "study.html",
+            name=name,
+            text=file.read_text(encoding="utf-8"),
+            report=checked.report,
+            sites=sites_table(checked.report.sites),
+            chosen=checked.chosen,
+            method=method,
+            leaves=checked.method.would_leave() if checked.method else (),
+        )
 
     async def save_study(self, request: Request) -> Response:
         """Keep a study's file as it was edited."""
@@ -277,7 +292,7 @@ class Handlers:
         """Show what would leave the site with a study, message by message."""
         name = "".join((await read_form(request)).get("study", []))
         found = await run_in_threadpool(preview, self._site(), self.place.study(name))
-        return self.pages("preview.html", name=name, found=found)
+        return self.pages("preview.html", name=name, found=found, tables=preview_tables(found))
 
     def _site(self) -> SiteFolder:
         if not self.place.is_site:
