@@ -115,7 +115,7 @@ def preview(
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.federation.approval import hash_terms
-    from fedgeom.report.preview import draw
+    from fedgeom.report.disc import draw_preview
     from fedgeom.report.table import to_terminal
     from fedgeom.report.tables import preview_tables
 
@@ -139,7 +139,7 @@ def preview(
         )
     if picture and found.corners:
         screen.print()
-        say_where(screen, "picture", draw(found, site.path / "preview.png"))
+        say_where(screen, "picture", draw_preview(found, site.path / "preview.png"))
     if found.terms is None:
         screen.print(
             f"\nThe hash of the terms needs {site.config().roster}: it says who may take part.", soft_wrap=True

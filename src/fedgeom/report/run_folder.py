@@ -19,9 +19,9 @@ from fedgeom.federation.record import read_folder
 from fedgeom.federation.results import RunWarning, lost_in
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
+from fedgeom.report.disc import site_shapes
 from fedgeom.report.ellipses import has_ellipses, plane
 from fedgeom.report.naming import Naming, read_naming
-from fedgeom.report.shapes import site_shapes
 from fedgeom.storage import write_json
 
 if TYPE_CHECKING:

@@ -27,8 +27,10 @@ from fedgeom.report.run_folder import RunFiles, read_run
 from fedgeom.report.table import Table, to_html
 from fedgeom.report.tables import preview_tables, sites_table
 from fedgeom.storage import write_text
-from fedgeom.studio import launching, stewarding
+from fedgeom.studio import runs as studio_runs
+from fedgeom.studio import stewarding
 from fedgeom.studio.places import PAGE, Place, plain, run_line, run_names, side_by_side
+from fedgeom.studio.runs import Watcher, stream
 from fedgeom.studio.studies import (
     MOST_COLUMNS,
     PREPARATIONS,
@@ -40,7 +42,6 @@ from fedgeom.studio.studies import (
     new_job_study,
     new_study,
 )
-from fedgeom.studio.watching import Watcher, stream
 
 
 def environment(place: Place, token: str) -> Environment:
@@ -203,12 +204,12 @@ class Handlers:
 
     async def run_here(self, request: Request) -> Response:
         """Run a study on this machine."""
-        return self.go(f"/runs/{launching.launch_run(self.place, request.path_params['name'])}")
+        return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'])}")
 
     async def submit(self, request: Request) -> Response:
         """Submit a study to the coordinator's sites."""
         name = request.path_params["name"]
-        return self.go(f"/runs/{await run_in_threadpool(launching.launch_submit, self.place, name)}")
+        return self.go(f"/runs/{await run_in_threadpool(studio_runs.launch_submit, self.place, name)}")
 
     def runs(self, request: Request) -> HTMLResponse:
         """List the runs, some on each page."""
@@ -223,33 +224,33 @@ class Handlers:
     def run(self, request: Request) -> HTMLResponse:
         """Show a run: while it goes on, how it stands; afterwards, where its report is."""
         name = request.path_params["name"]
-        if launching.is_alive(self.place, name) is None:
+        if studio_runs.is_alive(self.place, name) is None:
             self.place.run(name)  # what the studio started may not have a folder yet
-        status = launching.run_status(self.place, name)
+        status = studio_runs.run_status(self.place, name)
         progress = Watcher(self.place.runs / name).look()
         shown = run_line(self.place.runs / name)
         return self.pages(
-            "run.html", name=name, status=status, progress=progress, line=shown, ends=launching.ENDS,
-            log=launching.log_end(self.place, name), readable=(self.place.runs / name / "config.json").is_file(),
+            "run.html", name=name, status=status, progress=progress, line=shown, ends=studio_runs.ENDS,
+            log=studio_runs.log_end(self.place, name), readable=(self.place.runs / name / "config.json").is_file(),
         )  # fmt: skip
 
     async def live(self, request: Request) -> StreamingResponse:
         """Stream how a run stands."""
         name = request.path_params["name"]
-        if launching.is_alive(self.place, name) is None:
+        if studio_runs.is_alive(self.place, name) is None:
             self.place.run(name)
         events = stream(
             self.place.runs / name,
-            lambda: launching.run_status(self.place, name),
+            lambda: studio_runs.run_status(self.place, name),
             lambda progress, status: self.pages.text("progress.html", progress=progress, status=status),
-            launching.ENDS,
+            studio_runs.ENDS,
         )
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def stop(self, request: Request) -> Response:
         """Stop a run."""
         name = request.path_params["name"]
-        launching.stop(self.place, name)
+        studio_runs.stop(self.place, name)
         return self.go(f"/runs/{name}")
 
     def report(self, request: Request) -> HTMLResponse:

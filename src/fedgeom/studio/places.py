@@ -15,7 +15,7 @@ from fedgeom.data.readers import READERS
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import COLUMNS, Evaluation, read_evaluation
 from fedgeom.federation.record import read_status
-from fedgeom.report.repeating import as_toml, changed_settings
+from fedgeom.report.page import as_toml, changed_settings
 from fedgeom.report.run_folder import read_run
 from fedgeom.report.table import size
 from fedgeom.storage import make_private_folder
