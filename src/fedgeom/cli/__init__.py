@@ -18,7 +18,7 @@ from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
 
-__all__ = ["app", "site_approvals", "site_budget"]
+__all__ = ["app"]
 
 
 class _Commands(TyperGroup):

@@ -50,7 +50,8 @@ def run(
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
 
-    screen, plan = console(), read_federation(federation)
+    screen = console()
+    plan = read_federation(federation)
     if resume is not None and (out is not None or seed is not None):
         raise InputError(
             "--resume goes on in the folder and with the seed of the run; leave --out and --seed away"

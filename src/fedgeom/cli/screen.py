@@ -180,7 +180,8 @@ class Questions:
         if event.state == "waiting":
             self._progress.update(line, last=f"waiting for approval at {site}")
             return
-        lost, answered = task.fields["lost"], task.fields["answered"]
+        lost = task.fields["lost"]
+        answered = task.fields["answered"]
         new = site not in lost and site not in answered  # one that answered may be left out afterwards
         if event.state == "lost":
             lost[site] = _shortened(printable(event.detail)) or "no reason was given"

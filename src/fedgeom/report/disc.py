@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.preview import Preview
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import geodesic, pairwise_distance
@@ -26,7 +25,18 @@ from fedgeom.report.palette import FAINT, INK, colours, rgb
 from fedgeom.storage import write_file
 
 if TYPE_CHECKING:
+    from fedgeom.deploy.preview import Preview
     from fedgeom.federation.results import Run
+
+MOST_SITES = 11
+"""More discs than this are too small to read; the first ones stand for the rest."""
+MOST_POINTS = 1200
+WIDTH = 13.0
+"""How wide the picture is, in inches."""
+POINTS = 72.0
+"""How many points an inch has."""
+SIZES = (11.5, 10.0, 8.5)
+"""Sizes of letters, in points, from the one that is wished for to the smallest that can be read."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,8 @@ def site_shapes(run: Run, sites: Sequence[SiteData]) -> list[SiteShapes]:
     given to the site whose corners it lies on.
     """
     needs_disc(run)
-    c, trim = float(run.model.curvature), _setting(run, "trim", "auto")
+    c = float(run.model.curvature)
+    trim = _setting(run, "trim", "auto")
     found = []
     for site in sites:
         if "names" not in run.local.get(site.name, {}):
@@ -92,7 +103,8 @@ def site_shapes(run: Run, sites: Sequence[SiteData]) -> list[SiteShapes]:
 
 def _nearest(run: Run, group: int, parts: Sequence[Floats], c: float) -> Floats:
     """Return those of a class's corners, of all sites together, that a site's own were rounded to."""
-    a, own = run.artifacts, np.vstack(parts)
+    a = run.artifacts
+    own = np.vstack(parts)
     corners = a["hull_points"][a["group_of_hull"][a["hull_of_point"]] == group]
     distance = pairwise_distance(own, corners, c=c)
     near = distance.min(axis=1) <= float(_setting(run, "epsilon", 0.01))
@@ -184,10 +196,6 @@ def regions(model: Any, n: int = 420) -> Regions:
     return Regions(axis, margin, best)
 
 
-SIZES = (11.5, 10.0, 8.5)
-"""Sizes of letters, in points, from the one that is wished for to the smallest that can be read."""
-
-
 @dataclass(frozen=True)
 class Title:
     """A title as it is drawn: one line or two."""
@@ -226,18 +234,12 @@ def fit_title(text: str, width: float) -> Title:
 
 def _cut(line: str, size: float, width: float) -> str:
     """Leave letters out of the middle of a line until it fits: names often differ at their ends."""
-    shown, left = line, len(line)
+    shown = line
+    left = len(line)
     while left > 2 and width_of(shown, size) > width:
         left -= 1
         shown = f"{line[: (left + 1) // 2].rstrip()}…{line[len(line) - left // 2 :].lstrip()}"
     return shown
-
-
-MOST_SITES = 11
-"""More discs than this are too small to read; the first ones stand for the rest."""
-MOST_POINTS = 1200
-WIDTH, POINTS = 13.0, 72.0
-"""How wide the picture is in inches, and how many points an inch has."""
 
 
 def draw_disc(
@@ -443,7 +445,8 @@ def _draw_tests(
     ]
     if not placed:
         return
-    points, groups = np.vstack([p for p, _ in placed]), np.concatenate([g for _, g in placed])
+    points = np.vstack([p for p, _ in placed])
+    groups = np.concatenate([g for _, g in placed])
     at = _thinned(len(points), 2 * MOST_POINTS)
     shades = [palette[g] if g >= 0 else INK for g in groups[at]]
     axes.scatter(

@@ -68,7 +68,9 @@ def items(lines: Iterable[str], kind: str = "") -> str:
 
 def span(label: str, value: float, low: float, high: float, said: str, *, strong: bool = False) -> str:
     """Return one line of a chart: a value from 0 to 1 as a dot on its interval."""
-    at, left, wide = 100 * value, 100 * low, 100 * max(high - low, 0.004)
+    at = 100 * value
+    left = 100 * low
+    wide = 100 * max(high - low, 0.004)
     return (
         f'<div class="span{" strong" if strong else ""}"><span>{escape(label)}</span>'
         f'<span class="track" aria-hidden="true"><i style="left:{left:.1f}%;width:{wide:.1f}%"></i>'

@@ -23,6 +23,13 @@ MOST_CONFUSED = 40
 """With more classes than this the confusion matrix is too wide for any page; the worst pairs are listed."""
 
 
+TALL = 100.0
+WIDE = 300.0
+"""The size of a chart, in its own units."""
+KINDS = {"accuracy": "Accuracy on rows set aside", "loss": "Loss on rows set aside"}
+"""The figures of rounds that are drawn."""
+
+
 def outcomes(evaluation: Evaluation | None) -> str:
     """Return the section on how well the model does."""
     if evaluation is None:
@@ -53,7 +60,8 @@ def _beside_rivals(evaluation: Evaluation) -> str:
             for model, figure in found
         )
         charts.append(f"<h3>{escape(title.capitalize() if title.islower() else title)}</h3>{lines}")
-    first, rest = charts[:2], charts[2:]
+    first = charts[:2]
+    rest = charts[2:]
     return (
         markup.paragraph(
             f"Tested on {evaluation.rows:,} rows that "
@@ -85,7 +93,8 @@ def _confusion(evaluation: Evaluation) -> str:
     kept = [
         at for at in range(len(names)) if at < len(evaluation.classes) or counts[at].any() or counts[:, at].any()
     ]
-    counts, names = counts[np.ix_(kept, kept)], [names[at] for at in kept]
+    counts = counts[np.ix_(kept, kept)]
+    names = [names[at] for at in kept]
     wrong = [
         (int(counts[i, j]), names[i], names[j])
         for i in range(len(names))
@@ -189,10 +198,6 @@ def _sites(evaluation: Evaluation) -> str:
     )
 
 
-TALL, WIDE = 100.0, 300.0
-KINDS = {"accuracy": "Accuracy on rows set aside", "loss": "Loss on rows set aside"}
-
-
 def curves(run: RunFiles) -> str:
     """Return what changed from round to round; nothing for methods without rounds."""
     charts = [
@@ -250,12 +255,15 @@ def _chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
     if not series:
         return ""
     every = np.array([value for values in series.values() for value in values if np.isfinite(value)], np.float64)
-    low, high = float(every.min()), float(every.max())
+    low = float(every.min())
+    high = float(every.max())
     room = (high - low) or max(abs(high), 1.0) * 0.1
-    low, high = max(low - 0.05 * room, 0.0 if low >= 0 else -np.inf), high + 0.05 * room
+    low = max(low - 0.05 * room, 0.0 if low >= 0 else -np.inf)
+    high = high + 0.05 * room
     if title == KINDS["accuracy"]:
         high = min(high, 1.0)
-    lines, keys = [], []
+    lines = []
+    keys = []
     for at, (name, values) in enumerate(series.items()):
         x = np.linspace(0.0, WIDE, len(values))
         points = [

@@ -126,7 +126,8 @@ def _corners(run: RunFiles) -> str:
         return ""
     counts = np.bincount(a["group_of_hull"][a["hull_of_point"]])
     trained = [one.trained for one in run.evaluation.by_class] if run.evaluation else []
-    names, rows = run.class_names(), []
+    names = run.class_names()
+    rows = []
     for group, count in enumerate(counts.tolist()):
         learnt = trained[group] if group < len(trained) else None
         share = f"{count / learnt:.1%}" if learnt else "–"

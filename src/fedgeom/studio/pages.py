@@ -193,7 +193,8 @@ class Handlers:
 
     async def save_study(self, request: Request) -> Response:
         """Keep a study's file as it was edited."""
-        name, form = request.path_params["name"], await read_form(request)
+        name = request.path_params["name"]
+        form = await read_form(request)
         text = "".join(form.get("text", [""])).replace("\r\n", "\n")
         try:
             write_text(self.place.study(name), text, private=True)
@@ -213,7 +214,8 @@ class Handlers:
 
     def runs(self, request: Request) -> HTMLResponse:
         """List the runs, some on each page."""
-        asked, word = request.query_params.get("page", "1"), request.query_params.get("find", "").lower()
+        asked = request.query_params.get("page", "1")
+        word = request.query_params.get("find", "").lower()
         names = [name for name in run_names(self.place.runs) if word in name.lower()]
         last = max(-(-len(names) // PAGE), 1)
         page = min(max(int(asked) if asked.isdecimal() and len(asked) < 9 else 1, 1), last)
@@ -279,7 +281,9 @@ class Handlers:
     async def approve(self, request: Request) -> Response:
         """Approve a job."""
         form = {key: values[-1] for key, values in (await read_form(request)).items()}
-        hash, days, runs = form.get("hash", ""), form.get("days", "30"), form.get("runs", "1")
+        hash = form.get("hash", "")
+        days = form.get("days", "30")
+        runs = form.get("runs", "1")
         stewarding.approve(self._site().path, hash, days, runs)
         return self.go("/site")
 

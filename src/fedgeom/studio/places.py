@@ -154,7 +154,9 @@ def run_names(folder: Path) -> list[str]:
 
 def run_line(folder: Path) -> RunLine:
     """Read a run's line; what is damaged or not yet written is left out."""
-    status, config, tested = read_status(folder), {}, None
+    status = read_status(folder)
+    config = {}
+    tested = None
     try:
         config = msgspec.json.decode((folder / "config.json").read_bytes())
         tested = read_evaluation(folder)

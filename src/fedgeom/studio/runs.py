@@ -26,6 +26,9 @@ COMMAND = (sys.executable, "-c", "from fedgeom.cli import app; app()")
 ENDS = ("finished", "failed", "interrupted")
 MOST_LOG = 4000
 """So many characters of a log's end are shown."""
+SHOWN = 12
+"""So many of the last questions are shown."""
+POLL_SECONDS = 0.5
 
 _ours: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -84,7 +87,8 @@ def is_alive(place: Place, run: str) -> bool | None:
 def run_status(place: Place, run: str) -> Status:
     """Say how a run stands; one whose process died without a word is written down as interrupted."""
     folder = place.runs / run
-    status, alive = read_status(folder), is_alive(place, run)
+    status = read_status(folder)
+    alive = is_alive(place, run)
     if (
         status.state in ENDS or alive is None or alive or is_locked(folder / "lock")
     ):  # conducted by another process
@@ -129,11 +133,6 @@ def launch_submit(place: Place, study: str) -> str:
     log = os.open(place.make(place.launches) / f"{job.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     _start(place, ["submit", "--resume", job.name, "--folder", str(place.path)], log, job.name)
     return job.name
-
-
-SHOWN = 12
-"""So many of the last questions are shown."""
-POLL_SECONDS = 0.5
 
 
 @dataclass
@@ -186,7 +185,8 @@ class Watcher:
     """Reads a run's events as they are written; a run that is resumed writes them anew."""
 
     def __init__(self, folder: Path):
-        self._follower, self.progress = Follower(folder), Progress()
+        self._follower = Follower(folder)
+        self.progress = Progress()
 
     def look(self) -> Progress:
         """Return how the run stands now."""
@@ -202,7 +202,8 @@ async def stream(
     folder: Path, status: Callable[[], Status], page: Callable[[Progress, Status], str], ends: tuple[str, ...]
 ) -> AsyncIterator[str]:
     """Yield server-sent events: the page of how the run stands whenever that changed, and "ended" in the end."""
-    watcher, before = Watcher(folder), ""
+    watcher = Watcher(folder)
+    before = ""
     while True:
         now = await asyncio.to_thread(status)  # before the events, so that none is missed at the end
         text = page(await asyncio.to_thread(watcher.look), now)
