@@ -107,7 +107,7 @@ def test_the_method_runs_saves_and_loads(sites, tmp_path):
 @pytest.mark.full
 @pytest.mark.usefixtures("parcel")
 def test_the_method_stands_what_every_method_must():
-    assert check_method(method_class("majority"))["plain twin"] == 1
+    assert check_method(method_class("majority"))["secure_equals_plain"] == 1
 
 
 @pytest.mark.usefixtures("parcel")
