@@ -29,6 +29,7 @@ from fedgeom.federation.plan import (
     Ask,
     Shape,
     Sum,
+    blank_bytes,
     bytes_size,
     map_header,
     map_size,
@@ -269,7 +270,7 @@ class Walk:
             self.costs.left_out.append(f"{question.kind}: {bound}")
 
     def _framed(self, message: Message, more: float) -> float:
-        body = len(encode(message)) + more
+        body = len(encode(message)) + blank_bytes(message) + more
         empty = len(pack_body(KEY, self.method.name, message.kind, b""))
         return empty - bytes_size(0) + bytes_size(int(body)) + body % 1
 

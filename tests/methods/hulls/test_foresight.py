@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedgeom.methods.hulls.costs import joint_points, joint_reach, longest_word, word_length
 
 import fedgeom
 from fedgeom import SiteData
 from fedgeom.methods.hulls import costs
-from fedgeom.methods.hulls.costs import joint_points, joint_reach, longest_word, word_length
 
 
 def discs(n: int = 3) -> list[SiteData]:

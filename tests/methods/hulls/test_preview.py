@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from fedgeom.methods.hulls.costs import corners
 
 from fedgeom import Hulls
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import Array
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.costs import corners
 from fedgeom.methods.hulls.encoding import HullPlan
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,6 +37,10 @@ from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
     from fedgeom.methods.ellipses.matching import Matched
+
+
+MOST_SPECIMEN_COLUMNS = 64
+"""Models of more columns are not made for a plan: their size is worked out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +92,10 @@ class Ellipses(EllipseSettings, Method):
         length = layout.length if privacy_of(self) is None else core.bounds(layout)["numbers"]
         yield Sum(SumGaussians(classes=classes, scales=scales), length, bound=decides)
         matched = "how many classes and Gaussians there are after matching"
-        yield Ask(self._specimen(layout, words), Learnt(), bound=matched)
+        narrow = replace(layout, columns=min(layout.columns, MOST_SPECIMEN_COLUMNS))
+        wider = layout.columns**2 + layout.columns - narrow.columns**2 - narrow.columns
+        more = 8 * wider * layout.blocks * layout.classes * layout.lumps + 16 * (layout.columns - narrow.columns)
+        yield Ask(self._specimen(narrow, words), Learnt(), down=more, bound=matched)
         if self.mixed:
             most = layout.blocks * layout.classes
             yield Sum(SumCovers(), layout.blocks * most * most, bound=matched)
