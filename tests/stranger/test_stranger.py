@@ -163,7 +163,7 @@ def test_the_commands_know_them(sites, tmp_path):
     listed = " ".join(call("methods").split())
     assert "majority Sites count their labels under masks; the most frequent class is the answer." in listed
     shown = " ".join(call("methods", "majority").split())
-    assert "- masked; with all others: how many rows each class has" in shown
+    assert "- majority.count: masked; with all others: how many rows each class has" in shown
     output = call("run", tmp_path / "a.toml", "--out", tmp_path / "r")
     assert "majority.count" in output
     assert json.loads((tmp_path / "r-1" / "status.json").read_text())["state"] == "finished"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -333,7 +334,7 @@ def _joint_findings(
         method.check_limits(data, policy)
     sizes: MessageSizes | None = None
     if not together.found and all(len(site) for site in data):
-        with together.take():  # what no plan can be made for is told by what follows
+        with suppress(InputError):  # what no plan can be made for is told by what follows
             sizes = planned_sizes(method, data, policy, seed)
             together.found += size_faults(sizes, data, policy)
     if whole:

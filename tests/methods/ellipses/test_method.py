@@ -127,9 +127,3 @@ def test_with_shared_names_it_is_the_linear_discriminant_of_the_pooled_table() -
 def test_a_site_lost_on_the_way_costs_its_own_words_only() -> None:
     run = fedgeom.run(fedgeom.Ellipses(), example_sites(), seed=0)
     assert run.model.classes == 2
-
-
-def test_sizes_are_said_beforehand() -> None:
-    sizes = fedgeom.Ellipses(n_classes=4).message_sizes(own_words())
-    assert sizes.sent == 8 * (1 + 6 + 4 * 4 * (2 + 3 + 6))
-    assert "ellipses" in {name.split(".")[0] for name in fedgeom.Ellipses.site.understands()}

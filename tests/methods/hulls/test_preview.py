@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from fedgeom.methods.hulls.costs import corners
 
 from fedgeom import Hulls
 from fedgeom.data.sites import SiteData
@@ -11,6 +10,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.encoding import HullPlan
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn
+from fedgeom.methods.hulls.rehearsal import corners
 
 SQUARE = np.array([[0.2, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.2, -0.2]])
 

@@ -11,6 +11,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.methods.ridge.features import Binned, Fourier
+from fedgeom.protocols.plan import leaves
 from fedgeom.testing import Check, check_method, parametrize_with_checks
 from tests.methods.ridge.making import SHAPE, SMALL_CONV, blobs, images, pooled
 
@@ -39,7 +40,7 @@ def test_the_ledger_says_what_is_revealed_and_metrics_what_was_chosen() -> None:
     assert run.metrics["alpha"] == run.model.alpha
     told = {entry.kind for entry in run.ledger if not entry.reveals.startswith("nothing")}
     assert told == {"join.keys", "names.vocabulary", "sum.masked", "sum.shares"}
-    assert any("hidden by the others' rows alone" in line for line in fedgeom.Ridge.leaves())
+    assert any("hidden by the others' rows alone" in line for line in leaves(fedgeom.Ridge()))
 
 
 def test_probabilities_are_calibrated() -> None:
@@ -94,7 +95,7 @@ def test_wrong_input_is_refused_by_name() -> None:
 
 def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
     strict = fedgeom.Policy(min_rows_per_feature=2)
-    with pytest.raises(TooFewSitesError, match="min_rows_per_feature = 2: take fewer features"):
+    with pytest.raises(InputError, match="min_rows_per_feature = 2, but all sites together have 120 rows"):
         fedgeom.run(fedgeom.Ridge(features=Fourier(count=100)), blobs(), policy=strict)
     fedgeom.run(fedgeom.Ridge(features=Fourier(count=60)), blobs(), policy=strict)
     few = fedgeom.Policy(max_features=50)

@@ -13,14 +13,16 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout, Received, read_sum
+from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
 from fedgeom.methods.ellipses.matching import joint_tree
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
 from fedgeom.methods.ellipses.model import EllipseModel
@@ -76,6 +78,14 @@ class Ellipses(EllipseSettings, Method):
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
         check_number(self, sites)
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse Gaussians that are larger than a message may be."""
+        words = {str(word) for site in sites for word in site.classes.tolist()}
+        most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
+        blocks = len(sites) if self.apart else 1
+        layout = Layout(sites[0].shape[1], blocks, self.given_classes or max(2, most), self.lumps)
+        check_width(sites[0].shape[1], layout, min(policy.max_message_bytes, LARGEST_MESSAGE))
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, scale and number of classes where the settings say so; sum the Gaussians; tell the model."""
