@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.grid import Grid
     from fedgeom.methods.hulls.core import Classifier
 
+ANY_EPSILON = 0.1
+"""The grid's ε in the plan that stands for any problem."""
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
 
@@ -124,7 +126,10 @@ class Hulls(HullSettings, Method):
             yield Sum(Reach(embedding=embedding, scatter=scatter), REACH, modulus=maximum.MODULUS, work=work)
             scatter = None
         levels, decides = foreseen_levels(self, shape)
-        encoding = self._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
+        coarse = (
+            self if shape.known else replace(self, epsilon=ANY_EPSILON)
+        )  # a grid too fine is told where it is known
+        encoding = coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
         encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = encode(plan=encoding, embedding=embedding, scatter=scatter)
         length = encoding.code.length
