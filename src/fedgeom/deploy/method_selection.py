@@ -18,6 +18,7 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.federation_file import FederationFile
+from fedgeom.engines.check import REHEARSED_CELLS
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
@@ -25,6 +26,7 @@ from fedgeom.federation.preparation import fit_plain
 from fedgeom.methods.label_names import look_at_names
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.preparation.pca import PCA
 
 WIDEST = RidgeSettings.max_features - Fourier.count
 """The most columns that Ridge takes as they are, beside Fourier features."""
@@ -91,6 +93,11 @@ def _width(federation: FederationFile, sites: Sequence[SiteData]) -> int:
     if not federation.prepare:
         return sites[0].shape[1]
     prepared: Method = METHODS.find("ridge")(prepare=federation.prepare)
+    components = [step.components for step in prepared.preparing if isinstance(step, PCA)]
+    if components:
+        return int(components[-1])
+    if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
+        return sites[0].shape[1]
     return fit_plain(prepared.preparing, sites, federation.seed).columns.width
 
 
