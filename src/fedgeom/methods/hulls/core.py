@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
@@ -165,7 +165,7 @@ def rounded_hulls(hulls: Mapping[Any, ClassHull], grid: Grid) -> dict[Any, Bins]
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 
-    Classifier = PoincareSVC | EuclideanSVC
+Classifier: TypeAlias = "PoincareSVC | EuclideanSVC"
 
 
 def classifier_of(settings: HullSettings) -> Classifier:
