@@ -59,6 +59,7 @@ QUICK = {
 """What makes a method quick, fit for tables, and the same every time, where it has such a setting."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", HOMES)
 def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(name):
     if name in ("HyperFed", "XCLPTraining"):

@@ -74,6 +74,7 @@ def test_a_lie_that_only_some_sites_see_through_is_found() -> None:
         refusals_reveal_nothing(CheckContext(telling("sizes", ProtocolError, "lie"), SITES))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("hide", [False, True])
 def test_labels_that_are_hidden_or_missing_are_not_told_by_refusals(hide: bool) -> None:
     logging.disable(logging.WARNING)
