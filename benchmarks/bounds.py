@@ -26,9 +26,9 @@ import fedgeom
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.protocols.packed import Packing
-from fedgeom.protocols.secure_sum.bounds import bounded, check_sum
+from fedgeom.protocols.fixed_point import Packing
 from fedgeom.protocols.secure_sum.messages import Ticket
+from fedgeom.protocols.secure_sum.rules import bounded, check_sum
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

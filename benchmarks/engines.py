@@ -43,10 +43,10 @@ from tests.deploy.deployment import Federation  # noqa: E402
 import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.deploy.programs import write_launchers  # noqa: E402
+from fedgeom.engines.flower import commands  # noqa: E402
 from fedgeom.engines.flower import commands as flower  # noqa: E402
-from fedgeom.engines.flower import log_lines  # noqa: E402
 from fedgeom.engines.flower.processes import free_port  # noqa: E402
-from fedgeom.federation.conversation import Event  # noqa: E402
+from fedgeom.federation.coordinator import Event  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
 METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))
@@ -89,7 +89,7 @@ CUSTOM = """\
 import sys
 
 if "/guards/" in " ".join(sys.orig_argv) or "-c" in sys.orig_argv:
-    import fedgeom.engines.flower.attachments as attachments
+    import fedgeom.engines.flower.carrier as attachments
     import fedgeom.engines.flower.commands as commands
 
     commands.DATABASE = commands.DATABASE if {memory} else "state.db"
@@ -100,7 +100,7 @@ if "/guards/" in " ".join(sys.orig_argv) or "-c" in sys.orig_argv:
 
         message_layer.LONGEST_HOLD = message_layer.LONGEST_HOLD if {hold} else 0.0
     if "flower-superlink" in " ".join(sys.orig_argv):
-        from fedgeom.engines.flower.access_filter import AccessFilter
+        from fedgeom.engines.flower.patches import AccessFilter
 
         passed = AccessFilter.__call__
 
@@ -205,7 +205,7 @@ def connect(there: Federation, nodes: dict[str, subprocess.Popen[bytes]]) -> Non
             if name not in nodes or nodes[name].poll() is not None:
                 nodes[name] = start_node(there, name)
         time.sleep(1)
-        waiting = [name for name in waiting if log_lines.ACTIVATED not in there.log(name)]
+        waiting = [name for name in waiting if commands.ACTIVATED not in there.log(name)]
         if time.monotonic() > end:
             raise RuntimeError(f"{len(waiting)} sites did not connect within {LONGEST:g} s: {', '.join(waiting)}")
 

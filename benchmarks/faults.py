@@ -36,7 +36,7 @@ from tests.deploy.deployment import Federation, parts  # noqa: E402
 import fedgeom  # noqa: E402
 from fedgeom.deploy.jobs import Job  # noqa: E402
 from fedgeom.federation.record import read_folder  # noqa: E402
-from fedgeom.federation.run_warnings import lost_in  # noqa: E402
+from fedgeom.federation.results import lost_in  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
 QUESTIONS = (

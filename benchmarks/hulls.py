@@ -57,7 +57,7 @@ def hull(quick: bool) -> dict[str, Any]:
 def whole_run(quick: bool) -> dict[str, Any]:
     """Compare the whole secure run with its plain twin, on Olsson when found, else on a drawn set."""
     import fedgeom
-    from fedgeom.data.sets import load_set
+    from fedgeom.data.datasets import load_set
     from fedgeom.errors import FedgeomError
     from fedgeom.geometry.hyperbolic.sampling import labelled_disc
     from fedgeom.methods.hulls.plain import plain
@@ -80,7 +80,7 @@ def scma(quick: bool) -> dict[str, Any]:
     from flint import nmod_poly
 
     from fedgeom.codes.scma import ScmaCode
-    from fedgeom.methods.hulls.plan import field_above
+    from fedgeom.methods.hulls.encoding import field_above
 
     bins = 2**40
     modulus = field_above(bins)
@@ -109,9 +109,8 @@ def secure_sum(quick: bool) -> dict[str, Any]:
     from cryptography.hazmat.primitives.ciphers.algorithms import AES, ChaCha20
     from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-    from fedgeom.crypto.masks import add_masks
-    from fedgeom.crypto.rings import Ring
-    from fedgeom.methods.hulls.plan import field_above
+    from fedgeom.crypto.masks import Ring, add_masks
+    from fedgeom.methods.hulls.encoding import field_above
 
     entries, peers = 10_000 if quick else 100_000, 99
     keys = [os.urandom(32) for _ in range(peers + 1)]
@@ -175,8 +174,9 @@ def _one_shot(n: int) -> dict[str, Any]:
 def many_rows(quick: bool) -> dict[str, Any]:
     """Compare the whole secure run over very many rows with its plain twin, and with the sites' hulls alone, once."""
     import fedgeom
+    from fedgeom import memo
     from fedgeom.geometry.hyperbolic.sampling import uniform_disc
-    from fedgeom.methods.hulls.core import class_hulls, forget_hulls
+    from fedgeom.methods.hulls.core import class_hulls
 
     n, count = 200_000 if quick else 1_000_000, 10
     rng = np.random.default_rng(0)
@@ -188,7 +188,7 @@ def many_rows(quick: bool) -> dict[str, Any]:
     fedgeom.run(method, [site.some(400) for site in sites])  # imports and label tables are not part of either
 
     def anew(work: Callable[[], Any]) -> float:
-        return cpu_seconds(lambda: (forget_hulls(), work()), 1)
+        return cpu_seconds(lambda: (memo.clear(class_hulls), work()), 1)
 
     turns = [
         (

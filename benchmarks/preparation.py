@@ -30,7 +30,7 @@ import scipy.sparse as sp
 
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.steps import Step
 from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Scale, SelectVariable, fit_plain
 from fedgeom.protocols.cohort import join

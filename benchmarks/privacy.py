@@ -24,8 +24,8 @@ import numpy as np
 
 import fedgeom
 from fedgeom.crypto.discrete_gaussian import discrete_gaussian
-from fedgeom.crypto.noise_stream import NoiseStream
-from fedgeom.federation.conversation import Sites
+from fedgeom.crypto.masks import NoiseStream
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import PrivacyOrTable
@@ -60,7 +60,7 @@ class BoundedSite(SummingSite[Any]):
     vector: ClassVar[Any] = None
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the one sum."""
         return (AskBounded,)
 

@@ -81,8 +81,8 @@ def ours(file: Path) -> Any:
 def by_donor(file: Path) -> Any:
     """Read a file as sites, look for gaps and set rows aside."""
     import fedgeom
-    from fedgeom.data.checks import check_finite
     from fedgeom.data.readers import read_sites_from
+    from fedgeom.data.validation import check_finite
 
     sites = read_sites_from(file, by="donor", label="label")
     for site in sites:

@@ -30,7 +30,7 @@ import numpy as np
 import fedgeom
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -57,7 +57,7 @@ class VectorSite(SummingSite[Any]):
     vector: ClassVar[Any] = None
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the one sum."""
         return (AskVector,)
 

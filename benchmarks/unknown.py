@@ -35,7 +35,7 @@ FEWEST = 5
 
 def sets(quick: bool) -> dict[str, tuple[Any, Any, Any]]:
     """Return the sets that are found here."""
-    from fedgeom.data.sets import available
+    from fedgeom.data.datasets import available
 
     found = {"digits": pooled("digits")}
     if quick:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fedgeom
-from fedgeom.report.leaving import kind_of
-from fedgeom.report.reading import read_run
+from fedgeom.report.privacy import kind_of
+from fedgeom.report.run_folder import read_run
 from fedgeom.report.timeline import read_exchanges, read_phases, read_steps
 from fedgeom.report.words import in_words, stage_of
 

@@ -32,7 +32,7 @@ from fedgeom.federation.method import METHODS
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report.page import write_page
-from fedgeom.report.rows import keep_rows
+from fedgeom.report.run_folder import keep_rows
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images" / "gallery"

@@ -18,7 +18,7 @@ from PIL import Image
 
 import fedgeom
 from fedgeom.report.page import write_page
-from fedgeom.report.rows import keep_rows
+from fedgeom.report.run_folder import keep_rows
 
 GREY = "html { filter: grayscale(1) }"
 SHEETS = 6

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 import fedgeom
-from fedgeom.data.sets import data_folder
+from fedgeom.data.datasets import data_folder
 
 
 def real_cells(file):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from fedgeom.data import sets
+from fedgeom.data import datasets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -162,7 +162,7 @@ class MissingFile(SystemExit):
 
 def data_folder() -> Path:
     """Return the folder of the data sets: FEDGEOM_DATA, or ``shared/data`` near by or beside the repository."""
-    return sets.data_folder() or Path(__file__).resolve().parents[2] / "shared" / "data"
+    return datasets.data_folder() or Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def load_data(name: str) -> Any:

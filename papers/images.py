@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.methods.ridge.features import Ground
-from fedgeom.methods.ridge.images import RandomConv
+from fedgeom.methods.ridge.image_features import RandomConv
 from papers.common import Ints, load_data
 
 Bytes = npt.NDArray[np.uint8]

@@ -30,8 +30,7 @@ from sklearn.model_selection import train_test_split
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC
-from fedgeom.methods.hulls.core import covering_radius
-from fedgeom.methods.hulls.fitting import fit_groups, points_of_groups
+from fedgeom.methods.hulls.core import covering_radius, fit_groups, points_of_groups
 from fedgeom.methods.hulls.plain import PlainModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

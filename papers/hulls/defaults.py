@@ -22,14 +22,13 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import fedgeom
-from fedgeom.data.holding_out import holdout
-from fedgeom.data.sets import load_set
+from fedgeom.data.datasets import load_set
+from fedgeom.data.split import holdout
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import default_trim
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import covering_radius, local_hulls
-from fedgeom.methods.hulls.fitting import fit_groups, group_hulls, points_of_groups
+from fedgeom.methods.hulls.core import covering_radius, fit_groups, group_hulls, local_hulls, points_of_groups
 from fedgeom.methods.hulls.plain import name_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

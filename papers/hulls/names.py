@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.data.holding_out import holdout
+from fedgeom.data.split import holdout
 from fedgeom.report.naming import read_naming
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -11,7 +11,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.fitting import Classifier, fit_groups
+from fedgeom.methods.hulls.core import Classifier, fit_groups
 from fedgeom.methods.hulls.plain import PlainModel, plain
 from papers.common import Floats, Labels, Results
 

@@ -32,7 +32,7 @@ import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.fitting import fit_groups, points_of_groups
+from fedgeom.methods.hulls.core import fit_groups, points_of_groups
 from fedgeom.methods.hulls.plain import PlainModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import fedgeom
-from fedgeom.data.sets import load_set
-from fedgeom.evaluation import comparison
+from fedgeom.data.datasets import load_set
+from fedgeom.evaluation import baselines
 from fedgeom.methods.hulls.core import covering_radius
 from fedgeom.methods.hulls.embedding import column_scales
 
@@ -109,7 +109,7 @@ def hipc(quick: bool) -> dict[str, Row]:
         paper = run_hulls(fedgeom.Hulls.published(embedding="discriminant"), data.train, seed)
         for name, federated in (("FLP", paper), ("FLP untrimmed", untrimmed), ("FLP ours", ours)):
             _add(columns, name, _by_site(_site_predictor(federated), pairs))
-        compared = comparison.compare(ours.run, data.train, data.test, C=OUR_C)
+        compared = baselines.compare(ours.run, data.train, data.test, C=OUR_C)
         means = compared.means()
         _add(columns, f"CP λ={OUR_C:g}", 100 * means["centralised"])
         _add(columns, "local only", 100 * means["local"])

@@ -29,7 +29,7 @@ import numpy as np
 import fedgeom
 from fedgeom.geometry.graphs.class_tree import softened
 from fedgeom.methods.iterative import MLP, TreeTargets, pooled
-from fedgeom.methods.iterative.heads.poincare import tree_lines
+from fedgeom.methods.iterative.heads import tree_lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

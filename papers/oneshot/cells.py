@@ -29,7 +29,7 @@ import fedgeom
 from fedgeom.federation.steps import Step
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.preparation import PCA, LogCounts, Scale, SelectVariable
-from fedgeom.preparation.plain import prepared_method
+from fedgeom.preparation.pipeline import prepared_method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.data.categories import as_codes
+from fedgeom.data.frames import as_codes
 from fedgeom.preparation import Impute, OneHot, Scale
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.ridge.images import Conv
+from fedgeom.methods.ridge.image_features import Conv
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import fedgeom
-from fedgeom.data.holding_out import holdout
+from fedgeom.data.split import holdout
 from papers.common import Floats, load_data
 
 GENES, MOST = 2000, 10.0

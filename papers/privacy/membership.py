@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.crypto.noise_stream import NoiseStream
-from fedgeom.methods.moments import private
+from fedgeom.crypto.masks import NoiseStream
+from fedgeom.methods.moments import core
 from fedgeom.privacy.accounting import membership_bound, rho_for
 from fedgeom.privacy.mechanism import SumNoise, honest_sites
 
@@ -46,8 +46,8 @@ def one_row(case: Case, epsilon: float, trials: int) -> float:
     clip = case.moments["clip"]
     X, y = np.vstack([site.X for site in case.train]), np.concatenate([site.y for site in case.train])
     longest = int(np.linalg.norm(X, axis=1).argmax())
-    row = private.bounded_moments(X[[longest]], y[[longest]], case.classes, method, clip)
-    bounds = private.bounds(method, len(case.classes), X.shape[1])
+    row = core.bounded_moments(X[[longest]], y[[longest]], case.classes, method, clip)
+    bounds = core.bounds(method, len(case.classes), X.shape[1])
     sites = len(case.train)
     if not np.isfinite(epsilon):
         return 1.0  # the exact sum, less all other rows, is the row

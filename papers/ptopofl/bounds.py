@@ -28,10 +28,9 @@ import numpy as np
 from scipy.special import expit
 from sklearn.feature_selection import mutual_info_regression
 
-from fedgeom.geometry.topology import site_clusters as topology
-from fedgeom.geometry.topology.barycentres import diagram_closeness
+from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import NAMES, descriptor
-from fedgeom.geometry.topology.diagram_distances import site_distance_matrix
+from fedgeom.geometry.topology.distances import diagram_closeness, site_distance_matrix
 from fedgeom.geometry.topology.persistence import rips_diagrams, subsample
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import fedgeom
-from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import NAMES, descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 import fedgeom
-from fedgeom.crypto.noise import SystemDraws
+from fedgeom.crypto.masks import SystemDraws
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.privacy.descriptors import private_descriptor
+from fedgeom.methods.ptopofl.private_descriptors import private_descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

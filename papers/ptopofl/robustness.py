@@ -20,9 +20,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import fedgeom
-from fedgeom.geometry.topology import site_clusters as topology
-from fedgeom.geometry.topology.descriptors import class_descriptors, descriptor
-from fedgeom.geometry.topology.label_geometry import mixed_merge_share, neighbour_disagreement
+from fedgeom.geometry.topology import clustering as topology
+from fedgeom.geometry.topology.descriptors import (
+    class_descriptors,
+    descriptor,
+    mixed_merge_share,
+    neighbour_disagreement,
+)
 from fedgeom.methods.iterative import TrimmedMean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

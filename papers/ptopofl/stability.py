@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology import clustering as topology
 from papers.common import Floats
 
 POINTS, NOISE = (0.0, 1.0, 2.05, 3.05), (-0.1, 0.1, -0.1, 0.1)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import descriptor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 import fedgeom
-from fedgeom.geometry.gaussians.class_sums import class_moments
+from fedgeom.geometry.gaussians import class_moments
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.tree import Tree, from_wire
 from fedgeom.methods.moments import site as moments_site

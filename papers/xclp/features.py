@@ -31,7 +31,7 @@ import numpy as np
 import fedgeom
 from fedgeom.methods.iterative import simulate
 from fedgeom.methods.iterative.learners.building import built_learner
-from fedgeom.methods.iterative.scaling import scaled
+from fedgeom.methods.iterative.setup import scaled
 from fedgeom.methods.xclp.plain import per_client, plain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

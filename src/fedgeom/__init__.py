@@ -46,23 +46,23 @@ _HOMES = {
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
     "check": "fedgeom.engines.check",
-    "holdout": "fedgeom.data.holding_out",
+    "holdout": "fedgeom.data.split",
     "load_model": "fedgeom.methods.catalogue",
-    "load_set": "fedgeom.data.sets",
+    "load_set": "fedgeom.data.datasets",
     "read_site": "fedgeom.data.readers",
     "run": "fedgeom.engines.run",
     "shared_columns": "fedgeom.data.alignment",
-    "split": "fedgeom.data.splitting",
+    "split": "fedgeom.data.split",
 }
 _ALIASES = {"Site": "SummingSite"}
 
 if TYPE_CHECKING:
     from fedgeom.data.alignment import shared_columns as shared_columns
-    from fedgeom.data.holding_out import holdout as holdout
+    from fedgeom.data.datasets import load_set as load_set
     from fedgeom.data.readers import read_site as read_site
-    from fedgeom.data.sets import load_set as load_set
     from fedgeom.data.sites import SiteData as SiteData
-    from fedgeom.data.splitting import split as split
+    from fedgeom.data.split import holdout as holdout
+    from fedgeom.data.split import split as split
     from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.network import Network as Network

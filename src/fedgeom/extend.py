@@ -8,17 +8,19 @@ For networks a `Network`, a `Head`, a `Loss` of a `Batch`. A reader of files
 (examples/own_reader.py): `register_reader`, `Table`, and for tables with named columns `from_columns` and `read_text`.
 """
 
+from fedgeom.data.csv import read_text as read_text
 from fedgeom.data.readers import Reader as Reader
 from fedgeom.data.readers import register_reader as register_reader
 from fedgeom.data.tables import Table as Table
 from fedgeom.data.tables import from_columns as from_columns
-from fedgeom.data.text_tables import read_text as read_text
 from fedgeom.federation.messages import Array as Array
 from fedgeom.federation.messages import Message as Message
 from fedgeom.federation.messages import Question as Question
 from fedgeom.federation.method import Method as Method
 from fedgeom.federation.method import Plain as Plain
 from fedgeom.federation.model import Model as Model
+from fedgeom.federation.plan import Ask as Ask
+from fedgeom.federation.plan import Sum as Sum
 from fedgeom.federation.settings import Between as Between
 from fedgeom.federation.settings import Choice as Choice
 from fedgeom.federation.settings import ClassNames as ClassNames
@@ -26,21 +28,23 @@ from fedgeom.federation.site import Part as Part
 from fedgeom.federation.site import answers as answers
 from fedgeom.methods.iterative.aggregation import Aggregation as Aggregation
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
-from fedgeom.methods.iterative.heads.base import Head as Head
+from fedgeom.methods.iterative.heads import Head as Head
 from fedgeom.methods.iterative.learners import Learner as Learner
-from fedgeom.methods.iterative.losses.base import Batch as Batch
-from fedgeom.methods.iterative.losses.base import Loss as Loss
+from fedgeom.methods.iterative.losses import Batch as Batch
+from fedgeom.methods.iterative.losses import Loss as Loss
 from fedgeom.methods.iterative.networks.base import Network as Network
 from fedgeom.methods.iterative.objective import Objective as Objective
-from fedgeom.methods.iterative.rule import Round as Round
+from fedgeom.methods.iterative.settings import Round as Round
 from fedgeom.methods.iterative.task import Task as Task
 from fedgeom.methods.iterative.tree import Tree as Tree
 from fedgeom.protocols.cohort import Cohort as Cohort
 from fedgeom.protocols.cohort import join as join
-from fedgeom.protocols.handing_out import hand_out as hand_out
-from fedgeom.protocols.names.coordinator import agree_on_names as agree_on_names
-from fedgeom.protocols.names.messages import CountNames as CountNames
-from fedgeom.protocols.names.site import LabelNames as LabelNames
+from fedgeom.protocols.model_delivery import HandOut as HandOut
+from fedgeom.protocols.model_delivery import hand_out as hand_out
+from fedgeom.protocols.names import AgreeOnNames as AgreeOnNames
+from fedgeom.protocols.names import CountNames as CountNames
+from fedgeom.protocols.names import LabelNames as LabelNames
+from fedgeom.protocols.names import agree_on_names as agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion as SumQuestion
 from fedgeom.protocols.secure_sum.messages import SumResult as SumResult
 from fedgeom.protocols.site import SecureMemory as SecureMemory

@@ -13,12 +13,12 @@ from fedgeom.deploy import answering
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.approval import hash_terms
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import Finish, TrainOpen
-from fedgeom.methods.ptopofl.messages import Describe
+from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.ptopofl.shapes import Describe
 from tests.attacks.folders import NAMES, ask, federation, invitation
 from tests.attacks.playing import PERMISSIVE, Attack, Learnt, Liar, replace
 from tests.attacks.zooming import discs

@@ -14,17 +14,16 @@ import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Question
 from fedgeom.federation.policy import Policy
+from fedgeom.methods.hulls.encoding import HullPlan
 from fedgeom.methods.hulls.messages import EncodeHulls, Reach
-from fedgeom.methods.hulls.plan import HullPlan
-from fedgeom.methods.iterative.agreement import Begin, SumColumns, hash_agreed
 from fedgeom.methods.iterative.messages import TrainOpen
+from fedgeom.methods.iterative.setup import Begin, SumColumns, hash_agreed
 from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Reading, Spread, Weigh
-from fedgeom.protocols.handing_out import TakeModel
-from fedgeom.protocols.joining.messages import Hello
-from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.names.messages import OpenNames
+from fedgeom.protocols.join.messages import Hello
+from fedgeom.protocols.model_delivery import TakeModel
+from fedgeom.protocols.names import OpenNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 from tests.attacks.playing import Attack, Learnt, Liar, made_up, patients, replace, rounds_of, size_of, stamped
 
@@ -62,7 +61,7 @@ def invitations(method: str, policy: Policy, quick: bool) -> Learnt:
     worst, size, what = 0, 0, ""
     whole = [field.name for field in dataclasses.fields(way) if "int" in str(field.type)]
     usual = way.terms()
-    planned = type(way).site.planned_sums
+    planned = type(way).site.all_sums
     for name in whole:
         for value in EXTREMES[1:] if quick else EXTREMES:
             terms = usual | {name: value}

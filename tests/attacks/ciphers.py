@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fedgeom.crypto import lattice, matrix_lattice
+from fedgeom.crypto import bfv as crypto_bfv
+from fedgeom.crypto import bfv_matrix
 from fedgeom.crypto.paillier import SecretKey
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.hamming import bfv
@@ -25,9 +26,9 @@ def thin_noise(method: str, policy: Policy, quick: bool) -> Learnt:
     for rows in (1000, 2000, 30_000, 100_000):
         plan = bfv.layout(rows, rows, 4096)
         answers = plan.row_groups * plan.column_groups * plan.rows * plan.columns
-        worst = min(worst, lattice.leak_bits(plan.length, plan.columns, answers, plan.primes))
-        modulus = matrix_lattice.modulus_for(4096, rows * rows)
-        worst = min(worst, matrix_lattice.leak_bits(4096, rows * rows, modulus))
+        worst = min(worst, crypto_bfv.leak_bits(plan.length, plan.columns, answers, plan.primes))
+        modulus = bfv_matrix.modulus_for(4096, rows * rows)
+        worst = min(worst, bfv_matrix.leak_bits(4096, rows * rows, modulus))
     return Learnt(f"within 2^-{worst:.0f} of nothing, for up to 100,000 times 100,000 rows", worst < 40)
 
 

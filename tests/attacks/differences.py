@@ -8,16 +8,15 @@ import fedgeom
 from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.policy import Policy
-from fedgeom.geometry.gaussians.class_sums import length
-from fedgeom.methods.iterative.agreement import Begin, SumColumns, agree
-from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.geometry.gaussians import length
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.setup import Begin, SumColumns, agree
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.shrunk.core import terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
-from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.names.messages import KeepNames
+from fedgeom.protocols.names import KeepNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from tests.attacks.playing import LOSE, Attack, Floats, Learnt, Liar, patients, rounds_of
 from tests.attacks.singling import VICTIM, judge, own_vector, way

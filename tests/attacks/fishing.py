@@ -9,15 +9,14 @@ import numpy as np
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.agreement import agree
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.setup import agree
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.core import Terms, terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
-from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
-from fedgeom.methods.xclp.anchored import AnchorConversation
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.methods.xclp.anchors import AnchorConversation, CountCells, SumCells, SumCodes, SumRows
+from fedgeom.protocols.names import agree_on_names
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, forged, patients, rounds_of, rows_read
 
 STEEP = 1e4

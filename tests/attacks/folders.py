@@ -16,14 +16,14 @@ import numpy as np
 
 import fedgeom
 from fedgeom.deploy import answering
-from fedgeom.deploy.addresses import check_name
+from fedgeom.deploy.config import check_name
 from fedgeom.deploy.journal import Journal
-from fedgeom.deploy.log_hints import describe
+from fedgeom.deploy.site import describe
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Message, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.join.messages import Hello, PublicKeys
 from fedgeom.protocols.site import SummingSite
 from tests.attacks.playing import Attack, Learnt, Liar, patients, refused, replace
 from tests.attacks.zooming import discs
@@ -81,7 +81,7 @@ def ask(folder: SiteFolder, question: Message, method: str, run: bytes) -> Said:
 
 def invitation(way: Any, **changes: Any) -> Hello:
     """Return the invitation to a method's run, or one that differs from it."""
-    planned = way.site.planned_sums(way)
+    planned = way.site.all_sums(way)
     return replace(Hello(rounds=len(planned), terms=way.terms(), participants=tuple(NAMES.values())), **changes)
 
 

@@ -13,17 +13,17 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation import model as model_file
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.geometry.gaussians.class_sums import length
+from fedgeom.geometry.gaussians import length
 from fedgeom.methods.hulls.messages import Learn
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.messages import Finish
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.model import MomentsModel
-from fedgeom.methods.xclp.anchor_messages import ReadModel
+from fedgeom.methods.xclp.anchors import ReadModel
 from fedgeom.methods.xclp.model import XclpModel
-from fedgeom.protocols.handing_out import TakeModel, TakeResult
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.model_delivery import TakeModel, TakeResult
+from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
 

@@ -10,11 +10,11 @@ import numpy as np
 import fedgeom
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.agreement import Begin, SumColumns
+from fedgeom.methods.iterative.setup import Begin, SumColumns
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.xclp.messages import Spread, Weigh
-from fedgeom.protocols.handing_out import TakeModel
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.model_delivery import TakeModel
+from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, Ticket
 from tests.attacks.playing import Attack, Learnt, Liar, forged, made_up, patients, rounds_of, stamped
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import Array, Question, Refusal, decode, encode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, StrictPolicy
@@ -162,7 +162,7 @@ class Liar:
 
 def rounds_of(way: Any, kind: type[SumQuestion]) -> list[int]:
     """Return the rounds of a run that are planned for a kind of question."""
-    planned = way.site.planned_sums(way)
+    planned = way.site.all_sums(way)
     return [number for number, one in enumerate(planned) if one is kind]
 
 

@@ -11,14 +11,21 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
-from fedgeom.geometry.gaussians.class_sums import class_moments, length
+from fedgeom.geometry.gaussians import class_moments, length
 from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.methods.xclp.anchored import AnchorConversation
+from fedgeom.methods.xclp.anchors import AnchorConversation
 from fedgeom.methods.xclp.messages import CountClasses, Spread
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.names.messages import HoldNames, NamesHeld, OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.names import (
+    HoldNames,
+    NamesHeld,
+    OpenNames,
+    SealedNames,
+    SealNames,
+    Vocabulary,
+    agree_on_names,
+)
 from fedgeom.protocols.secure_sum.messages import MaskedVector, Ticket
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, rounds_of, rows_read, same, stamped
 
@@ -62,6 +69,7 @@ def _class_sum(policy: Policy, ask_for: tuple[str, ...] | None, *, in_terms: boo
             cohort = liar.join()
             agreed = agree_on_names(cohort, ask_for if in_terms else None)
             classes = ask_for or agreed or ()
+            cohort.classes = None  # a liar holds to no plan
             total = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(len(classes), 2))
         except FedgeomError as error:
             found.append(liar.refusal(error))

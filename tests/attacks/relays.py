@@ -10,7 +10,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.errors import FedgeomError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from tests.attacks.playing import Attack, Learnt, Liar, patients

@@ -10,7 +10,7 @@ from fedgeom.crypto.neighbours import neighbours
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import Letters, PublicKeys, Share, cohort_seed
+from fedgeom.protocols.join.messages import Letters, PublicKeys, Share, cohort_seed
 from tests.attacks.playing import Attack, Learnt, Liar, patients, replace
 
 CLASSES = ("no", "yes")

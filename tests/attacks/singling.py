@@ -10,9 +10,9 @@ import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.agreement import Begin, SumColumns, hash_agreed
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.setup import Begin, SumColumns, hash_agreed
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.messages import SumTerms
 from fedgeom.protocols import cohort as cohort_module

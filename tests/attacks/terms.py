@@ -11,12 +11,12 @@ import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.agreement import Begin, hash_agreed
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainOpen, Update
+from fedgeom.methods.iterative.setup import Begin, hash_agreed
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import from_wire
 from fedgeom.methods.xclp.messages import FirstLetters
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, refused, rows_read
 
 replace_settings = dataclasses.replace
@@ -69,7 +69,7 @@ def open_training_alone(method: str, policy: Policy, quick: bool) -> Learnt:
     for seed in range(20 if quick else 100):
         liar = Liar(way, patients(), policy, seed=seed)
         begin = Begin(classes=("no", "yes"))
-        planned = way.site.planned_sums(way)
+        planned = way.site.all_sums(way)
         liar.ask("s000", Hello(rounds=len(planned), seed=seed, terms=way.terms(), participants=liar.names))
         liar.ask("s000", begin)
         given = {"model/intercept": Array.of(np.zeros(1)), "model/weights": Array.of(np.zeros((4, 1)))}

@@ -13,18 +13,17 @@ import pytest
 
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.hulls import mapping
-from fedgeom.methods.iterative.agreement import Agreement
-from fedgeom.methods.iterative.grouping import Grouping
+from fedgeom.methods.hulls import site
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.setup import Agreement, Grouping
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.protocols import site as summing
-from fedgeom.protocols.handing_out import HandedModel, ModelTaken
-from fedgeom.protocols.joining import cohorts
-from fedgeom.protocols.joining.site import Joining
-from fedgeom.protocols.secure_sum import hiding
+from fedgeom.protocols.join import site as join_site
+from fedgeom.protocols.join.site import Joining
+from fedgeom.protocols.model_delivery import HandedModel, ModelTaken
+from fedgeom.protocols.secure_sum import rules
 from fedgeom.protocols.secure_sum import site as secure_sum
-from fedgeom.protocols.secure_sum.hiding import Hiding
+from fedgeom.protocols.secure_sum.rules import Hiding
 from fedgeom.protocols.secure_sum.site import Sums
 from tests.attacks.everything import ATTACKS, installed
 from tests.attacks.playing import PERMISSIVE
@@ -67,13 +66,13 @@ def any_weights(patch: Patch) -> None:
 
 def no_graph(patch: Patch) -> None:
     """Look at nobody's neighbours."""
-    patch.setattr(hiding, "smallest_part", lambda names, seed, living, part: len(living))
+    patch.setattr(rules, "smallest_part", lambda names, seed, living, part: len(living))
     patch.setattr(TrainingSite, "expected_participants", lambda self, question: None)
 
 
 def any_signature(patch: Patch) -> None:
     """Take every signature for right."""
-    patch.setattr(cohorts, "verify", nothing)
+    patch.setattr(join_site, "verify", nothing)
     patch.setattr(secure_sum, "verify_each", nothing)
 
 
@@ -87,8 +86,8 @@ def row_sums_like_others(patch: Patch) -> None:
 
 def zooms(patch: Patch) -> None:
     """Let joint maps be as they like, and all rows be corners."""
-    patch.setattr(mapping, "LONGEST", 1e9)
-    patch.setattr(mapping.JointMap, "_check_map", nothing)
+    patch.setattr(site, "LONGEST", 1e9)
+    patch.setattr(site.JointMap, "_check_map", nothing)
 
 
 def any_terms(patch: Patch) -> None:

@@ -13,12 +13,12 @@ from fedgeom.crypto.masks import add_masks
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.protocols.fixed_point import RING, from_fixed
-from fedgeom.protocols.joining.messages import lock_seal
+from fedgeom.protocols.join.messages import lock_seal
 from fedgeom.protocols.secure_sum.coordinator import _keys_to_remove
 from fedgeom.protocols.secure_sum.messages import (
     Confirmation,

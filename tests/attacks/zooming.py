@@ -10,8 +10,8 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls import embedding as joint_map
+from fedgeom.methods.hulls.encoding import decode_hulls
 from fedgeom.methods.hulls.messages import EncodeHulls, Reach, SumScatter
-from fedgeom.methods.hulls.plan import decode_hulls
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, replace
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.data.sets import load_set
+from fedgeom.data.datasets import load_set
 from tests.cli.calling import call, write_csv
 from tests.cli.deploying import flower, here, made  # noqa: F401
 

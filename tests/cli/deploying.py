@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 from fedgeom.cli import app
 from fedgeom.deploy import submit
-from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
-from fedgeom.federation.conversation import Event
+from fedgeom.deploy.coordinator import COORDINATOR_LOCK
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import RunRecord
-from fedgeom.federation.run_warnings import ABSENT, lost_site
+from fedgeom.federation.results import ABSENT, lost_site
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
 from tests.evaluation.counting import figures

@@ -16,9 +16,9 @@ import fedgeom
 from fedgeom.cli.outcome import kept, new_folder, show, terminated
 from fedgeom.cli.screen import Terminated, console
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.evaluation.figures import FILE
+from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import RunRecord
-from fedgeom.federation.run_warnings import lost_site
+from fedgeom.federation.results import lost_site
 from fedgeom.report.naming import Naming, read_naming
 from fedgeom.report.page import NAMES
 from tests.evaluation.counting import figures

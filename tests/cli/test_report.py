@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from fedgeom.report.rows import keep_rows
+from fedgeom.report.run_folder import keep_rows
 from tests.cli.calling import call
 from tests.report.folders import folder_of
 

@@ -11,7 +11,7 @@ import pytest
 
 import fedgeom
 from fedgeom.deploy.answering import read_data
-from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.deploy.coordinator import COORDINATOR_LOCK
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.session import Session
 from fedgeom.storage import locked

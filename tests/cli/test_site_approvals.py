@@ -11,7 +11,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from fedgeom.cli import app, site_approvals
+from fedgeom.cli import app, site
 from fedgeom.deploy.approvals import DAY, ApprovalStore
 from fedgeom.deploy.preview import proposed_terms
 from fedgeom.deploy.site_folder import SiteFolder
@@ -37,7 +37,7 @@ def approve(*words, code=0):
 
 def answer(monkeypatch, text):
     """Type an answer on what seems to be a terminal."""
-    monkeypatch.setattr(site_approvals, "on_terminal", lambda: True)
+    monkeypatch.setattr(site, "on_terminal", lambda: True)
     result = CliRunner().invoke(app, ["site", "approve", "study.toml", "--folder", "anna"], input=text)
     return result.exit_code, result.output
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedgeom.cli.screen import console
 from fedgeom.cli.submit import Display
 from fedgeom.deploy import submit
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import read_status, write_status
 from tests.cli.deploying import call
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flint import nmod_poly
 
-from fedgeom.codes.evaluation import LARGEST_POINT, PointTree, zeros_among_first
+from fedgeom.codes.scma import LARGEST_POINT, PointTree, zeros_among_first
 
 PRIMES = (1_000_003, 2**61 - 1, 2**63 - 25)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.codes.fields import next_prime
-from fedgeom.codes.power_sums import FEW, power_sums
+from fedgeom.codes.scma import FEW, power_sums
 
 
 def by_definition(positions: list[int], weights: list[int], length: int, q: int) -> list[int]:

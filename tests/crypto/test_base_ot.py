@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.crypto import base_ot
+from fedgeom.crypto import oblivious_transfer
 from fedgeom.errors import ProtocolError
 
-PRIME = base_ot._PRIME
+PRIME = oblivious_transfer._PRIME
 
 
 def test_the_prime_is_that_of_rfc_7919() -> None:
@@ -35,9 +35,9 @@ def _digits_of_e(bits: int) -> int:
 
 def test_the_receiver_gets_the_key_of_its_bit_and_no_other() -> None:
     bits = [0, 1, 1, 0, 1]
-    secret, announced = base_ot.announce()
-    offers, chosen = base_ot.choose(announced, bits)
-    pairs = base_ot.key_pairs(secret, announced, offers)
+    secret, announced = oblivious_transfer.announce()
+    offers, chosen = oblivious_transfer.choose(announced, bits)
+    pairs = oblivious_transfer.key_pairs(secret, announced, offers)
     assert [pair[bit] for pair, bit in zip(pairs, bits, strict=True)] == chosen
     everything = [key for pair in pairs for key in pair]
     assert len(set(everything)) == 2 * len(bits)
@@ -47,8 +47,8 @@ def test_the_receiver_gets_the_key_of_its_bit_and_no_other() -> None:
 def test_offers_lie_in_the_group_whatever_the_bit() -> None:
     from flint import fmpz
 
-    _, announced = base_ot.announce()
-    offers, _ = base_ot.choose(announced, [0] * 20 + [1] * 20)
+    _, announced = oblivious_transfer.announce()
+    offers, _ = oblivious_transfer.choose(announced, [0] * 20 + [1] * 20)
     numbers = [int.from_bytes(offers[at : at + 384], "big") for at in range(0, len(offers), 384)]
     assert {fmpz(number).jacobi(PRIME) for number in numbers} == {1}
     bits = [np.mean([number >> place & 1 for number in part]) for part in (numbers[:20], numbers[20:])
@@ -59,18 +59,18 @@ def test_offers_lie_in_the_group_whatever_the_bit() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, PRIME, PRIME + 1, PRIME - 1, PRIME - 2, 2**3072 - 1])
 def test_numbers_outside_the_group_are_refused(number: int) -> None:
-    secret, announced = base_ot.announce()
+    secret, announced = oblivious_transfer.announce()
     bad = number.to_bytes(384, "big")
     with pytest.raises(ProtocolError, match="group"):
-        base_ot.choose(bad + announced[384:], [0])
+        oblivious_transfer.choose(bad + announced[384:], [0])
     with pytest.raises(ProtocolError, match="group"):
-        base_ot.choose(announced[:384] + bad, [0])
+        oblivious_transfer.choose(announced[:384] + bad, [0])
     with pytest.raises(ProtocolError, match="group"):
-        base_ot.key_pairs(secret, announced, bad)
+        oblivious_transfer.key_pairs(secret, announced, bad)
 
 
 def test_announcements_of_the_wrong_size_are_refused() -> None:
-    _, announced = base_ot.announce()
+    _, announced = oblivious_transfer.announce()
     for wrong in (b"", announced[:-1], announced + b"\0", announced[:384]):
         with pytest.raises(ProtocolError):
-            base_ot.choose(wrong, [0, 1])
+            oblivious_transfer.choose(wrong, [0, 1])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from fedgeom.crypto import lattice as module
-from fedgeom.crypto.lattice import (
+from fedgeom.crypto import bfv as module
+from fedgeom.crypto.bfv import (
     DEGREE,
     MARGIN_BITS,
     PLAIN_BITS,

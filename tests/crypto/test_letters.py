@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fedgeom.crypto.letters import NONCE_BYTES, seal, unseal
+from fedgeom.crypto.keys import NONCE_BYTES, seal, unseal
 from fedgeom.errors import ProtocolError
 
 raw = bytes.fromhex

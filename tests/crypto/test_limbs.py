@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.crypto.limbs import LARGE, SMALL, Modulus, short_words
+from fedgeom.crypto.bfv_matrix import LARGE, SMALL, Modulus, short_words
 
 
 def whole(limbs: list[np.ndarray], modulus: Modulus) -> list[int]:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from fedgeom.crypto.masks import AesStream, KeyStream, add_masks, expand, stream_for
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import AesStream, KeyStream, Ring, add_masks, expand, stream_for
 
 MODULI = [
     2, 3, 5, 2**8, 257, 2**31 - 1, 2**32, 2**32 + 15, 2**61 - 1, 2**62, 2**62 + 1, 2**62 + 2**61 + 3,

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from fedgeom.crypto import matrix_lattice as module
-from fedgeom.crypto.limbs import LARGE, SMALL, Modulus
-from fedgeom.crypto.masks import KeyStream
-from fedgeom.crypto.matrix_lattice import (
+from fedgeom.crypto import bfv_matrix as module
+from fedgeom.crypto.bfv_matrix import (
     DEGREE,
+    LARGE,
     MARGIN_BITS,
+    SMALL,
+    Modulus,
     Owner,
     close_products,
     groups_of,
     leak_bits,
     modulus_for,
 )
+from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import ProtocolError
 from tests.crypto.test_limbs import whole
 

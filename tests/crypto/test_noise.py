@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedgeom.crypto import noise
-from fedgeom.crypto.noise import SystemDraws
+from fedgeom.crypto import masks
+from fedgeom.crypto.masks import SystemDraws
 
 
 def test_every_order_is_equally_likely() -> None:
@@ -24,7 +24,7 @@ def test_every_order_is_equally_likely() -> None:
 def test_numpys_seed_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = os.urandom
-    monkeypatch.setattr(noise.os, "urandom", lambda n: asked.append(n) or real(n))
+    monkeypatch.setattr(masks.os, "urandom", lambda n: asked.append(n) or real(n))
     found = []
     for _ in range(2):
         np.random.seed(0)

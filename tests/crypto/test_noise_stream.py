@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-from fedgeom.crypto.noise_stream import NoiseStream
+from fedgeom.crypto.masks import NoiseStream
 
 
 def test_the_first_block_of_the_key_of_zeros_is_the_published_one() -> None:

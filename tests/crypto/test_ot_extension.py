@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from scipy.stats import chisquare
 
-from fedgeom.crypto.ot_extension import (
+from fedgeom.crypto.oblivious_transfer import (
     COLUMNS,
     RowHash,
     new_delta,

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.crypto.pair_keys import key_at, keys_by_sum, lock, mask_key, mask_keys, open_keys, proof_of
+from fedgeom.crypto.masks import key_at, keys_by_sum, lock, mask_key, mask_keys, open_keys, proof_of
 from fedgeom.errors import ProtocolError
 
 

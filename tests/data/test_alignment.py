@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from fedgeom.data.alignment import align, compare_tables, shared_columns
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import TableFacts
+from fedgeom.data.validation import TableFacts
 from fedgeom.errors import InputError
 
 RNG = np.random.default_rng(0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.builtin_sets import heart, sample
-from fedgeom.data.sets import load_set
+from fedgeom.data.datasets import heart, load_set, sample
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 

@@ -7,7 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
-from fedgeom.data.categories import as_codes
+from fedgeom.data.frames import as_codes
 from fedgeom.data.readers import read_site, read_sites_from, read_table
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.checks import (
+from fedgeom.data.sites import SiteData
+from fedgeom.data.split import holdout
+from fedgeom.data.validation import (
+    FaultsError,
     check_columns,
     check_finite,
     check_known_labels,
@@ -13,9 +16,6 @@ from fedgeom.data.checks import (
     check_table,
     check_two_classes,
 )
-from fedgeom.data.findings import FaultsError
-from fedgeom.data.holding_out import holdout
-from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
 

@@ -6,14 +6,14 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from fedgeom.data import text_tables
-from fedgeom.data.fast_csv import mark_of, places_of, read_plain
+from fedgeom.data import csv
+from fedgeom.data.csv import mark_of, places_of, read_carefully, read_plain
 from fedgeom.data.readers import read_site
-from fedgeom.data.text_tables import read_carefully
 from fedgeom.errors import InputError
+from tests.tiers import examples
 
 pytest.importorskip("pyarrow", reason="needs the bio extra")
 
@@ -66,7 +66,7 @@ def outcome(read, file, mark):
         return str(error)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress=(HealthCheck.function_scoped_fixture,))
 @given(files())
 def test_both_readers_read_the_same(tmp_path, drawn):
     mark, raw = drawn
@@ -94,10 +94,8 @@ PLAIN = ",age,bmi,town,y\nAAC-1,61,22.5,Bern,ill\nAAC-2,47,NA,Genève,well\n\nAA
 
 def test_a_plain_file_is_read_quickly(tmp_path, monkeypatch):
     file = tmp_path / "a.csv"
-    monkeypatch.setattr(text_tables, "SMALL", 0)
-    monkeypatch.setattr(
-        text_tables, "read_carefully", lambda *given: pytest.fail("it was left to the careful reader")
-    )
+    monkeypatch.setattr(csv, "SMALL", 0)
+    monkeypatch.setattr(csv, "read_carefully", lambda *given: pytest.fail("it was left to the careful reader"))
     for raw in (
         PLAIN.encode(),
         b"\xef\xbb\xbf" + PLAIN.encode(),
@@ -113,10 +111,8 @@ def test_a_plain_file_is_read_quickly(tmp_path, monkeypatch):
 
 def test_cells_that_are_no_plain_numbers_are_looked_at_one_by_one(tmp_path, monkeypatch):
     file = tmp_path / "a.csv"
-    monkeypatch.setattr(text_tables, "SMALL", 0)
-    monkeypatch.setattr(
-        text_tables, "read_carefully", lambda *given: pytest.fail("it was left to the careful reader")
-    )
+    monkeypatch.setattr(csv, "SMALL", 0)
+    monkeypatch.setattr(csv, "read_carefully", lambda *given: pytest.fail("it was left to the careful reader"))
     file.write_text(",x,y\np,+1.5,a\nq, NA ,b\nr,1_000,a\n")
     site = read_site(file, label="y")
     np.testing.assert_array_equal(site.X, [[1.5], [np.nan], [1000]])
@@ -127,7 +123,7 @@ def test_cells_that_are_no_plain_numbers_are_looked_at_one_by_one(tmp_path, monk
 
 
 def test_many_blocks_are_put_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgeom.data.fast_csv.BLOCK", 2000)
+    monkeypatch.setattr("fedgeom.data.csv.BLOCK", 2000)
     file = tmp_path / "a.csv"
     rows = [f"{i},{i / 7!r},{'ab'[i % 2]}" for i in range(5000)]
     file.write_text("\n".join(["n,x,y", *rows]))
@@ -173,7 +169,7 @@ def test_marks_and_places():
 
 
 def test_a_site_without_arrow_reads_all_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgeom.data.fast_csv.find_spec", lambda name: None)
-    monkeypatch.setattr(text_tables, "SMALL", 0)
+    monkeypatch.setattr("fedgeom.data.csv.find_spec", lambda name: None)
+    monkeypatch.setattr(csv, "SMALL", 0)
     (tmp_path / "a.csv").write_text(PLAIN)
     assert read_site(tmp_path / "a.csv", label="y", columns=["age"]).shape == (3, 1)

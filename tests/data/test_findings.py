@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.data.findings import Collector, FaultsError, Finding, fault, findings_of, merged
+from fedgeom.data.validation import Collector, FaultsError, Finding, fault, findings_of, merged
 from fedgeom.errors import InputError
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from fedgeom.data.from_tables import MOST_SITES
-from fedgeom.data.holding_out import holdout
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import MOST_SITES, SiteData
+from fedgeom.data.split import holdout
 from fedgeom.data.tables import Table
 from fedgeom.errors import InputError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.holding_out import holdout
 from fedgeom.data.sites import SiteData
+from fedgeom.data.split import holdout
 from fedgeom.errors import InputError
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.inspection import inspect_table, kind_of, spelling_findings, unscaled
-from fedgeom.data.sets import load_set
+from fedgeom.data.datasets import load_set
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import TableFacts
+from fedgeom.data.validation import TableFacts, inspect_table, kind_of, spelling_findings, unscaled
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(0.7, size=(40, 200)).astype(float)

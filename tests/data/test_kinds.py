@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.kinds import check_kinds, kinds_of, read_kinds, write_kinds
-from fedgeom.data.table_facts import TableFacts
+from fedgeom.data.validation import TableFacts
 from fedgeom.errors import InputError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.predictions import Predictions, as_text, check_target, write_predictions
-from fedgeom.data.row_names import RowNames
+from fedgeom.data.readers import RowNames
 from fedgeom.errors import InputError
 
 MADE = Predictions(

@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fedgeom.data.checks import check_table
+from fedgeom.data.csv import read_text
 from fedgeom.data.readers import READERS, Table, read_rows, read_site, read_sites_from, read_table, register_reader
-from fedgeom.data.text_tables import read_text
+from fedgeom.data.validation import check_table
 from fedgeom.errors import InputError
 
 TEXT = "age,bmi,diagnosis\n61,22.5,ill\n47,,well\n35,31,ill\n"
@@ -122,9 +122,7 @@ def test_the_longest_ending_decides(tmp_path):
 
 @pytest.mark.usefixtures("own_readers")
 def test_an_ending_is_taken_once():
-    with pytest.raises(
-        InputError, match=r"there is a reader '\.csv' already \(fedgeom\.data\.text_tables:read_csv\)"
-    ):
+    with pytest.raises(InputError, match=r"there is a reader '\.csv' already \(fedgeom\.data\.csv:read_csv\)"):
         register_reader(".csv", read_pairs)
     register_reader(".pairs", read_pairs)
     assert register_reader(".pairs", read_pairs) is read_pairs  # the same thing once more

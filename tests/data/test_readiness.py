@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from fedgeom.data.findings import FaultsError, Finding, fault
-from fedgeom.data.readiness import Report, summaries
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import FaultsError, Finding, Report, fault, summaries
 
 SITE = SiteData("ulm", [[1.0, np.nan], [2.0, 3.0], [4.0, 5.0]], ["a", "a", ""])
 ODD = Finding(level="warning", what="odd", remedy="look", sites=("ulm",), topic="scale")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedgeom.data.demo_data import EXTRA, LABEL, as_raw_text, cuts_of
 from fedgeom.data.readers import read_site
-from fedgeom.data.roughening import EXTRA, LABEL, as_raw_text, cuts_of
 from fedgeom.data.sites import SiteData
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgeom.data.readers import read_table
-from fedgeom.data.row_names import RowNames, row_names
+from fedgeom.data.readers import RowNames, read_table, row_names
 from fedgeom.errors import InputError
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgeom.data.holding_out import holdout
 from fedgeom.data.sites import SiteData
-from fedgeom.data.splitting import split
+from fedgeom.data.split import holdout, split
 from fedgeom.errors import InputError
 
 

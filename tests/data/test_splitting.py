@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.splitting import split
+from fedgeom.data.split import split
 from fedgeom.errors import InputError
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data import table_facts
+from fedgeom.data import validation
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import CACHED, TableFacts
+from fedgeom.data.validation import CACHED, TableFacts
 
-look = table_facts._look_at
+look = validation._look_at
 
 
 @pytest.mark.parametrize("block", [1, 7, 10**6])
 def test_facts(block, monkeypatch):
-    monkeypatch.setattr(table_facts, "BLOCK", block)
+    monkeypatch.setattr(validation, "BLOCK", block)
     X = np.random.default_rng(0).normal(1e6, 2.0, size=(23, 4))
     X[:, 1] = 7.0
     X[:, 2] = np.arange(23)
@@ -75,12 +75,12 @@ def test_what_the_first_rows_tell_is_what_all_rows_tell(place):
 def test_a_table_that_varies_is_not_looked_at_cell_by_cell(monkeypatch):
     X = np.random.default_rng(0).standard_normal((5000, 3))
     looked = []
-    monkeypatch.setattr(table_facts, "_look_at", lambda rows, where: looked.append(len(rows)) or look(rows, where))
+    monkeypatch.setattr(validation, "_look_at", lambda rows, where: looked.append(len(rows)) or look(rows, where))
     facts = TableFacts.of_table(X, "a")
     assert facts.negative
     assert facts.finite.all()
     assert not facts.whole.any()
     assert not facts.constant.any()
-    assert looked == [table_facts.FIRST]
+    assert looked == [validation.FIRST]
     assert facts.low.tolist() == X.min(axis=0).tolist()
-    assert looked == [table_facts.FIRST, len(X)]
+    assert looked == [validation.FIRST, len(X)]

@@ -7,8 +7,8 @@ import gzip
 import numpy as np
 import pytest
 
+from fedgeom.data.csv import read_text
 from fedgeom.data.readers import read_site
-from fedgeom.data.text_tables import read_text
 from fedgeom.errors import InputError
 
 TEXT = "age,bmi,diagnosis\n61,22.5,ill\n47,,well\n35,31,ill\n"

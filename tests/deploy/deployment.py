@@ -26,7 +26,7 @@ from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower import log_lines
+from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from tests.deploy.making import ask_stewards, loosen
@@ -35,7 +35,7 @@ COORDINATE = """
 import signal, sys, time
 from pathlib import Path
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.coordinator_process import running_coordinator
+from fedgeom.deploy.coordinator import running_coordinator
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with running_coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: print(text, flush=True)):
     print("ready", flush=True)
@@ -44,7 +44,8 @@ with running_coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: prin
 """
 """What `fedgeom coordinator start` does, without the terminal."""
 
-QUIET_SECONDS, MOST_SECONDS = 240.0, 1200.0
+QUIET_SECONDS = 600.0
+MOST_SECONDS = 3600.0
 """How long nothing may be written down before a test gives up waiting, and how long it waits at most."""
 
 
@@ -194,7 +195,7 @@ class Federation:
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
-            process.wait(30)
+            process.wait(QUIET_SECONDS)
         self.until(lambda: not self.find(), 20, most=120)
         for group in {process.group for process in self.find()}:
             os.killpg(group, signal.SIGKILL)
@@ -223,13 +224,13 @@ class Federation:
 
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site as a service manager would."""
-        command = [sys.executable, "-m", "fedgeom.deploy.site_process", str(self.sites[name].path)]
+        command = [sys.executable, "-m", "fedgeom.deploy.site", str(self.sites[name].path)]
         self._began[name] = len(self.log(name))
         self._start(name, command, environment or {})
 
     def connected(self, name: str) -> bool:
         """Say whether the coordinator has let a site in since it was last started."""
-        return log_lines.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
+        return commands.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         out = self.root / f"{name}.out"

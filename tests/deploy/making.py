@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.data.splitting import split
+from fedgeom.data.split import split
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder, policy_lines
 from fedgeom.federation.method import Method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.deploy.addresses import check_address, check_loopback, check_name
+from fedgeom.deploy.config import check_address, check_loopback, check_name
 from fedgeom.errors import InputError
 
 

@@ -10,9 +10,8 @@ import pytest
 import fedgeom
 from fedgeom.crypto.keys import verify
 from fedgeom.deploy import answering
-from fedgeom.deploy.admission import FolderApprovals
 from fedgeom.deploy.answering import answer, read_data
-from fedgeom.deploy.approvals import DAY, ApprovalStore
+from fedgeom.deploy.approvals import DAY, ApprovalStore, FolderApprovals
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.preview import preview, proposed_terms
@@ -20,7 +19,7 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.approval import REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, Waiting, decode, pack, unpack
 from fedgeom.federation.session import Session
-from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.join.messages import Hello, PublicKeys
 from fedgeom.protocols.site import SecureMemory
 from fedgeom.testing.rehearsal import Rehearsal
 from tests.deploy.making import NAMES, ask_stewards, edit
@@ -41,7 +40,7 @@ def anna(sites):
 
 
 def hello(run=RUN, **changes):
-    usual = {"rounds": len(METHOD.site.planned_sums(METHOD)), "terms": METHOD.terms(), "participants": NAMES}
+    usual = {"rounds": len(METHOD.site.all_sums(METHOD)), "terms": METHOD.terms(), "participants": NAMES}
     return pack(run, "moments", Hello(**(usual | changes)))
 
 
@@ -294,7 +293,7 @@ def test_a_notice_that_fails_is_logged_and_the_site_still_says_that_it_waits(ann
     if way == "fails":
         notify(anna, tmp_path, "raise SystemExit(3)")
     elif way == "hangs":
-        monkeypatch.setattr("fedgeom.deploy.admission.NOTICE_SECONDS", 0.2)
+        monkeypatch.setattr("fedgeom.deploy.approvals.NOTICE_SECONDS", 0.2)
         notify(anna, tmp_path, "import time\ntime.sleep(600)")
     else:
         text = {"is missing": '"no-such-program"', "cannot be read": "'an \"open quote'"}[way]

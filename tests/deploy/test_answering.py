@@ -16,21 +16,21 @@ from fedgeom.crypto.keys import verify
 from fedgeom.deploy import answering
 from fedgeom.deploy.answering import answer, introduce, read_data, reveals
 from fedgeom.deploy.journal import Journal
-from fedgeom.deploy.log_hints import describe
+from fedgeom.deploy.site import describe
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.introduction import PURPOSE
+from fedgeom.engines.flower.nodes import PURPOSE
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import LEAVES
+from fedgeom.federation.results import LEAVES
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.session import Session
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from fedgeom.protocols.site import SummingSite
 from tests.deploy.making import NAMES, edit, make_coordinator, make_sites, set_policy
 

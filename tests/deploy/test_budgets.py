@@ -21,7 +21,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.federation.session import Session
 from fedgeom.privacy.accounting import epsilon_of, rho_for
-from fedgeom.protocols.joining.messages import Hello, PublicKeys
+from fedgeom.protocols.join.messages import Hello, PublicKeys
 from tests.deploy.making import NAMES, USUAL, ask_stewards, edit, set_policy
 from tests.deploy.test_answering import FolderEngine
 

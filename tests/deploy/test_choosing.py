@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.choosing import choose
 from fedgeom.deploy.federation_file import FederationFile, build_method
+from fedgeom.deploy.method_selection import choose
 from fedgeom.errors import InputError
 
 SHARED, OWN, MIXED = [("a", "b"), ("b", "a")], [("a", "b"), ("x", "y")], [("a", "b", "c"), ("a", "y", "z")]

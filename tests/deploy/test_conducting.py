@@ -11,7 +11,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.deploy import conducting
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
 from fedgeom.storage import locked, write_file

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from fedgeom.deploy import coordinator_calls
-from fedgeom.deploy.coordinator_calls import forget_nodes, register_nodes
+from fedgeom.deploy import coordinator as deploy_coordinator
+from fedgeom.deploy.coordinator import forget_nodes, register_nodes
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE
 from fedgeom.deploy.programs import BUNDLE
 from fedgeom.deploy.site_folder import SiteFolder
@@ -126,7 +126,7 @@ def test_a_node_that_flower_knew_already_has_no_number_and_is_not_spoken_of(made
 
 
 def test_programs_find_the_folder_and_our_launchers_first(made):
-    environment = coordinator_calls.coordinator_environment(made)
+    environment = deploy_coordinator.coordinator_environment(made)
     assert environment[FOLDER_VARIABLE] == str(made.path)
     first = environment["PATH"].split(os.pathsep)[0]
     assert first.startswith(str(made.path))
@@ -134,8 +134,8 @@ def test_programs_find_the_folder_and_our_launchers_first(made):
 
 
 def test_runs_are_started_asked_for_and_stopped(made, flower):
-    assert coordinator_calls.start_flower_run(made, "study-1") == "17"
-    assert coordinator_calls.flower_status(made, "17") == "running"
-    coordinator_calls.stop_flower_run(made, "17")
-    assert coordinator_calls.node_states(made) == {}
+    assert deploy_coordinator.start_flower_run(made, "study-1") == "17"
+    assert deploy_coordinator.flower_status(made, "17") == "running"
+    deploy_coordinator.stop_flower_run(made, "17")
+    assert deploy_coordinator.node_states(made) == {}
     assert flower.asked == [f"run {BUNDLE}", "list fedgeom", "stop 17", "supernode list"]

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from fedgeom.deploy import coordinator_loop
+from fedgeom.deploy import coordinator as deploy_coordinator
+from fedgeom.deploy.coordinator import COORDINATOR_LOCK, list_sites, run_coordinator, tell_visits, warn_of_expiry
 from fedgeom.deploy.coordinator_folder import Node, Registered
-from fedgeom.deploy.coordinator_loop import list_sites, run_coordinator, tell_visits, warn_of_expiry
-from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
 from fedgeom.errors import InputError
 from fedgeom.storage import locked
 from tests.deploy.making import NAMES, make_coordinator, make_sites
@@ -58,7 +57,7 @@ def test_an_insecure_federation_has_no_certificate_to_warn_of(tmp_path):
 
 def test_who_is_connected(made, monkeypatch):
     asked = []
-    monkeypatch.setattr(coordinator_loop, "node_states", lambda folder: asked.append(folder) or dict(states))
+    monkeypatch.setattr(deploy_coordinator, "node_states", lambda folder: asked.append(folder) or dict(states))
     states = {"1": "online", "2": "offline", "3": "registered"}
     assert [site.connection for site in list_sites(made)] == ["", "", ""]  # it does not run: nobody is asked
     assert asked == []
@@ -98,9 +97,9 @@ def test_sites_that_are_admitted_meanwhile_come_in_and_an_error_does_not_stop_th
         if len(registered) == 1:
             raise InputError("Flower refused it")
 
-    monkeypatch.setattr(coordinator_loop, "running_coordinator", running)
-    monkeypatch.setattr(coordinator_loop, "register_nodes", register)
-    monkeypatch.setattr(coordinator_loop.time, "sleep", sleep)
+    monkeypatch.setattr(deploy_coordinator, "running_coordinator", running)
+    monkeypatch.setattr(deploy_coordinator, "register_nodes", register)
+    monkeypatch.setattr(deploy_coordinator.time, "sleep", sleep)
     with pytest.raises(Stopped):
         run_coordinator(made, said.append)
     assert registered == [["anna", "carl"], ["anna"]]

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from fedgeom.deploy import coordinator_process
-from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK, is_running, running_coordinator
+from fedgeom.deploy import coordinator
+from fedgeom.deploy.coordinator import COORDINATOR_LOCK, is_running, running_coordinator
 from fedgeom.errors import InputError
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator
@@ -27,12 +27,10 @@ def started(monkeypatch):
         yield None
         steps.append(("stop",))
 
-    monkeypatch.setattr(coordinator_process.commands, "need_flower", lambda: None)
-    monkeypatch.setattr(coordinator_process, "running", running)
-    monkeypatch.setattr(
-        coordinator_process, "wait_for_port", lambda address, process: steps.append(("wait", address))
-    )
-    monkeypatch.setattr(coordinator_process, "register_nodes", lambda folder, say: steps.append(("register",)))
+    monkeypatch.setattr(coordinator.commands, "need_flower", lambda: None)
+    monkeypatch.setattr(coordinator, "running", running)
+    monkeypatch.setattr(coordinator, "wait_for_port", lambda address, process: steps.append(("wait", address)))
+    monkeypatch.setattr(coordinator, "register_nodes", lambda folder, say: steps.append(("register",)))
     return steps
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from fedgeom.deploy import limits
-from fedgeom.deploy.site_checks import check_site
+from fedgeom.deploy import programs
+from fedgeom.deploy.site import check_site
 from tests.deploy.making import make_coordinator, make_sites
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
@@ -21,7 +21,7 @@ def run(code):
 TAKE = """
 import mmap
 import numpy as np
-from fedgeom.deploy.limits import limit_memory
+from fedgeom.deploy.programs import limit_memory
 limit_memory(600)
 kept = np.ones(100 * 2**20, np.uint8)
 ways = {
@@ -51,7 +51,7 @@ def test_more_memory_than_allowed_is_an_error_and_the_process_goes_on(way):
 @linux
 def test_no_limit_and_a_limit_that_cannot_be_lifted():
     done = run(
-        "import resource\nfrom fedgeom.deploy.limits import limit_memory\n"
+        "import resource\nfrom fedgeom.deploy.programs import limit_memory\n"
         "before = resource.getrlimit(resource.RLIMIT_DATA)\nlimit_memory(0)\n"
         "assert resource.getrlimit(resource.RLIMIT_DATA) == before\n"
         "limit_memory(600)\nlimit_memory(700)\nprint(resource.getrlimit(resource.RLIMIT_DATA))\n"
@@ -60,16 +60,16 @@ def test_no_limit_and_a_limit_that_cannot_be_lifted():
 
 
 def test_elsewhere_nothing_is_limited(monkeypatch):
-    monkeypatch.setattr(limits.sys, "platform", "darwin")
-    assert not limits.memory_can_be_limited()
-    limits.limit_memory(1)  # or this process would end here
+    monkeypatch.setattr(programs.sys, "platform", "darwin")
+    assert not programs.memory_can_be_limited()
+    programs.limit_memory(1)  # or this process would end here
     assert len(bytes(2**24)) == 2**24
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_no_image_of_memory_is_left_by_a_process_or_its_children_and_files_are_private(tmp_path):
     done = run(
-        "import ctypes, os, resource, stat, sys\nfrom fedgeom.deploy.limits import leave_no_traces\n"
+        "import ctypes, os, resource, stat, sys\nfrom fedgeom.deploy.programs import leave_no_traces\n"
         "leave_no_traces()\n"
         "def look():\n"
         "    dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) if sys.platform == 'linux' else 0\n"
@@ -87,7 +87,7 @@ def test_no_image_of_memory_is_left_by_a_process_or_its_children_and_files_are_p
 def test_a_limit_of_memory_that_cannot_be_kept_to_is_spoken_of(tmp_path, monkeypatch):
     anna = make_sites(tmp_path, make_coordinator(tmp_path / "c", insecure=True), insecure=True)["anna"]
     for works, spoken in ((True, 0), (False, 1)):
-        monkeypatch.setattr("fedgeom.deploy.site_checks.memory_can_be_limited", lambda works=works: works)
+        monkeypatch.setattr("fedgeom.deploy.site.memory_can_be_limited", lambda works=works: works)
         said = []
         check_site(anna, said.append)
         assert sum("memory is limited on Linux only" in line for line in said) == spoken

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fedgeom.deploy.journal import LocalEntry
-from fedgeom.deploy.log_hints import HINTS, STILL_COUNTED, ConnectionHints, describe, explain
-from fedgeom.engines.flower import log_lines
+from fedgeom.deploy.site import HINTS, STILL_COUNTED, ConnectionHints, describe, explain
+from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.node_answers import DIED
 from tests.deploy.making import make_coordinator, make_sites
 
@@ -72,9 +72,9 @@ def test_only_what_is_new_is_read(tmp_path):
     ("line", "piece"),
     [
         (DIED, "process that answered a question died"),
-        (log_lines.FOREIGN_CERTIFICATE, "ca.pem did not sign it"),
-        (log_lines.UNKNOWN_NODE, "fedgeom coordinator admit anna.pub"),
-        (log_lines.NOBODY_LISTENS, "nothing listens at 127.0.0.1:8000"),
+        (commands.FOREIGN_CERTIFICATE, "ca.pem did not sign it"),
+        (commands.UNKNOWN_NODE, "fedgeom coordinator admit anna.pub"),
+        (commands.NOBODY_LISTENS, "nothing listens at 127.0.0.1:8000"),
         ("something else", "the connection to 127.0.0.1:8000 ended; details are in"),
     ],
 )
@@ -87,10 +87,10 @@ def test_why_a_connection_ended(anna, line, piece):
 
 def test_a_node_that_was_let_in_before_is_still_counted(anna):
     log = anna.path / "site.log"
-    log.write_text(f"{log_lines.ACTIVATED}: 7\n")
+    log.write_text(f"{commands.ACTIVATED}: 7\n")
     start = log.stat().st_size
     with log.open("a") as file:
-        file.write(f"{log_lines.UNKNOWN_NODE}\n")
+        file.write(f"{commands.UNKNOWN_NODE}\n")
     assert explain(anna, log, start) == STILL_COUNTED
     assert "was not admitted" in explain(anna, log, 0)
 

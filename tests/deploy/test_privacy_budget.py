@@ -9,13 +9,13 @@ import pytest
 import fedgeom
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.journal import Journal
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from tests.deploy.deployment import Federation, parts
 from tests.deploy.making import edit
 from tests.deploy.test_deployment import settings
 from tests.deploy.test_stewards import site
 
-pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 JOB = fedgeom.Moments(
     classes=("no", "yes"),

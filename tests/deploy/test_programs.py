@@ -12,7 +12,7 @@ from fedgeom.deploy import programs
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.journal import Journal
-from fedgeom.engines.flower.client_app import FAILED
+from fedgeom.engines.flower.apps import FAILED
 from fedgeom.engines.flower.engine import QUESTION, RECORD, read_reply
 from fedgeom.engines.flower.programs import REFUSED, REPLACED
 from fedgeom.errors import InputError
@@ -118,7 +118,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from fedgeom.deploy import programs
-from fedgeom.deploy.limits import limit_memory
+from fedgeom.deploy.programs import limit_memory
 from fedgeom.engines.flower.engine import QUESTION, RECORD
 from fedgeom.federation.runner import SiteRunner
 
@@ -153,7 +153,7 @@ def test_a_question_that_takes_more_memory_than_allowed_fails_and_the_steward_le
 
 
 def test_the_app_introduces_the_site_in_an_insecure_federation_only(tmp_path, flwr):
-    from fedgeom.engines.flower.introduction import INTRODUCE, read_introduction
+    from fedgeom.engines.flower.nodes import INTRODUCE, read_introduction
 
     for insecure in (True, False):
         root = tmp_path / str(insecure)

@@ -12,9 +12,9 @@ import pytest
 
 from fedgeom.deploy.site_folder import PublicLines, SiteFolder, policy_lines
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
-from fedgeom.protocols.joining.coordinator import invite
+from fedgeom.protocols.join.coordinator import invite
 from tests.deploy.making import edit, make_coordinator, make_sites
 from tests.deploy.test_answering import METHOD, FolderEngine
 

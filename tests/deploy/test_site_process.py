@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgeom.deploy import site_process
+from fedgeom.deploy import site
 from fedgeom.deploy.journal import KEEP_SECONDS, Journal, Kept, LocalEntry
-from fedgeom.deploy.site_process import follow, run_site
-from fedgeom.engines.flower import log_lines
+from fedgeom.deploy.site import follow, run_site
+from fedgeom.engines.flower import commands as flower_commands
 from fedgeom.errors import InputError
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
@@ -43,7 +43,7 @@ class Process:
 
 
 def test_each_question_is_told_once_and_those_of_earlier_are_not(anna, monkeypatch):
-    monkeypatch.setattr(site_process.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(site.time, "sleep", lambda seconds: None)
     journal, said = Journal(anna.path), []
     journal.enter(entry("of yesterday"))
     process = Process(lambda: journal.enter(entry("one")), lambda: None, lambda: journal.enter(entry("two")))
@@ -52,7 +52,7 @@ def test_each_question_is_told_once_and_those_of_earlier_are_not(anna, monkeypat
 
 
 def test_news_of_the_connection_come_before_the_questions(anna, monkeypatch):
-    monkeypatch.setattr(site_process.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(site.time, "sleep", lambda seconds: None)
     said, news = [], iter(["connected to h:1", "", ""])
     process = Process(lambda: Journal(anna.path).enter(entry("one")), lambda: None)
     follow(anna, process, said.append, SimpleNamespace(new=lambda: next(news)))
@@ -61,7 +61,7 @@ def test_news_of_the_connection_come_before_the_questions(anna, monkeypatch):
 
 
 def test_old_memories_are_forgotten_while_a_site_runs(anna, monkeypatch):
-    monkeypatch.setattr(site_process.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(site.time, "sleep", lambda seconds: None)
     journal = Journal(anna.path)
     journal.keep(b"r" * 32, Kept(1, b"secret"))
     past = time.time() - KEEP_SECONDS - 1
@@ -88,15 +88,15 @@ def flower(monkeypatch):
             file.write(lines.pop(0) + "\n")
         yield Process()
 
-    monkeypatch.setattr(site_process.commands, "need_flower", lambda: None)
-    monkeypatch.setattr(site_process, "running", running)
-    monkeypatch.setattr(site_process.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(site.commands, "need_flower", lambda: None)
+    monkeypatch.setattr(site, "running", running)
+    monkeypatch.setattr(site.time, "sleep", lambda seconds: None)
     return lines, commands
 
 
 def test_a_site_connects_again_and_says_each_reason_once(anna, flower):
     lines, commands = flower
-    lines += [log_lines.NOBODY_LISTENS, log_lines.NOBODY_LISTENS, log_lines.FOREIGN_CERTIFICATE]
+    lines += [flower_commands.NOBODY_LISTENS, flower_commands.NOBODY_LISTENS, flower_commands.FOREIGN_CERTIFICATE]
     said = []
     with pytest.raises(Stopped):
         run_site(anna, said.append, port=7, patience=5)

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from fedgeom.deploy import submit
-from fedgeom.deploy.coordinator_process import COORDINATOR_LOCK
+from fedgeom.deploy.coordinator import COORDINATOR_LOCK
 from fedgeom.deploy.federation_file import read_federation
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import read_status, write_status
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedgeom.data.findings import Collector
 from fedgeom.data.tables import TextColumnsError
-from fedgeom.deploy.tolerant_reading import attempt, read_numbers
+from fedgeom.data.validation import Collector
+from fedgeom.deploy.federation_check import attempt, read_numbers
 from fedgeom.errors import InputError
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.deploy.toml_files import convert, quote, read_toml
+from fedgeom.deploy.config import convert, quote, read_toml
 from fedgeom.errors import InputError
 
 

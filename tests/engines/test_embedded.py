@@ -8,7 +8,7 @@ import pytest
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import pack, unpack
 from fedgeom.federation.record import SiteResult
 from tests.federation.counting import RUN, Count, Counting, CountingSite, make

@@ -12,7 +12,7 @@ import pytest
 import fedgeom
 from fedgeom.engines.network import Network, NetworkEngine, Timing
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 
 STILL: dict[str, Any] = {"speed": math.inf, "latency": 0.0, "bandwidth": 1e12, "coordinator": 1e12}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.sites import SiteData
-from fedgeom.engines.updating import change_of
+from fedgeom.engines.run import change_of
 from fedgeom.errors import InputError
 
 

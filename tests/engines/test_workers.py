@@ -11,7 +11,7 @@ import pytest
 import fedgeom
 from fedgeom.engines.workers import Workers
 from fedgeom.errors import ContractError, InputError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 
 
 def tables(count: int = 5) -> list[fedgeom.SiteData]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.evaluation.figures import Evaluation, evaluate
-from fedgeom.protocols.evaluation.counts import BINS, Counts, Tally
+from fedgeom.evaluation.evaluation import Evaluation, evaluate
+from fedgeom.protocols.evaluation import BINS, Counts, Tally
 
 
 def tally(confusion: list[list[int]], scores: bool = True) -> Tally:

@@ -9,8 +9,7 @@ import pytest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.evaluation.baselines import train
-from fedgeom.evaluation.comparison import Comparison, compare
+from fedgeom.evaluation.baselines import Comparison, compare, train
 
 
 def test_own_words_with_the_truth(case):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.evaluation.figures import (
+from fedgeom.evaluation.evaluation import (
     FILE,
     Evaluation,
     evaluate,

@@ -9,7 +9,7 @@ import pytest
 from sklearn import metrics as wanted
 
 from fedgeom.evaluation import metrics
-from fedgeom.protocols.evaluation.counts import BINS, Tally, score_bins, tally
+from fedgeom.protocols.evaluation import BINS, Tally, score_bins, tally
 from tests.evaluation.counting import counts
 
 

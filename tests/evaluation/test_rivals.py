@@ -9,9 +9,9 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import fedgeom
-from fedgeom.data.sets import load_set
-from fedgeom.data.vocabularies import in_own_words
-from fedgeom.evaluation.rivals import beside_pooled, class_titles, matched_tally, own_counts, pooled_tally
+from fedgeom.data.datasets import load_set
+from fedgeom.data.demo_data import in_own_words
+from fedgeom.evaluation.evaluation import beside_pooled, class_titles, matched_tally, own_counts, pooled_tally
 from fedgeom.federation.holdout import Holdout
 from fedgeom.testing.examples import example_sites
 from tests.methods.ptopofl.making import concepts

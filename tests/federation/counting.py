@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Memory, Site, answers

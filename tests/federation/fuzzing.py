@@ -19,15 +19,15 @@ import fedgeom
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.engines.updating import change_of, update_method
+from fedgeom.engines.run import change_of, update_method
 from fedgeom.errors import DecodeError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.ridge.images import Conv
+from fedgeom.methods.ridge.image_features import Conv
 from fedgeom.methods.ridge_update.method import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
@@ -355,15 +355,15 @@ class HungError(BaseException):
 
 @contextlib.contextmanager
 def no_longer_than(seconds: float) -> Iterator[None]:
-    """Raise `HungError` when the work inside takes longer."""
+    """Raise `HungError` when the work inside takes more processor time: on a busy machine that is the same."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise HungError(f"a message took more than {seconds:g} s")
+        raise HungError(f"a message took more than {seconds:g} s of the processor")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom import DP, Moments, Policy, SiteData
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.budget import NoBudget
+from fedgeom.federation.policy import NoBudget
 from fedgeom.federation.privacy import Spent
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Answers, Event, Lost, Sites
+from fedgeom.federation.coordinator import Answers, Event, Lost, Sites
 from fedgeom.federation.messages import encode, pack, pack_body
 from tests.federation.counting import OTHER_RUN, RUN, Count, Number, make
 

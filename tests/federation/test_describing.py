@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import pytest
 
 import fedgeom
-from fedgeom.federation.describing import Parameter, parameters
 from fedgeom.federation.method import METHODS, Method
-from fedgeom.federation.settings import Between
+from fedgeom.federation.settings import Between, Parameter, parameters
 
 
 @dataclass(frozen=True, kw_only=True)

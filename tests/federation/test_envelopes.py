@@ -8,8 +8,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.federation.envelopes import LARGE, ROOM, lengthened, put_together, roomy_words
-from fedgeom.federation.messages import Array, Message, encode, pack, pack_body, pack_large, pieces, unpack
+from fedgeom.federation.messages import (
+    LARGE,
+    ROOM,
+    Array,
+    Message,
+    encode,
+    lengthened,
+    pack,
+    pack_body,
+    pack_large,
+    pieces,
+    put_together,
+    roomy_words,
+    unpack,
+)
 from fedgeom.methods.ridge.messages import CheckPart
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumResult
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fedgeom.federation.frames import as_frame
+from fedgeom.federation.ledger import as_frame
 
 
 def test_with_pandas_a_frame_and_its_order() -> None:

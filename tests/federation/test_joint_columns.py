@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.joint_columns import (
+from fedgeom.federation.preparation import (
     UNNAMED,
     SiteColumns,
     agree,

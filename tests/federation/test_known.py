@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORES, Cloud, Known
+from fedgeom.federation.novelty import MOST_COLUMNS, MOST_SCORES, Cloud, Known
 
 
 def test_the_threshold_is_an_order_statistic() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fedgeom
-from fedgeom.federation.plain_preparation import fit_plain
+from fedgeom.federation.preparation import fit_plain
 from fedgeom.preparation import Impute, OneHot, Scale
 from tests.preparation.raw import clinical
 

@@ -7,8 +7,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.method import METHODS
-from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.federation.policy_checks import check_settings, reasons_against
+from fedgeom.federation.policy import Policy, StrictPolicy, check_settings, reasons_against
 from fedgeom.federation.settings import Settings
 
 

@@ -8,7 +8,7 @@ import pytest
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Table
 from fedgeom.errors import InputError
-from fedgeom.federation.raw_tables import Picker, read_raw
+from fedgeom.federation.preparation import Picker, read_raw
 from fedgeom.federation.steps import Columns
 
 WANTED = Columns(width=3, names=("w", "x", "y"), categories={0: ("", "u")}, together=(0,))

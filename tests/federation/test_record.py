@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.ledger import Entry
 from fedgeom.federation.record import (
     FORMAT,

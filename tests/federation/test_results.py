@@ -9,8 +9,7 @@ import pytest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.ledger import Entry, Ledger
-from fedgeom.federation.results import Run
-from fedgeom.federation.run_warnings import RunWarning, lost_sites
+from fedgeom.federation.results import Run, RunWarning, lost_sites
 from tests.federation.test_frames import without_pandas
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fedgeom.data.sites import SiteData
+from fedgeom.engines.run import FOLDER, Memories, ResumeStore, check_same, hash_rows
 from fedgeom.errors import InputError
-from fedgeom.federation.resume import FOLDER, Memories, ResumeStore, check_same, hash_rows
 
 
 def sites() -> list[SiteData]:
@@ -98,7 +98,7 @@ def test_two_processes_do_not_go_on_with_one_run(tmp_path: Path) -> None:
     program = (
         "import sys, numpy as np\n"
         "from fedgeom.data.sites import SiteData\n"
-        "from fedgeom.federation.resume import ResumeStore\n"
+        "from fedgeom.engines.run import ResumeStore\n"
         "data = [SiteData(name, np.arange(4.0).reshape(2, 2), np.array(['x', 'y'])) for name in 'ab']\n"
         "ResumeStore(sys.argv[1]).find(data)\n"
     )

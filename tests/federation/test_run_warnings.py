@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.federation.run_warnings import ABSENT, LEAVES, RunWarning, lost_site, lost_sites, written
+from fedgeom.federation.results import ABSENT, LEAVES, RunWarning, lost_site, lost_sites, written
 
 
 @pytest.mark.parametrize(

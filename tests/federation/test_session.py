@@ -11,7 +11,7 @@ import pytest
 
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Event, Sites
+from fedgeom.federation.coordinator import Event, Sites
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.record import RunRecord, read_folder, read_status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.federation.shown_rows import ShownRows
+from fedgeom.federation.method import ShownRows
 
 
 def test_the_share_is_that_of_the_rows_of_the_class() -> None:

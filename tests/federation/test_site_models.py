@@ -10,7 +10,7 @@ import pytest
 import fedgeom
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.known import Known
+from fedgeom.federation.novelty import Known
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.federation.site_models import describing, own_model_file

@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.federation.step_order import numbers_only, unfit
+from fedgeom.federation.steps import numbers_only, unfit
 from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Scale, SelectVariable, ToDisc
 from tests.preparation.raw import clinical, counts
 

@@ -12,9 +12,9 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.method import Method
-from fedgeom.federation.transcript import Transcript
+from fedgeom.federation.session import Transcript
 from tests.federation.fuzzing import RUN, small_sites
 from tests.protocols.summing import killer
 

@@ -12,10 +12,9 @@ import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.approval import JobTerms, NotApprovedError
-from fedgeom.federation.conversation import Event, Lost
+from fedgeom.federation.coordinator import Event, Lost
 from fedgeom.federation.messages import Refusal, Waiting, pack
-from fedgeom.federation.session import Session
-from fedgeom.federation.waiting import Patience, PatientEngine, in_words
+from fedgeom.federation.session import Patience, PatientEngine, Session, in_words
 from fedgeom.testing.examples import example_sites
 
 RUN = bytes(32)

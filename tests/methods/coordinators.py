@@ -11,7 +11,7 @@ import msgspec
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import Question, Refusal, decode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy

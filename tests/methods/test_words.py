@@ -12,7 +12,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS, methods_that_match
 from fedgeom.federation.record import read_warnings
-from fedgeom.methods.words import disjoint_words, look_ahead, look_at_names, mixed_words
+from fedgeom.methods.label_names import disjoint_words, look_ahead, look_at_names, mixed_words
 
 
 def words(*names: tuple[str, ...]) -> list[SiteData]:

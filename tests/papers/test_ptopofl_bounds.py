@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.geometry.topology.diagram_distances import site_distances
+from fedgeom.geometry.topology.distances import site_distances
 from fedgeom.geometry.topology.persistence import rips_diagrams
 from papers.ptopofl import bounds
+
+pytestmark = pytest.mark.full
 
 
 def test_lemma_12_fails_where_sites_have_minima_of_their_own() -> None:

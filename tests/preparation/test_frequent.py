@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedgeom.federation.steps import Fit
-from fedgeom.preparation.frequent import BUCKETS, buckets, count_frequent, frequent_length, take_frequent
+from fedgeom.preparation.impute import BUCKETS, buckets, count_frequent, frequent_length, take_frequent
 
 
 def test_whole_numbers_have_buckets_of_their_own():

@@ -14,7 +14,7 @@ from fedgeom.federation.preparation import Fitting
 from fedgeom.federation.privacy import parts_of
 from fedgeom.federation.steps import Columns, Step
 from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Pipeline, Scale, SelectVariable, fit_plain
-from fedgeom.preparation.in_ranges import middle_of, read_ranges
+from fedgeom.preparation.private_steps import middle_of, read_ranges
 from fedgeom.privacy.accounting import epsilon_of
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.preparation.loess import loess
+from fedgeom.preparation.select_variable import loess
 
 
 def test_a_parabola_is_its_own_curve():

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from fedgeom.errors import InputError
+from fedgeom.methods.ptopofl.private_descriptors import gaussian_delta
 from fedgeom.privacy import accounting
 from fedgeom.privacy.accounting import check_installed, epsilon_of, membership_bound, rho_for
-from fedgeom.privacy.descriptors import gaussian_delta
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 4.0, 20.0])

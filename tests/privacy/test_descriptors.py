@@ -7,23 +7,24 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
-from fedgeom.crypto.noise import SystemDraws
+from fedgeom.crypto.masks import SystemDraws
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology.descriptors import NAMES, betti_curve, describe, descriptor
 from fedgeom.geometry.topology.persistence import rips_diagrams
-from fedgeom.privacy import descriptors
-from fedgeom.privacy.descriptors import (
+from fedgeom.methods.ptopofl import private_descriptors
+from fedgeom.methods.ptopofl.private_descriptors import (
     descriptor_bounds,
     gaussian_delta,
     gaussian_sigma,
     private_descriptor,
     subsample_and_aggregate,
 )
+from tests.tiers import examples
 
 PLAIN = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
 
@@ -35,13 +36,13 @@ class Quiet(np.random.Generator):
 @pytest.fixture(scope="module", autouse=True)
 def _noise_of_others() -> Iterator[None]:
     """Noise is left out where a quiet generator is given."""
-    real = descriptors._noise
+    real = private_descriptors._noise
 
     def noise(sigma: float, numbers: int, rng: np.random.Generator) -> np.ndarray:
         return np.zeros(numbers, np.int64) if isinstance(rng, Quiet) else real(sigma, numbers, rng)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(descriptors, "_noise", noise)
+        patched.setattr(private_descriptors, "_noise", noise)
         yield
 
 
@@ -62,7 +63,7 @@ def test_the_curve_is_the_hockey_stick_divergence(sigma: float, epsilon: float) 
     assert gaussian_delta(3 * sigma, 3.0, epsilon) == pytest.approx(exact, rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.floats(0.01, 50), st.floats(-12, -0.5), st.floats(1e-3, 1e3))
 def test_sigma_keeps_delta_and_a_little_less_does_not(
     epsilon: float, log_delta: float, sensitivity: float
@@ -121,7 +122,7 @@ def test_one_row_fills_a_hundred_loops_in_r20() -> None:
     assert len(rips_diagrams(np.vstack([pair, np.zeros(20)])).h1) == 0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 9999), st.sampled_from([None, 0.3, 50.0]))
 def test_one_row_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, radius: float | None) -> None:
     rng = np.random.default_rng(seed)
@@ -131,7 +132,7 @@ def test_one_row_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, rad
     options = {"epsilon": 1.0, "delta": 1e-5, "block_rows": 12, "radius": radius}
     a, b = (private_descriptor(Y, 0.0, 1.0, rng=quiet(seed), **options) for Y in (X, other))
     assert a.blocks == 5
-    rounding = np.sqrt(48) * a.sigma * 2.0**-descriptors.DIGITS
+    rounding = np.sqrt(48) * a.sigma * 2.0**-private_descriptors.DIGITS
     assert 0 < a.sensitivity <= np.sqrt(48) / 5
     assert np.linalg.norm(a.values - b.values) <= a.sensitivity + rounding
 
@@ -256,7 +257,7 @@ def test_what_cannot_be_used_is_refused(call: object, words: str) -> None:
 def test_releases_are_whole_numbers_of_a_unit_with_discrete_noise() -> None:
     options = {"block_rows": 10, "low": 0, "high": np.ones(2000), "epsilon": 1.0, "delta": 1e-5}
     found = subsample_and_aggregate(100, lambda rows: np.full(2000, 1 / 3), rng=SystemDraws(), **options)
-    unit = 2.0 ** (np.floor(np.log2(found.sigma * 10 * (1 - 1e-6))) - descriptors.DIGITS)
+    unit = 2.0 ** (np.floor(np.log2(found.sigma * 10 * (1 - 1e-6))) - private_descriptors.DIGITS)
     whole = found.values * 10 / unit
     assert np.abs(whole - np.rint(whole)).max() < 1e-3  # but for the division by blocks
     assert kstest((found.values - 1 / 3) / found.sigma, norm.cdf).pvalue > 1e-5

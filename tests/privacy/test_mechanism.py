@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from fedgeom.crypto.noise_stream import NoiseStream
+from fedgeom.crypto.masks import NoiseStream
 from fedgeom.errors import InputError
 from fedgeom.privacy.bounded_sums import FINE_ONE, BoundedVector
 from fedgeom.privacy.mechanism import (

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from fedgeom.privacy import rounding
+from fedgeom.privacy import mechanism
 from fedgeom.privacy.accounting import LARGEST_ORDER, ORDERS
-from fedgeom.privacy.rounding import rounded_rho
+from fedgeom.privacy.mechanism import rounded_rho
 
 REACH = 40
 
@@ -37,7 +37,7 @@ def divergence(order: float, x: float, other: float, variance: float) -> float:
 def test_no_two_numbers_diverge_more_than_is_reckoned_with(
     variance: float, order: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounding, "LEAST_VARIANCE", 100.0)
+    monkeypatch.setattr(mechanism, "LEAST_VARIANCE", 100.0)
     closest = 0.0
     for moved in (0.05, 0.3, 0.5, 1.0, 2.4):
         bound = rounded_rho(variance, moved, 1, order)
@@ -70,11 +70,11 @@ def test_divergences_of_many_numbers_are_below_the_bound_together() -> None:
 
 
 def _unchecked(variance: float, moved: float, numbers: int, order: float) -> float:
-    least, rounding.LEAST_VARIANCE = rounding.LEAST_VARIANCE, 0.0
+    least, mechanism.LEAST_VARIANCE = mechanism.LEAST_VARIANCE, 0.0
     try:
         return rounded_rho(variance, moved, numbers, order)
     finally:
-        rounding.LEAST_VARIANCE = least
+        mechanism.LEAST_VARIANCE = least
 
 
 def test_it_is_said_for_no_other_orders_and_variances() -> None:

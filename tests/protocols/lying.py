@@ -8,22 +8,13 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from fedgeom.crypto.masks import expand
+from fedgeom.crypto.masks import Ring, expand
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
-from fedgeom.crypto.rings import Ring
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import (
-    DrawRing,
-    Hello,
-    Letters,
-    PublicKeys,
-    RingNumber,
-    Share,
-    cohort_seed,
-)
+from fedgeom.protocols.join.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share, cohort_seed
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -87,7 +78,7 @@ class Lying:
 
     def invitation(self, **changes: Any) -> Hello:
         """Return an honest invitation, or one that differs from it."""
-        rounds = len(self.method.site.planned_sums(self.method))  # type: ignore[attr-defined]
+        rounds = len(self.method.site.all_sums(self.method))  # type: ignore[attr-defined]
         return replace(
             Hello(rounds=rounds, terms=self.method.terms(), participants=tuple(sorted(self.names))), **changes
         )

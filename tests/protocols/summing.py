@@ -13,7 +13,7 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import Message, decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -38,7 +38,7 @@ class SumColumn(SumQuestion, frozen=True, kw_only=True):
 
 class ColumnSite(SummingSite[SecureMemory]):
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return (SumColumn,) * settings.rounds
 
     @answers(SumColumn)

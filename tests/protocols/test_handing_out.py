@@ -10,9 +10,9 @@ import pytest
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation import model as model_file
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.handing_out import ModelTaken, TakeModel, hand_out
+from fedgeom.protocols.model_delivery import ModelTaken, TakeModel, hand_out
 from tests.protocols.lying import ME, Lying
 from tests.protocols.naming import NamesModel, Naming, named_sites
 from tests.protocols.summing import killer

@@ -11,7 +11,7 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 from fedgeom.testing import example_sites
 from fedgeom.testing.rehearsal import Rehearsal
 

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.crypto.lattice import DEGREE, MARGIN_BITS, flood_bits
+from fedgeom.crypto.bfv import DEGREE, MARGIN_BITS, flood_bits
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols import inner_products as inner
+from fedgeom.protocols import pairwise as inner
 
 ROUNDS = 15
 

@@ -14,10 +14,10 @@ import fedgeom
 from fedgeom import DP, Moments, Policy, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ContractError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.session import Session
-from fedgeom.methods.moments import private
+from fedgeom.methods.moments import core
 from fedgeom.privacy.accounting import rho_for
 from fedgeom.protocols.noising import smallest_cohort
 
@@ -41,19 +41,19 @@ def method(**settings: Any) -> Moments:
 def sums(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """What is read of sums, in the order in which it is; the first is the coordinator's."""
     found: list[np.ndarray] = []
-    real = private.private_model
+    real = core.private_model
 
     def note(settings: Any, total: Any, *rest: Any, **options: Any) -> Any:
         found.append(total)
         return real(settings, total, *rest, **options)
 
-    monkeypatch.setattr(private, "private_model", note)
+    monkeypatch.setattr(core, "private_model", note)
     return found
 
 
 def noise_in(found: np.ndarray, sites: list[SiteData], job: Moments) -> np.ndarray:
     X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
-    return (found - private.bounded_moments(X, y, CLASSES, job, 4.0)) / private.sensitivity(False)
+    return (found - core.bounded_moments(X, y, CLASSES, job, 4.0)) / core.sensitivity(False)
 
 
 @pytest.mark.parametrize(("sites", "colluders"), [(3, 1), (3, 0), (6, 1)])

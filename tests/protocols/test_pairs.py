@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.pairs import asks_first, deliver, open_from, seal_for
+from fedgeom.protocols.pairwise import asks_first, deliver, open_from, seal_for
 from tests.protocols.lying import Lying
 
 PURPOSE = b"test"

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import Ring
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array, Message, Name, Question, Refusal, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.runner import LEAVES
@@ -64,7 +64,7 @@ class MatrixSite(SummingSite[MatrixMemory]):
     row_sums: RowSums
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return (SumMatrix,) * settings.attempts
 
     @answers(SumMatrix)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fedgeom.report.explorer import MANY, explorer
-from fedgeom.report.scene import Scene, Shape
+from fedgeom.report.explorer import MANY, Scene, Shape, explorer
 
 
 def scene(sites):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from fedgeom.report.exposure import exposure, spent
-from fedgeom.report.reading import read_run
+from fedgeom.report.privacy import exposure, spent
+from fedgeom.report.run_folder import read_run
 from tests.report.folders import folder_of
 
 

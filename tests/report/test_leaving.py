@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.federation.ledger import Ledger
-from fedgeom.report.leaving import KINDS, kind_of, leaving
-from fedgeom.report.reading import read_run
+from fedgeom.report.privacy import KINDS, kind_of, leaving
+from fedgeom.report.run_folder import read_run
 from tests.report.folders import folder_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from fedgeom.evaluation.figures import SiteFigures
+from fedgeom.evaluation.evaluation import SiteFigures
 from fedgeom.report.outcomes import MOST_CONFUSED, outcomes
 from tests.evaluation.counting import figures
 

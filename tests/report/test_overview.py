@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from fedgeom.federation.record import WARNINGS, write_status
-from fedgeom.federation.run_warnings import RunWarning, lost_site
-from fedgeom.report.overview import MANY, heading, participants, question, warnings
-from fedgeom.report.reading import read_run
+from fedgeom.federation.results import RunWarning, lost_site
+from fedgeom.report.page import MANY, heading, participants, question, warnings
+from fedgeom.report.run_folder import read_run
 from tests.report.folders import folder_of
 
 

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from fedgeom.evaluation.figures import FILE
+from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import WARNINGS
-from fedgeom.federation.run_warnings import lost_site
+from fedgeom.federation.results import lost_site
 from fedgeom.report.naming import read_naming
 from fedgeom.report.page import NAMES, PICTURE, write_page
 from tests.evaluation.counting import figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from fedgeom.report.reading import read_run
+from fedgeom.report.run_folder import read_run
 from tests.report.folders import folder_of
 
 

@@ -8,7 +8,7 @@ import stat
 import numpy as np
 
 import fedgeom
-from fedgeom.report.rows import MOST_OF_SITE, ROWS, DrawnRows, keep_rows, read_rows
+from fedgeom.report.run_folder import MOST_OF_SITE, ROWS, DrawnRows, keep_rows, read_rows
 
 
 def test_rows_of_hulls_are_few_private_and_say_whose_the_hulls_are(case, tmp_path):

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.report import scene
-from fedgeom.report.reading import read_run
-from fedgeom.report.rows import keep_rows
-from fedgeom.report.scene import SIZE, scene_of
+from fedgeom.report import explorer
+from fedgeom.report.explorer import SIZE, scene_of
+from fedgeom.report.run_folder import keep_rows, read_run
 from tests.report.folders import folder_of
 
 
@@ -22,23 +21,23 @@ def numbers(path):
 
 def test_hulls_are_drawn_inside_the_disc_by_sender_and_class(case, tmp_path):
     folder = shutil.copytree(case.run.folder, tmp_path / "run")
-    scene = scene_of(read_run(folder))
-    assert scene.disc
-    assert len(scene.shapes) == len(case.run.artifacts["group_of_hull"])
-    assert scene.sites == ["sender 1", "sender 2", "sender 3", "sender 4"]
-    assert not scene.dots
-    for shape in scene.shapes:
+    explorer = scene_of(read_run(folder))
+    assert explorer.disc
+    assert len(explorer.shapes) == len(case.run.artifacts["group_of_hull"])
+    assert explorer.sites == ["sender 1", "sender 2", "sender 3", "sender 4"]
+    assert not explorer.dots
+    for shape in explorer.shapes:
         away = np.linalg.norm(numbers(shape.path) - SIZE / 2, axis=1)
         assert away.max() <= SIZE / 2 + 1
-    assert {group for group, _ in scene.regions} == {0, 1}
+    assert {group for group, _ in explorer.regions} == {0, 1}
 
 
 def test_with_rows_at_hand_senders_have_names_and_without_them_not(case, tmp_path):
     folder = shutil.copytree(case.run.folder, tmp_path / "run")
     keep_rows(case.run, folder)
-    scene = scene_of(read_run(folder))
-    assert set(scene.sites) == {site.name for site in case.data.train}
-    assert {one.site for one in scene.dots} == set(scene.sites)
+    explorer = scene_of(read_run(folder))
+    assert set(explorer.sites) == {site.name for site in case.data.train}
+    assert {one.site for one in explorer.dots} == set(explorer.sites)
     handed_on = scene_of(read_run(folder, rows=False))
     assert not handed_on.dots
     assert handed_on.sites[0] == "sender 1"
@@ -61,13 +60,13 @@ def test_gaussians_are_drawn_in_a_plane(tmp_path, columns):
     X[:, 1] += 8 * (y == "c")
     sites = fedgeom.split(X, y, n_sites=3)
     fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "run")
-    scene = scene_of(read_run(tmp_path / "run"))
-    assert not scene.disc
-    assert list(scene.classes.values()) == ["a", "b", "c"]
-    assert len(scene.regions) == 3
-    for shape in scene.shapes:
+    explorer = scene_of(read_run(tmp_path / "run"))
+    assert not explorer.disc
+    assert list(explorer.classes.values()) == ["a", "b", "c"]
+    assert len(explorer.regions) == 3
+    for shape in explorer.shapes:
         assert shape.site == ""
-        assert numbers(shape.path)[:, 1].max() <= scene.tall
+        assert numbers(shape.path)[:, 1].max() <= explorer.tall
 
 
 def test_a_run_without_a_model_has_no_picture(tmp_path):
@@ -76,7 +75,7 @@ def test_a_run_without_a_model_has_no_picture(tmp_path):
 
 def test_numbers_of_classes_do_not_cover_each_other():
     spots = np.array([[100.0, 100.0], [100.0, 100.0], [105.0, 100.0], [600.0, 300.0]])
-    moved = scene._apart(spots)
+    moved = explorer._apart(spots)
     gaps = [np.hypot(*(moved[i] - moved[j])) for i in range(4) for j in range(i)]
-    assert min(gaps) > 0.95 * scene.ASIDE
+    assert min(gaps) > 0.95 * explorer.ASIDE
     assert np.allclose(moved[3], spots[3])  # what is alone stays

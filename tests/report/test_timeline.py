@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import RunRecord
-from fedgeom.report.reading import read_run
+from fedgeom.report.run_folder import read_run
 from fedgeom.report.timeline import Exchange, Step, read_exchanges, read_phases, read_steps, timeline
 from tests.report.folders import folder_of
 

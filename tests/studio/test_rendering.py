@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.studio.rendering import Pages, sentence
+from fedgeom.studio.pages import Pages, sentence
 
 
 @pytest.mark.parametrize(

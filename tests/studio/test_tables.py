@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.studio.tables import file_facts
+from fedgeom.studio.studies import file_facts
 
 
 def test_a_text_table_with_gaps_and_words(tmp_path, patients):

@@ -9,7 +9,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.federation.messages import Array, Message, Names, Question, decode, encode
-from fedgeom.methods.iterative.agreement import Ready
+from fedgeom.methods.iterative.setup import Ready
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.protocols.secure_sum.messages import hash_question
 from fedgeom.testing.examples import example_sites

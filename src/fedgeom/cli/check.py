@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from fedgeom.protocols.plan import Costs
+    from fedgeom.report.table import Table
 
 
 def check(
     federation: Annotated[
         Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
     ],
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for machines.")] = False,
 ) -> None:
     """Find all faults of all sites at once, with what to do about each; nothing is computed or sent.
@@ -22,17 +29,16 @@ def check(
 
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, show_report
     from fedgeom.deploy.federation_check import check_federation
-    from fedgeom.report.readiness import show_report
 
     screen = console()
     if as_json:
-        report = check_federation(federation).report
+        report = check_federation(federation, policy=policy).report
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
     with screen.status("reading the sites' files"):
-        checked = check_federation(federation)
+        checked = check_federation(federation, policy=policy)
     report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
@@ -46,3 +52,92 @@ def check(
     count = len(report.errors)
     screen.print(f"\n[red]not ready[/red]: {count} fault{'s' if count > 1 else ''}")
     raise typer.Exit(1)
+
+
+def cost(
+    federation: Annotated[
+        Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
+    ],
+    sites: Annotated[
+        list[int] | None, typer.Option(help="Also for so many sites of such tables; may be repeated.", min=2)
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for machines.")] = False,
+) -> None:
+    """Say what a job will cost before it runs: questions, bytes, processor time, memory; nothing is sent.
+
+    Bytes are exact where no site is lost; processor times are those of a small machine, and memory is a guess.
+    """
+    import json
+    from dataclasses import replace
+
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.federation_check import check_federation, stop_if_unready
+    from fedgeom.protocols.plan import costs_of, shape_like, shape_of
+    from fedgeom.report.table import to_terminal
+
+    checked = check_federation(federation, policy=policy)
+    plan, method, looked = stop_if_unready(checked)
+    tables = looked.sites
+    shape = shape_of(method, tables, checked.policy, plan.seed)
+    found = {len(tables): costs_of(method, shape)}
+    for count in sites or ():
+        found[count] = costs_of(method, replace(shape, sites=shape_like(count).sites, own_names=()))
+    if as_json:
+        typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
+        return
+    screen = console()
+    screen.print(f"[bold]{escape(str(federation))}[/bold]: {escape(method.name)} over {len(tables)} sites\n")
+    screen.print(to_terminal(question_table(found[len(tables)]), total_table(found)))
+    for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
+        screen.print(f"[yellow]not counted[/yellow]: {escape(line)}", soft_wrap=True)
+
+
+def figures(costs: Costs) -> dict[str, Any]:
+    """Return the figures of a run as plain values."""
+    names = (
+        "questions up down total_up total_down largest site_seconds coordinator_seconds site_memory "
+        "coordinator_memory left_out"
+    )
+    return {name: getattr(costs, name) for name in names.split()}
+
+
+def question_table(costs: Costs) -> Table:
+    """Return one row for each kind of question."""
+    from fedgeom.report.table import Table, size
+    from fedgeom.report.words import WORDS
+
+    kinds: dict[str, list[float]] = {}
+    for one in costs.exchanges:
+        row = kinds.setdefault(one.kind, [0, 0.0, 0.0])
+        row[0] += one.times
+        row[1] += one.times * one.down
+        row[2] += one.times * one.up
+    rows = [
+        [WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)] for kind, (times, down, up) in kinds.items()
+    ]
+    return Table("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
+
+
+def total_table(found: dict[int, Costs]) -> Table:
+    """Return one column for each number of sites."""
+    from fedgeom.report.table import Table, size
+
+    rows = [
+        ["questions", *(f"{one.questions:,}" for one in found.values())],
+        ["a site receives", *(size(one.down) for one in found.values())],
+        ["a site sends", *(size(one.up) for one in found.values())],
+        ["largest message", *(size(one.largest) for one in found.values())],
+        ["the coordinator sends", *(size(one.total_down) for one in found.values())],
+        ["the coordinator receives", *(size(one.total_up) for one in found.values())],
+        ["a site's processor, about", *(f"{one.site_seconds:.2g} s" for one in found.values())],
+        ["the coordinator's, about", *(f"{one.coordinator_seconds:.2g} s" for one in found.values())],
+        ["a site's memory, about", *(size(one.site_memory) for one in found.values())],
+        ["the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())],
+    ]
+    head = ["", *(f"{count:,} sites" for count in found)]
+    return Table("", head, rows, right=range(1, len(head)))

@@ -68,8 +68,8 @@ def admit(
     files: Annotated[list[Path], typer.Argument(help="Public files of sites, NAME.pub.")], folder: Folder = Path()
 ) -> None:
     """Let sites in; a running coordinator takes note within seconds."""
+    from fedgeom.deploy.coordinator import is_running
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-    from fedgeom.deploy.coordinator_process import is_running
 
     made = CoordinatorFolder(folder.absolute())
     made.config()
@@ -96,12 +96,12 @@ def remove(name: Annotated[str, typer.Argument(help="The site's name.")], folder
 @app.command(name="list")
 def list_(folder: Folder = Path()) -> None:
     """Show the admitted sites, and which are connected."""
+    from fedgeom.deploy.coordinator import is_running, list_sites
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-    from fedgeom.deploy.coordinator_loop import list_sites
-    from fedgeom.deploy.coordinator_process import is_running
 
     made = CoordinatorFolder(folder.absolute())
-    config, running = made.config(), is_running(made)
+    config = made.config()
+    running = is_running(made)
     sites = list_sites(made)
     for site in sites:
         typer.echo(f"{site.name:<20} {site.connection or 'admitted':<16} {site.identity}")
@@ -113,8 +113,8 @@ def list_(folder: Folder = Path()) -> None:
 @app.command()
 def start(folder: Folder = Path()) -> None:
     """Carry questions between jobs and sites until stopped."""
+    from fedgeom.deploy.coordinator import run_coordinator
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-    from fedgeom.deploy.coordinator_loop import run_coordinator
     from fedgeom.engines.flower.processes import ending_politely
 
     try:

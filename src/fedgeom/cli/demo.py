@@ -52,11 +52,10 @@ def demo(
 
     from fedgeom.cli.outcome import as_seen, kept, new_folder, show
     from fedgeom.cli.screen import Questions, console
-    from fedgeom.data.sets import load_set
-    from fedgeom.data.vocabularies import in_own_words
+    from fedgeom.data.datasets import load_set
+    from fedgeom.data.demo_data import in_own_words
     from fedgeom.engines.run import run
-    from fedgeom.evaluation.figures import FILE
-    from fedgeom.evaluation.rivals import beside_pooled, pooled_tally
+    from fedgeom.evaluation.evaluation import FILE, beside_pooled, pooled_tally
     from fedgeom.methods.hulls.method import Hulls
     from fedgeom.storage import write_json
 
@@ -78,7 +77,8 @@ def demo(
     with kept(folder, screen):
         sites = list(data.train)
         if raw:
-            sites, method = roughened(sites, folder / TABLES, seed, screen), replace(method, prepare="table")
+            sites = roughened(sites, folder / TABLES, seed, screen)
+            method = replace(method, prepare="table")
         with Questions(screen) as watch:
             finished = run(method, sites, seed=seed, holdout=SHARE, record=folder, watch=watch)
         screen.print()
@@ -97,10 +97,11 @@ def tell_of_prediction(finished: Any, screen: Any) -> None:
     import numpy as np
 
     from fedgeom.cli.predict import site_model
-    from fedgeom.data.roughening import LABEL
+    from fedgeom.data.demo_data import LABEL
     from fedgeom.methods.catalogue import load_model
 
-    folder, site = finished.folder, finished.sites[0]
+    folder = finished.folder
+    site = finished.sites[0]
     again = f"fedgeom predict {folder} {folder / TABLES / site.name}.csv --site {site.name} --label {LABEL}"
     right = np.mean(load_model(site_model(folder, site.name)).predict(site) == site.y)
     screen.print(f"\nThe model takes raw files, and speaks {site.name}'s words:", soft_wrap=True)
@@ -112,12 +113,14 @@ def roughened(sites: list[Any], folder: Path, seed: int, screen: Any) -> list[An
     """Write each site's table as a raw file, read it back as its steward would, and say what is in it."""
     import numpy as np
 
+    from fedgeom.data.demo_data import LABEL, as_raw_text, cuts_of
     from fedgeom.data.readers import read_site
-    from fedgeom.data.roughening import LABEL, as_raw_text, cuts_of
     from fedgeom.storage import make_private_folder, write_text
 
     make_private_folder(folder)
-    rng, cuts, found = np.random.default_rng(seed), cuts_of(sites), []
+    rng = np.random.default_rng(seed)
+    cuts = cuts_of(sites)
+    found = []
     for at, site in enumerate(sites):
         file = folder / f"{site.name}.csv"
         write_text(file, as_raw_text(site, cuts, rng, extra=at == 0), private=True)

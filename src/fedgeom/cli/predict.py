@@ -107,7 +107,7 @@ def predict(
 
     from fedgeom.cli.screen import complain
     from fedgeom.data.predictions import Predictions, as_text, check_target, write_predictions
-    from fedgeom.data.row_names import row_names
+    from fedgeom.data.readers import row_names
     from fedgeom.errors import InputError
 
     if out is not None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedgeom.errors import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from collections.abc import Sequence
 
+    from rich.console import Console
+
+    from fedgeom.deploy.budgets import Charge
     from fedgeom.deploy.preview import Preview
+    from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.federation.approval import JobTerms
+    from fedgeom.federation.policy import Policy
+
 
 app = typer.Typer(no_args_is_help=True, help="A site: hold data, answer the coordinator's questions.")
 
@@ -71,8 +81,8 @@ def init(
 @app.command()
 def start(folder: Folder = Path()) -> None:
     """Answer the coordinator's questions until stopped; connects again by itself."""
+    from fedgeom.deploy.site import run_site
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.deploy.site_process import run_site
     from fedgeom.engines.flower.processes import ending_politely
 
     try:
@@ -101,12 +111,13 @@ def preview(
     """Show what would leave the site, message by message; nothing is sent."""
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, say_where
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.federation.approval import hash_terms
-    from fedgeom.report.preview import draw
-    from fedgeom.report.tables import size
+    from fedgeom.report.disc import draw_preview
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import preview_tables
 
     screen = console()
     site = SiteFolder(folder.absolute())
@@ -120,24 +131,15 @@ def preview(
     )
     screen.print(NAMES[found.names])
     _show_refusals(screen, found)
-    rows = [
-        [str(at), one.question, one.answer, size(one.bytes), one.reveals]
-        for at, one in enumerate(found.messages, start=1)
-    ]
-    screen.print(table(["", "asked", "would leave", "size", "what it reveals to the coordinator"], rows, (0, 3)))
-    total = sum(one.bytes for one in found.messages)
-    screen.print(f"\nIn all {len(found.messages)} messages, {size(total)}.")
-    if found.corners:
-        screen.print("\nCorners of hulls: rows that others learn, rounded and not under your name.")
-        body = [[escape(c.label), str(c.rows), str(c.corners), f"{c.share:.0%}"] for c in found.corners]
-        screen.print(table(["class", "rows", "corners", "share"], body, (1, 2, 3)))
+    screen.print(to_terminal(*preview_tables(found)))
     if found.broke_off:
         screen.print(
             f"\n[yellow]The rehearsal ended early: {escape(found.broke_off)}[/yellow]\n"
             "That may be due to the phantoms."
         )
     if picture and found.corners:
-        screen.print(f"\npicture  {escape(str(draw(found, site.path / 'preview.png')))}", soft_wrap=True)
+        screen.print()
+        say_where(screen, "picture", draw_preview(found, site.path / "preview.png"))
     if found.terms is None:
         screen.print(
             f"\nThe hash of the terms needs {site.config().roster}: it says who may take part.", soft_wrap=True
@@ -152,7 +154,7 @@ def _show_refusals(screen: Console, found: Preview) -> None:
     """Print how the site's table stands against the job, and why else the site would refuse."""
     from rich.markup import escape
 
-    from fedgeom.report.readiness import show_findings
+    from fedgeom.cli.screen import show_findings
 
     show_findings(found.report.findings, screen)
     said = {str(one) for one in found.report.errors}
@@ -176,21 +178,19 @@ def check(
 
     Ends with code 0 when the table is ready, 1 when it is not.
     """
-    import json
-
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, show_report
+    from fedgeom.deploy.site import file_report, table_report
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.deploy.site_readiness import file_report, table_report
-    from fedgeom.report.readiness import show_report
 
     site = SiteFolder(folder.absolute())
     report = table_report(site) if federation is None else file_report(site, federation)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
-    screen, count = console(), len(report.errors)
+    screen = console()
+    count = len(report.errors)
     show_report(report, screen)
     what = "the table" if federation is None else f"the table, for {federation}"
     if report.ready:
@@ -206,7 +206,7 @@ def check(
 def ledger(folder: Folder = Path()) -> None:
     """Show the site's own ledger: each question it was asked and each answer it gave."""
     from fedgeom.deploy.journal import Journal
-    from fedgeom.deploy.log_hints import describe
+    from fedgeom.deploy.site import describe
     from fedgeom.deploy.site_folder import SiteFolder
 
     site = SiteFolder(folder.absolute())
@@ -217,13 +217,244 @@ def ledger(folder: Folder = Path()) -> None:
     typer.echo(f"{len(entries)} questions, {sum(entry.sent for entry in entries):,} bytes left the site")
 
 
-def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> Table:
-    """Return a table without lines; the columns ``right`` stand to the right."""
-    from rich.table import Table
+DIGITS = 64
+"""How many hexadecimal digits a hash of terms has."""
 
-    made = Table(header_style="dim", box=None, pad_edge=False)
-    for at, name in enumerate(head):
-        made.add_column(name, justify="right" if at in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*row)
-    return made
+
+@app.command()
+def approve(
+    job: Annotated[
+        str,
+        typer.Argument(metavar="FILE|HASH", help="The federation file, or the hash of its terms (64 hex digits)."),
+    ],
+    folder: Folder = Path(),
+    days: Annotated[float, typer.Option(help="For how many days the job may begin.")] = 30,
+    runs: Annotated[int, typer.Option(help="How many runs may begin.")] = 1,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without asking: for scripts.")] = False,
+) -> None:
+    """Show a job's terms, ask, and approve them: only then does the site answer anything about it.
+
+    Ends with code 0 when the job is approved, 1 when the answer was no, 2 when nothing could be asked.
+    """
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.approvals import DAY, ApprovalStore
+    from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.errors import InputError
+    from fedgeom.report.tables import moment
+
+    if not (0 < days <= 3650 and 1 <= runs <= 1_000_000):
+        raise InputError(f"--days {days:g} --runs {runs} given; wanted up to 3650 days, and 1 run or more")
+    site = SiteFolder(folder.absolute())
+    screen = console()
+    name = site.config().name
+    store = ApprovalStore(site.path)
+    store.read()  # a damaged file is named before anything is asked
+    digits, terms = _find(site, store, job)
+    if terms is not None and name not in terms.participants:
+        raise InputError(f"{job}: {name!r} is not among those who may take part: {', '.join(terms.participants)}")
+    _show(screen, site, job, terms)
+    ends = moment(store.clock() + days * DAY)
+    screen.print(f"terms    {digits}", soft_wrap=True)
+    screen.print(f"until    {ends}, for {runs} run{'s' if runs > 1 else ''}")
+    if not yes and not on_terminal():
+        raise InputError("nothing was approved: there is no terminal to ask on; in a script, give --yes")
+    if not yes and not typer.confirm(f"Shall {name} answer this job?", default=False):
+        screen.print("Nothing was approved.")
+        raise typer.Exit(1)
+    store.pin(digits, days=days, runs=runs, job=terms)
+    again = f"fedgeom site revoke {digits[:16]} --folder {folder}"
+    screen.print(f"[green]Approved[/green] at {escape(name)}. To take it back: {escape(again)}", soft_wrap=True)
+
+
+def _find(site: SiteFolder, store: Any, job: str) -> tuple[str, JobTerms | None]:
+    """Return the hash of a job given by file or hash, and its terms where they are known."""
+    from fedgeom.deploy.preview import proposed_terms
+    from fedgeom.errors import InputError
+    from fedgeom.federation.approval import hash_terms
+
+    if Path(job).is_file():
+        terms = proposed_terms(site, Path(job))
+        return hash_terms(terms).hex(), terms
+    if re.fullmatch(rf"[0-9a-fA-F]{{{DIGITS}}}", job):
+        file = store.read()
+        known = [one.job for one in (*file.waiting, *file.approvals) if one.hash == job.lower() and one.job]
+        return job.lower(), known[0] if known else None
+    if re.fullmatch(r"[0-9a-fA-F]+", job):
+        raise InputError(
+            f"{job!r} has {len(job)} digits; the hash of terms has {DIGITS}, and all are wanted to approve a job "
+            "(fedgeom site preview FILE and fedgeom submit print it)"
+        )
+    raise InputError(
+        f"{job!r} is no file; wanted a federation file or the hash of its terms ({DIGITS} hex digits)"
+    )
+
+
+def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -> None:
+    """Print what a steward decides about: method, settings, who takes part, what leaves."""
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import show_findings
+    from fedgeom.deploy.preview import reasons_to_refuse
+    from fedgeom.deploy.site import leaves_with, terms_report
+
+    if terms is None:
+        screen.print("[yellow]Only the hash is known here; what it stands for is in the federation file.[/yellow]")
+        return
+    screen.print(f"method   [bold]{escape(printable(terms.method))}[/bold], fedgeom {escape(terms.release)}")
+    screen.print(f"seed     {terms.seed}")
+    screen.print(escape(printable(f"sites    {', '.join(terms.participants)}")), soft_wrap=True)
+    screen.print("settings")
+    for name, value in terms.settings.items():
+        screen.print(escape(printable(f"  {name} = {_plain(value)}")), soft_wrap=True)
+    if leaving := leaves_with(terms):
+        screen.print("what leaves, with keys and shares of keys that show nothing of the rows")
+        for line in leaving:
+            screen.print(escape(f"  {line}"), soft_wrap=True)
+        asked = job if Path(job).is_file() else "federation.toml"
+        screen.print(f"  message by message: fedgeom site preview {escape(asked)}", soft_wrap=True)
+    report = terms_report(site, terms)
+    if not report.ready:
+        screen.print("[yellow]The site's table is not ready for this job: it would leave it.[/yellow]")
+        show_findings(report.findings, screen, levels=("error",))
+    for reason in reasons_to_refuse(site, Path(job)) if Path(job).is_file() else ():
+        screen.print(f"[yellow]The site would refuse all the same: {escape(reason)}.[/yellow]", soft_wrap=True)
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(dict(value) if isinstance(value, Mapping) else value, ensure_ascii=False)
+
+
+def on_terminal() -> bool:
+    """Say whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+@app.command()
+def approvals(folder: Folder = Path()) -> None:
+    """List the jobs that were approved, that wait for approval, and that site.toml lets in."""
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.approvals import ApprovalStore
+    from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.report.table import Table, to_terminal
+    from fedgeom.report.tables import moment
+
+    site = SiteFolder(folder.absolute())
+    screen = console()
+    mode = site.config().approve
+    store = ApprovalStore(site.path)
+    file = store.read()
+    now = store.clock()
+
+    def method(job: JobTerms | None) -> str:
+        return "(hash only)" if job is None else job.method
+
+    rows = []
+    for one in file.approvals:
+        runs = str(len(one.used)) if one.rule else f"{len(one.used)}/{one.runs}"
+        until = "" if one.rule else moment(one.expires)
+        rows.append([one.hash[:16], method(one.job), runs, until, one.state(now)])
+    for job in file.waiting:
+        rows.append([job.hash[:16], method(job.job), "", "", f"waiting since {moment(job.when)}"])
+    if rows:
+        screen.print(
+            to_terminal(Table("", ["hash", "method", "runs", "may begin until", "state"], rows, right=(2,)))
+        )
+    else:
+        screen.print("Nothing was approved yet, and nothing waits.")
+    for waiting in file.waiting:
+        screen.print(
+            f"to approve: fedgeom site approve {waiting.hash} --folder {escape(str(folder))}", soft_wrap=True
+        )
+    if mode != "ask":
+        screen.print(f'[yellow]site.toml says approve = "{mode}": such jobs are not asked about.[/yellow]')
+
+
+@app.command()
+def revoke(
+    hash: Annotated[str, typer.Argument(help="The hash of the job's terms, or its first digits.")],
+    folder: Folder = Path(),
+) -> None:
+    """Take an approval back: the site answers nothing more of this job, also in runs that have begun."""
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.approvals import ApprovalStore
+    from fedgeom.deploy.site_folder import SiteFolder
+
+    site = SiteFolder(folder.absolute())
+    site.config()
+    found, count = ApprovalStore(site.path).revoke(hash.lower())
+    screen = console()
+    if count:
+        screen.print(f"Revoked {found}: the site answers nothing more of this job.", soft_wrap=True)
+    else:
+        screen.print(f"{found} was revoked already.", soft_wrap=True)
+
+
+@app.command()
+def budget(
+    folder: Folder = Path(),
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Begin the count anew, after a loss; what was spent is then not counted."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the budget as JSON, for machines.")] = False,
+) -> None:
+    """Show what each run cost, what all cost together, what is left, and which runs nobody can account for."""
+    from rich.markup import escape
+
+    from fedgeom.cli.screen import console
+    from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
+    from fedgeom.deploy.site_folder import SiteFolder
+
+    site = SiteFolder(folder.absolute())
+    screen = console()
+    policy = site.config().policy
+    store = BudgetStore(site.path, site.identity(), policy)
+    if restart:
+        if not yes and not typer.confirm("Begin anew? What was spent before is then not counted.", default=False):
+            raise typer.Exit(1)
+        kept = store.restart()
+        screen.print("The count begins anew." + (f" The old file is {escape(str(kept))}." if kept else ""))
+        return
+    charges = store.read()
+    spent = store.spent()
+    unknown = unaccounted_runs(site.path, charges)
+    cap = policy.max_epsilon
+    if as_json:
+        runs = [
+            {"run": c.run, "method": c.method, "epsilon": c.epsilon, "delta": c.delta, "part": c.note}
+            for c in charges
+            if c.run
+        ]
+        found = {"runs": runs, "epsilon": spent, "delta": policy.budget_delta, "cap": cap, "unaccounted": unknown}
+        typer.echo(json.dumps(found, indent=2))
+        return
+    _show_site_budget(screen, charges, spent, unknown, policy)
+
+
+def _show_site_budget(
+    screen: Console, charges: Sequence[Charge], spent: float, unknown: Sequence[str], policy: Policy
+) -> None:
+    """Print what each run cost, what all cost together, and which runs are in no budget."""
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import budget_table
+
+    if charges:
+        screen.print(to_terminal(budget_table(charges)))
+    else:
+        screen.print("No run was charged yet.")
+    left = f"of max_epsilon = {policy.max_epsilon:g}" if policy.max_epsilon else "(no limit: max_epsilon = 0)"
+    screen.print(f"\nspent    epsilon = {spent:.3g} {left}, at delta = {policy.budget_delta:g}", soft_wrap=True)
+    if unknown:
+        many = len(unknown) > 1
+        forbid = "" if policy.require_privacy else "; to take part in no more of these: require_privacy = true"
+        screen.print(
+            f"[yellow]unaccounted: {len(unknown)} run{'s' if many else ''} without privacy "
+            f"({', '.join(run[:8] for run in unknown[:8])}{', …' if len(unknown) > 8 else ''}). What "
+            f"{'they' if many else 'it'} showed is in no budget{forbid}[/yellow]",
+            soft_wrap=True,
+        )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from operator import index
 from typing import Any
 
@@ -23,13 +24,183 @@ import numpy as np
 from flint import fmpz_mod_poly_ctx, nmod_poly
 from numpy.typing import NDArray
 
-from fedgeom.arrays import Words
-from fedgeom.codes.evaluation import LARGEST_POINT, PointTree, zeros_among_first
+from fedgeom.arrays import Floats, Words
 from fedgeom.codes.fields import MODULUS_BITS, is_prime
-from fedgeom.codes.power_sums import FEW, power_sums
 from fedgeom.errors import DecodeError, InputError
 
+LIMB = 21
+"""Bits of a limb: three hold any residue below 2**63."""
+_ROWS, _BEGUN = 64, 1 << 11
+"""How many rows of the product are made at a time, and how many powers one by one."""
+FEW = 256
+"""Up to so many positions: Σ of 3·256 products of two limbs stays below 2**52. More are faster by polynomials."""
+
+
+def power_sums(positions: Sequence[int], weights: Sequence[int], length: int, modulus: int) -> Words:
+    """Return Σ_i v_i·x_i**l mod q for l = 0 … length - 1.
+
+    At most `FEW` positions x and weights v; q < 2**63; returns (length,), u8.
+    """
+    step = isqrt(length - 1) + 1 if length else 1
+    low = _powers([1] * len(positions), positions, step, modulus)
+    leap = [pow(x, step, modulus) for x in positions]
+    high = _powers([v % modulus for v in weights], leap, -(-length // step), modulus)
+    once = _shifted(high, modulus)
+    left = _limbs(np.hstack([high, once, _shifted(once, modulus)]))
+    right = np.ascontiguousarray(np.hstack(_limbs(low)).T)
+    word = np.empty((len(high), step), dtype=np.uint64)
+    for at in range(0, len(high), _ROWS):  # some rows at a time: what is in between stays in the processor's cache
+        word[at : at + _ROWS] = _product([limb[at : at + _ROWS] for limb in left], right, modulus)
+    return word.ravel()[:length]
+
+
+def _powers(first: Sequence[int], factors: Sequence[int], count: int, q: int) -> Words:
+    """Return ``first``·``factors``**k for k = 0 … count - 1, (count, n), u8.
+
+    The first ones one by one, and then twice as many with each step, for which there must be some.
+    """
+    begun = [list(first)]
+    while len(begun) < min(count, _BEGUN // len(factors) + 1):
+        begun.append([a * b % q for a, b in zip(begun[-1], factors, strict=True)])
+    rows, known = np.empty((count, len(factors)), dtype=np.uint64), len(begun)
+    rows[:known] = np.array(begun, dtype=np.uint64)
+    while known < count:
+        some = min(known, count - known)
+        leap = np.array([pow(x, known, q) for x in factors], dtype=np.uint64)
+        rows[known : known + some] = _times(rows[:some], leap, q)
+        known += some
+    return rows
+
+
+def _times(a: Words, b: Words, q: int) -> Words:
+    """Return a·b mod q by elements; a (m, n), b (n,), returns (m, n), u8."""
+    limbs = [(b >> np.uint64(LIMB * shift)) & np.uint64((1 << LIMB) - 1) for shift in (2, 1, 0)]
+    total = scaled(a, limbs[0], q)
+    for limb in limbs[1:]:
+        total = add_below(_shifted(total, q), scaled(a, limb, q), q)
+    return total
+
+
+def _product(left: Sequence[Floats], right: Floats, q: int) -> Words:
+    """Return the matrix product mod q of a table, by its limbs, each (m, n), with one of limbs (n, k); (m, k), u8."""
+    total: Words | None = None
+    for limb in reversed(left):  # by Horner's rule, from the largest power of 2**LIMB on
+        # Sums of 768 products below 2**42 are below 2**52: whole numbers, and exact.
+        digits = (limb @ right).astype(np.int64).view(np.uint64)
+        if not q >> 52:
+            digits %= np.uint64(q)
+        total = digits if total is None else add_below(_shifted(total, q), digits, q)
+    assert total is not None
+    return total
+
+
+def _limbs(x: Words) -> list[Floats]:
+    mask = np.uint64((1 << LIMB) - 1)
+    return [((x >> np.uint64(LIMB * i)) & mask).view(np.int64).astype(float) for i in range(3)]
+
+
+def _shifted(x: Words, q: int) -> Words:
+    """Return x·2**LIMB mod q, for x < q < 2**63."""
+    return scaled(x, np.uint64(1 << LIMB), q)
+
+
+def scaled(x: Words, factor: Words | np.uint64, q: int) -> Words:
+    """Return x·factor mod q, for x < q < 2**63 and factors of at most 2**LIMB.
+
+    The quotient, below 2**LIMB, is right in double precision up to 2**-30; cut a little below, it is the whole quotient
+    or one less. What is left, computed modulo 2**64, is then below 2q < 2**64. Doubles are made of signed numbers, and
+    signed numbers of doubles (a little below 0 is cut to 0), which processors do in one step.
+    """
+    guess = x.view(np.int64) * (factor / float(q))
+    guess -= 1e-6
+    quotient = guess.astype(np.int64).view(np.uint64)
+    quotient *= np.uint64(q)
+    rest = x * factor
+    rest -= quotient
+    return _below(rest, q)
+
+
+def add_below(x: Words, y: Words, q: int) -> Words:
+    """Return x + y mod q, for x <= q and y < q < 2**63."""
+    return _below(x + y, q)
+
+
+def _below(x: Words, q: int) -> Words:
+    """Return x mod q for x < 2q, in its place: what is smaller than q becomes huge when q is taken away."""
+    less: Words = np.minimum(x, x - np.uint64(q), out=x)
+    return less
+
+
 Poly = Any
+"""A FLINT ``nmod_poly``; the library ships no types."""
+
+LARGEST_POINT = 1 << LIMB
+"""Points are factors of `scaled`."""
+_LEAF = 64
+"""How many points are evaluated by Horner's rule."""
+
+
+class PointTree:
+    """The products of x − b over some points b, (n,), u8, of at most `LARGEST_POINT`, q < 2**63; n at least 1."""
+
+    def __init__(self, points: Words, q: int):
+        self.count, self.q = len(points), q
+        padded = np.concatenate([points, np.zeros(-len(points) % _LEAF, np.uint64)])  # 0 is a point like any other
+        self.points = padded.reshape(-1, _LEAF)
+        self.levels = [[nmod_poly(row, q) for row in _products(self.points, q).tolist()]]
+        while len(self.levels[-1]) > 1:
+            below = self.levels[-1]
+            pairs = [a * b for a, b in zip(below[::2], below[1::2], strict=False)]
+            self.levels.append(pairs + below[len(below) - len(below) % 2 :])
+
+    def evaluate(self, f: Poly) -> Words:
+        """Return the values of a polynomial at the points, in their order, (n,), u8."""
+        top = self.levels[-1][0]
+        series = [(f % top).left_shift(top.degree()) // top]
+        for level in reversed(self.levels[:-1]):
+            series = [_of_half(level, place, series[place // 2]) for place in range(len(level))]
+        rests = [(s * p).right_shift(_LEAF) for s, p in zip(series, self.levels[0], strict=True)]
+        coefficients = np.zeros((len(rests), _LEAF), dtype=np.uint64)
+        for row, rest in zip(coefficients, rests, strict=True):
+            found = [int(c) for c in rest.coeffs()]
+            row[: len(found)] = found
+        values = np.zeros(self.points.shape, dtype=np.uint64)
+        for place in range(_LEAF - 1, -1, -1):
+            values = add_below(scaled(values, self.points, self.q), coefficients[:, place, None], self.q)
+        return values.ravel()[: self.count]
+
+
+def _of_half(level: list[Poly], place: int, whole: Poly) -> Poly:
+    """Return the first coefficients of f/A from those of f/(A·B): they stand in the middle of the product with B."""
+    if place ^ 1 >= len(level):  # one that has no other half
+        return whole
+    other = level[place ^ 1]
+    return whole.mul_low(other, level[place].degree() + other.degree()).right_shift(other.degree())
+
+
+def zeros_among_first(f: Poly, count: int, q: int) -> list[int]:
+    """Return the zeros of a polynomial among 1 … count, ascending; as many points at a time as it has coefficients."""
+    width = max(f.degree() + 1, _LEAF)
+    found: list[int] = []
+    for first in range(1, count + 1, width):
+        points = np.arange(first, min(first + width, count + 1), dtype=np.uint64)
+        found += points[PointTree(points, q).evaluate(f) == 0].tolist()
+    return found
+
+
+def _products(points: Words, q: int) -> Words:
+    """Return the coefficients of Π(x − b) over each row of points, (rows, points + 1), u8, the constant first."""
+    rows, count = points.shape
+    made = np.zeros((count + 1, rows), dtype=np.uint64)
+    made[0] = 1
+    for at in range(count):
+        less = np.uint64(q) - scaled(made[: at + 1], points[:, at], q)  # q stands for 0 here
+        made[1 : at + 2] = made[: at + 1]
+        made[0] = 0
+        made[: at + 1] = add_below(made[: at + 1], less, q)
+    return np.ascontiguousarray(made.T)
+
+
 """A FLINT ``nmod_poly``; the library ships no types."""
 
 _SMALL = 96  # below this degree plain Euclid beats the recursive one

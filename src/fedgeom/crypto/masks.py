@@ -1,26 +1,105 @@
-"""Vectors that look random to all but the holders of a 256-bit key: a stream cipher, expanded.
-
-A key masks one vector only (each run and round derives its own), so the nonce can be zero. Which cipher it is follows
-from the ring and the vector's length, which both holders of a key know. Modulo a power of two it is ChaCha20, and for
-vectors of up to 128 words SHAKE-256 of the key: setting ChaCha20 up takes longer than that. Modulo a prime it is
-AES-256 in counter mode: these are the words of sparse codes, as long as all sites' entries together, where the cipher
-is what most of a run goes to, and with a processor's own instructions AES takes less than half the time. Of n blocks of
-AES no two are the same, by which its sequence could be told from random bits with a chance of n²/2^129: 2^-81 for the
-longest message that there is.
-"""
+"""Masks of secure sums: rings, keys of pairs of sites, and the streams that masks and noise are made of."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES, ChaCha20
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.keys import KEY_BYTES, fingerprint, with_length
+from fedgeom.errors import InputError, ProtocolError
+
+_FEW = 8
+"""A division takes as long as some six differences."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Integers modulo ``modulus``, as numpy vectors of unsigned 64-bit words."""
+
+    modulus: int
+
+    def __post_init__(self) -> None:
+        q = self.modulus
+        if not (2 <= q < 2**63 or q == 2**63 or q == 2**64):
+            raise InputError(f"modulus {q} given; wanted 2 … 2^63, or 2^64")
+
+    @cached_property
+    def bits(self) -> int:
+        """How many bits an element needs."""
+        return (self.modulus - 1).bit_length()
+
+    @property
+    def is_power_of_two(self) -> bool:
+        """Whether reduction is a bit mask."""
+        return self.modulus & (self.modulus - 1) == 0
+
+    def reduce(self, vector: Words) -> Words:
+        """Bring 64-bit words below the modulus."""
+        if self.modulus == 2**64:
+            return vector
+        if self.is_power_of_two:
+            return vector & np.uint64(self.modulus - 1)
+        return vector % np.uint64(self.modulus)
+
+    def reduce_in_place(self, vector: Words, most: int) -> None:
+        """Bring sums of at most ``most`` elements, which fit into 64 bits, below the modulus, where they stand.
+
+        Of few, by differences: what is smaller than a multiple of the modulus becomes huge when that is taken away.
+        """
+        if self.is_power_of_two or most > _FEW:
+            vector[:] = self.reduce(vector)
+            return
+        less, multiple = np.empty_like(vector), 1 << max(most - 1, 0).bit_length()
+        while multiple > 1:
+            multiple //= 2
+            np.subtract(vector, np.uint64(multiple * self.modulus), out=less)
+            np.minimum(vector, less, out=vector)
+
+    def check(self, vector: npt.ArrayLike) -> Words:
+        """Return ``vector`` as ring elements, or say which entry is none."""
+        array = np.asarray(vector)
+        if array.ndim != 1 or array.dtype.kind not in "ui":
+            raise InputError(f"a 1-D integer vector is wanted, {array.ndim}-D {array.dtype} was given")
+        if self.modulus == 2**64 and array.dtype == np.uint64:
+            return array
+        low = np.flatnonzero(array < 0) if array.dtype.kind == "i" else np.empty(0, int)
+        high = np.flatnonzero(array.astype(np.uint64) > np.uint64(self.modulus - 1))
+        if low.size or high.size:
+            at = int(min([*low[:1], *high[:1]]))
+            raise InputError(f"entry {at} is {array[at]}, outside 0 … {self.modulus - 1}")
+        return array.astype(np.uint64)
+
+    def add(self, a: Words, b: Words) -> Words:
+        """Add two vectors of ring elements."""
+        total = np.asarray(a + b)  # below 2^64 for q ≤ 2^63; wraps by itself for 2^64
+        self.reduce_in_place(total, 2)
+        return total
+
+    def add_to(self, total: Words, b: Words) -> None:
+        """Add a vector of ring elements to another, in its place."""
+        total += b
+        if self.modulus != 2**64:
+            self.reduce_in_place(total, 2)
+
+    def subtract(self, a: Words, b: Words) -> Words:
+        """Subtract the second vector of ring elements from the first."""
+        if self.is_power_of_two:
+            return self.reduce(a - b)
+        total = np.asarray(np.uint64(self.modulus) - b)
+        total += a
+        self.reduce_in_place(total, 2)
+        return total
+
 
 _PIECE = 1 << 14
 """How many words are made at a time, 128 KiB: they stay in the processor's cache until they are added."""
@@ -203,3 +282,70 @@ def _add_next(
         used += len(batch)
     ring.reduce_in_place(piece, used)
     return skipping
+
+
+class SystemDraws:
+    """Draws like a numpy generator's, of which nobody can foresee or repeat one."""
+
+    def permutation(self, n: int) -> npt.NDArray[np.int64]:
+        """Return 0 … n−1 in random order: sorted by 128-bit numbers, which are all different."""
+        keys = np.frombuffer(os.urandom(16 * n), np.uint64).reshape(n, 2)
+        return np.lexsort((keys[:, 0], keys[:, 1])).astype(np.int64)
+
+    def bytes(self, length: int) -> bytes:
+        """Return random bytes."""
+        return os.urandom(length)
+
+
+class NoiseStream(AesStream):
+    """The endless sequence of uniform 64-bit words that belongs to a key of noise."""
+
+
+PROOF_BYTES = 16
+
+
+def keys_by_sum(roots: Sequence[bytes], sums: int) -> tuple[bytes, ...]:
+    """Return for each sum the keys of all pairs, one after the other, in the order of the roots."""
+    streams = [_stream(root, KEY_BYTES * sums) for root in roots]
+    places = (slice(KEY_BYTES * number, KEY_BYTES * (number + 1)) for number in range(sums))
+    return tuple(b"".join([stream[place] for stream in streams]) for place in places)
+
+
+def key_at(keys: bytes, place: int) -> bytes:
+    """Return the key of the pair that has a place in the order of the roots."""
+    return keys[KEY_BYTES * place : KEY_BYTES * (place + 1)]
+
+
+def lock(keys: bytes, secret: bytes) -> bytes:
+    """Lock the keys of one sum by a secret that serves nothing else; who locks them again opens them."""
+    pad = _stream(fingerprint(b"locked keys", secret), len(keys))
+    return (int.from_bytes(keys, "big") ^ int.from_bytes(pad, "big")).to_bytes(len(keys), "big")
+
+
+def open_keys(locked: bytes, secret: bytes, pairs: int) -> bytes:
+    """Return the keys of so many pairs that a site locked for one sum."""
+    if len(locked) != KEY_BYTES * pairs:
+        raise ProtocolError(f"locked keys of {len(locked)} bytes came; {KEY_BYTES * pairs} are wanted")
+    return lock(locked, secret)
+
+
+def mask_key(key: bytes, question_hash: bytes) -> bytes:
+    """Derive the key of two sites' mask for one question from the pair's key of the sum; both get the same."""
+    return mask_keys([key], question_hash)[0]
+
+
+def mask_keys(keys: Iterable[bytes], question_hash: bytes) -> list[bytes]:
+    """Derive such keys of several pairs."""
+    # A fingerprint of label, key and hash, of which all but the key is the same for all: a third of the time.
+    before = with_length(b"pair mask") + KEY_BYTES.to_bytes(8, "big")
+    after = with_length(question_hash)
+    return [hashlib.sha256(before + key + after).digest() for key in keys]
+
+
+def proof_of(key: bytes) -> bytes:
+    """Return what shows that somebody knows a pair's key of a sum, and does not tell it."""
+    return fingerprint(b"pair key", key)[:PROOF_BYTES]
+
+
+def _stream(key: bytes, size: int) -> bytes:
+    return KeyStream(key).take(size)

@@ -10,11 +10,17 @@ from difflib import get_close_matches
 import numpy as np
 
 from fedgeom.data.columns import MOST_SUGGESTED
-from fedgeom.data.findings import Finding, fault
-from fedgeom.data.inspection import ENOUGH_ROWS, MANY_COLUMNS, kind_of, spelling_findings
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
+from fedgeom.data.validation import (
+    ENOUGH_ROWS,
+    MANY_COLUMNS,
+    Finding,
+    TableFacts,
+    fault,
+    kind_of,
+    spelling_findings,
+)
 from fedgeom.errors import InputError
 
 MOST_NAMES = 6

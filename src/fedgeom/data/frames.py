@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.columns import check_distinct, index_of
-from fedgeom.data.tables import Columns, Table, as_labels, from_columns, need, wanted_columns
+from fedgeom.data.rows import dense
+from fedgeom.data.tables import (
+    EMPTY,
+    Columns,
+    Table,
+    TextColumnsError,
+    as_labels,
+    from_columns,
+    listed,
+    need,
+    wanted_columns,
+)
 from fedgeom.errors import InputError
 
 PIECE = 2**26
@@ -110,3 +122,45 @@ def labels_of_series(series: Any) -> npt.NDArray[np.str_]:
     if series.dtype == object and not all(isinstance(word, str) for word in known):
         return as_labels(cells_of_series(series))  # 1, 1.0 and True are one word to pandas
     return np.asarray(as_labels([*known, None])[codes])  # code -1 stands for a missing one: the last
+
+
+Read = Callable[[Columns | None, Sequence[str]], Table]
+"""Reads columns of numbers, and beside them columns as text (`Table.also`)."""
+
+
+def as_codes(cells: npt.NDArray[np.str_]) -> tuple[Floats, tuple[str, ...]]:
+    """Return which word each cell has, (rows,), f8, NaN where it is empty, and the words, sorted.
+
+    >>> as_codes(np.array(["b", "", "a", "?"]))
+    (array([ 1., nan,  0., nan]), ('a', 'b'))
+    """
+    found, codes = np.unique(cells, return_inverse=True)
+    words = [str(word).strip() for word in found.tolist()]
+    known = sorted({word for word in words if word.lower() not in EMPTY})
+    place = {word: float(at) for at, word in enumerate(known)}
+    return np.array([place.get(word, np.nan) for word in words])[codes], tuple(known)
+
+
+def with_text(read: Read, columns: Columns | None, also: Sequence[str]) -> Table:
+    """Return a table with its columns of text as categories, in the order in which the columns stand in the file."""
+    try:
+        return read(columns, also)
+    except TextColumnsError as error:
+        texts = error
+    if not texts.numbers:
+        raise InputError(
+            f"all columns hold text: {listed(texts.words)}; wanted at least one of numbers (mend its cells if it "
+            "should be one)"
+        )
+    found = read(list(texts.numbers), [*also, *texts.words])
+    made = {name: as_codes(found.also[name]) for name in texts.words}
+    X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
+    names = (*found.columns, *texts.words)
+    order = [names.index(name) for name in texts.wanted]
+    return replace(
+        found,
+        X=X[:, order],
+        columns=texts.wanted,
+        also={name: found.also[name] for name in also},
+        categories={name: words for name, (_, words) in made.items()},
+    )

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from fedgeom.arrays import Floats
-from fedgeom.data.inspection import MANY_COLUMNS, kind_of
-from fedgeom.data.table_facts import TableFacts
 from fedgeom.data.tables import listed
+from fedgeom.data.validation import MANY_COLUMNS, TableFacts, kind_of
 from fedgeom.errors import InputError
 
 Kind = Literal["number", "whole", "flag"]

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.row_names import UNNAMED, RowNames, ending_of
+from fedgeom.data.csv import read_cells
+from fedgeom.data.readers import UNNAMED, RowNames, ending_of
 from fedgeom.data.tables import need, numbers
-from fedgeom.data.text_tables import read_cells
 from fedgeom.errors import InputError
 from fedgeom.storage import replacing, write_text
 

@@ -8,25 +8,59 @@ the ending, such as ``".fcs"``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.archives import read_npz
-from fedgeom.data.bio import read_h5ad
-from fedgeom.data.categories import with_text
-from fedgeom.data.frames import read_parquet
-from fedgeom.data.rows import as_rows, dense
+from fedgeom.data.anndata import read_h5ad
+from fedgeom.data.csv import read_csv, read_tsv
+from fedgeom.data.frames import read_parquet, with_text
+from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
-from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed
-from fedgeom.data.text_tables import read_csv, read_tsv
+from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
 from fedgeom.errors import InputError
-from fedgeom.registry import Registry
+from fedgeom.registry import Registry, did_you_mean
+
+
+def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
+    """Read an archive: ``columns`` is the key of the table, "X" if not given, ``label`` the key of the labels.
+
+    ``also`` are keys of other arrays with a value per row.
+    """
+    key = "X" if columns is None else columns
+    if not isinstance(key, str):
+        raise InputError(f"{file}: columns={list(key)!r} given; for .npz wanted one key, such as 'X'")
+    try:
+        archive = np.load(file, allow_pickle=False)
+        keys = list(archive)
+        for wanted in (key, label, *also):
+            if wanted is not None and wanted not in keys:
+                hint = did_you_mean(wanted, keys)
+                raise InputError(
+                    f"{file} has no key {wanted!r}; its keys are {listed(keys)}{'.' if hint else ''}{hint}"
+                )
+        X, along = archive[key], {one: archive[one] for one in (label, *also) if one is not None}
+    except (OSError, ValueError, EOFError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file} cannot be read as an .npz archive without pickles: {error}") from error
+    if X.ndim < 2 or X.dtype.kind not in "biuf":
+        raise InputError(
+            f"{file}: {key!r} has shape {X.shape} and type {X.dtype}; wanted a table of numbers (rows × columns)"
+        )
+    for one, values in along.items():
+        if values.shape != (len(X),):
+            raise InputError(
+                f"{file}: {one!r} has shape {values.shape}; wanted one value for each of {len(X)} rows"
+            )
+    y = None if label is None else as_labels(along[label])
+    return Table(flat_rows(X), y, also={one: as_labels(along[one]) for one in also})
+
 
 __all__ = [
     "READERS",
@@ -242,3 +276,54 @@ def _numbers(
     if y is not None and y.dtype.kind != "U":
         y = as_labels(y)
     return replace(found, X=as_rows(X, str(file)), y=y, columns=tuple(map(str, found.columns)))
+
+
+ROW, OBS_NAMES, UNNAMED = "row", "obs_names", "index"
+"""What the names of rows are called where a file does not say it: numbers, cells, and rows of other tables."""
+
+
+@dataclass(frozen=True)
+class RowNames:
+    """The names of a file's rows, and what they are called together."""
+
+    title: str
+    names: tuple[Any, ...]
+    """One for each row, in the order of the file: texts, or numbers."""
+
+
+def ending_of(path: str | Path) -> str:
+    """Return the ending that says of what kind a file is, in small letters, without ".gz".
+
+    >>> ending_of("runs/Cells.CSV.gz"), ending_of("cells.h5ad")
+    ('.csv', '.h5ad')
+    """
+    return Path(Path(path).name.lower().removesuffix(".gz")).suffix
+
+
+def row_names(path: str | Path, table: Table, index: str | None = None) -> RowNames:
+    """Return the names of a file's rows; ``table`` is what was read from it.
+
+    ``index`` is one of the columns that were read also (`Table.also`). None: the index of the file, where it has one;
+    otherwise the rows are counted, as its readers count them.
+    """
+    if index is not None:
+        return RowNames(index, tuple(table.also[index].tolist()))
+    if table.index is None:
+        return RowNames(ROW, tuple(range(table.first_row, table.first_row + len(table))))
+    titles = {".parquet": _index_of_parquet, ".h5ad": _index_of_h5ad}
+    find = titles.get(ending_of(path))
+    return RowNames(UNNAMED if find is None else find(Path(path)), tuple(table.index.tolist()))
+
+
+def _index_of_parquet(file: Path) -> str:
+    """Return what pandas called the index that it wrote."""
+    schema = need(file, "pyarrow.parquet", "pandas").read_schema(file)
+    noted = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
+    return UNNAMED if len(noted) != 1 or noted[0].startswith("__index_level_") else noted[0]
+
+
+def _index_of_h5ad(file: Path) -> str:
+    """Return what the names of cells are called."""
+    with need(file, "h5py").File(file, "r") as content:
+        named = content["obs"].attrs.get("_index", "")
+    return OBS_NAMES if named in ("", "_index", "index") else str(named)

@@ -51,7 +51,7 @@ class Table:
     also: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
     """The columns that were asked for beside label and features, such as the patient of each row, (rows,) each."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For each column of text its words; the cells of X say which, counted from 0 (`fedgeom.data.categories`)."""
+    """For each column of text its words; the cells of X say which, counted from 0 (`fedgeom.data.frames`)."""
 
     def __len__(self) -> int:
         return int(np.shape(self.X)[0])

@@ -19,14 +19,13 @@ import msgspec
 
 from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.admission import FolderApprovals
+from fedgeom.deploy.approvals import FolderApprovals
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.introduction import sign_introduction
+from fedgeom.engines.flower.nodes import sign_introduction
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError, printable
-from fedgeom.evaluation.figures import FILE, evaluate
-from fedgeom.evaluation.rivals import class_titles, own_counts
+from fedgeom.evaluation.evaluation import FILE, class_titles, evaluate, own_counts
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result

@@ -167,7 +167,7 @@ class BudgetStore:
         return True
 
     def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
-        """Write down what a run costs, once (`fedgeom.federation.budget.Budget`)."""
+        """Write down what a run costs, once (`fedgeom.federation.policy.Budget`)."""
         if spent is None:
             return
         with locked(self.folder / "budget.lock"):

@@ -11,13 +11,11 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
 from fedgeom.engines.flower.engine import FlowerEngine, Grid
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
-from fedgeom.evaluation.figures import evaluate
-from fedgeom.evaluation.rivals import class_titles, without_joint
+from fedgeom.evaluation.evaluation import class_titles, evaluate, without_joint
 from fedgeom.federation.approval import hash_terms
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import RunRecord
-from fedgeom.federation.session import Session
-from fedgeom.federation.waiting import Patience
+from fedgeom.federation.session import Patience, Session
 from fedgeom.storage import locked, make_private_folder
 
 

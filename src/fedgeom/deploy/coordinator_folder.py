@@ -10,9 +10,8 @@ import msgspec
 
 from fedgeom.crypto.keys import Roster
 from fedgeom.deploy import certificates
-from fedgeom.deploy.addresses import DEFAULT_PORT, check_loopback, check_name
+from fedgeom.deploy.config import DEFAULT_PORT, check_loopback, check_name, quote, read_toml
 from fedgeom.deploy.site_folder import PublicLines
-from fedgeom.deploy.toml_files import quote, read_toml
 from fedgeom.errors import InputError
 from fedgeom.storage import make_private, make_private_folder, write_json, write_text
 

@@ -12,14 +12,13 @@ import msgspec
 
 from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.toml_files import convert
+from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.federation.settings import read_value
-from fedgeom.federation.step_order import check_order
-from fedgeom.federation.steps import Step, read_steps
+from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class
 from fedgeom.registry import did_you_mean
 
@@ -49,7 +48,7 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     sites: list[SiteEntry] = []
     method: str = ""
-    """If left out, `fedgeom run` chooses one that fits (`fedgeom.deploy.choosing`); submitted jobs must name it."""
+    """If left out, `fedgeom run` chooses one that fits (`deploy.method_selection`); submitted jobs must name it."""
     names: Literal["shared", "own"] | None = None
     """Whether one label name means one thing everywhere; None: the method's default, or what `fedgeom run` sees."""
     seed: int = 0
@@ -76,7 +75,7 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     compare: dict[str, dict[str, Any]] = {}
     """`fedgeom compare` only: settings of single methods, by their names."""
     sweep: dict[str, Any] = {}
-    """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.sweep_file`)."""
+    """`fedgeom sweep` only: rows, and the settings to try for each (`fedgeom.deploy.study_file`)."""
     writers: list[str] = []
     """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
     terms: it is about what the coordinator knows anyway."""
@@ -185,10 +184,26 @@ def site_names(federation: FederationFile) -> list[str]:
     return [site.name or Path(site.file).stem for site in federation.sites]
 
 
-def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
-    """Return the policy that holds for every site, or None for the default one."""
+POLICIES: dict[str, type[Policy]] = {"strict": StrictPolicy, "relaxed": Policy}
+"""What holds where [policy] says nothing: what `fedgeom site init` writes, or what simulations need."""
+
+
+def build_policy(path: str | Path, federation: FederationFile, base: str = "strict") -> Policy:
+    """Return the policy that holds for every site: ``base``, and what the file says otherwise."""
     only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
-    return convert_part(path, "[policy]", federation.policy, Policy) if federation.policy else None
+    if base not in POLICIES:
+        raise InputError(f"policy {base!r} given; wanted one of: {', '.join(POLICIES)}")
+    return convert_part(path, "[policy]", federation.policy, POLICIES[base])
+
+
+def policy_line(federation: FederationFile, base: str) -> str:
+    """Say under which policy the sites of a federation file are simulated."""
+    changed = f", and [policy] of the file ({', '.join(federation.policy)})" if federation.policy else ""
+    if base == "strict":
+        return (
+            f"Policy: as fedgeom site init writes it{changed}; --policy relaxed lifts its limits in simulations."
+        )
+    return f"Policy: relaxed, for simulations{changed}; real sites refuse more (--policy strict)."
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:

@@ -14,7 +14,7 @@ from fedgeom.deploy.federation_file import FederationFile, build_method, read_fe
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
-from fedgeom.federation.writers.base import check_writers
+from fedgeom.federation.writers import check_writers
 from fedgeom.storage import make_private_folder, write_file
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from fedgeom.crypto.keys import Identity, fingerprint
-from fedgeom.crypto.letters import seal, unseal
+from fedgeom.crypto.keys import Identity, fingerprint, seal, unseal
 from fedgeom.errors import ProtocolError, printable
 from fedgeom.federation.messages import Refusal, Waiting
 from fedgeom.storage import append_line, locked, make_private_folder, write_file

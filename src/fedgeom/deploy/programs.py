@@ -6,18 +6,57 @@ the functions of this module, each by the name in `fedgeom.engines.flower.progra
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder
-from fedgeom.deploy.limits import leave_no_traces, limit_memory
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import programs
 from fedgeom.engines.flower.engine import Grid
 from fedgeom.errors import InputError
+
+if sys.platform != "win32":
+    import resource
+
+PR_SET_DUMPABLE = 4
+"""Linux's number for the call that says whether a process leaves an image of itself."""
+
+
+def memory_can_be_limited() -> bool:
+    """Say whether a limit of memory holds here: only Linux counts what numpy asks for."""
+    return sys.platform == "linux"
+
+
+def limit_memory(megabytes: int) -> None:
+    """Let this process, and those it starts, take no more memory than this; 0 sets no limit, nor does another system.
+
+    Asking for more raises `MemoryError`. RLIMIT_DATA counts everything that a process may write to and shares with
+    nobody, which numpy's arrays are; the stack of the address space, RLIMIT_AS, would also count libraries and mapped
+    files that cost nothing.
+    """
+    if megabytes and memory_can_be_limited():
+        wanted, (_, hard) = megabytes * 2**20, resource.getrlimit(resource.RLIMIT_DATA)
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def leave_no_traces() -> None:
+    """See to it that this process leaves no image of its memory on the disk, and files for its owner only.
+
+    An image has rows and keys in it. A limit of 0 stops the kernel's own, for good; a process that is not dumpable
+    gives none to a program that collects them either, and nobody of the same account can look into it.
+    """
+    os.umask(0o077)
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
 
 BUNDLE = Path(__file__).with_name("flower_app")
 """The app that Flower believes it ships; everybody runs the installed copy."""
@@ -25,8 +64,8 @@ BUNDLE = Path(__file__).with_name("flower_app")
 AHEAD = (
     "fedgeom.deploy.answering",
     "fedgeom.data.readers",
-    "fedgeom.data.readiness",
-    "fedgeom.methods.hulls.fitting",  # scikit-learn: 2.5 s
+    "fedgeom.data.validation",
+    "fedgeom.geometry.hyperbolic.svm",  # scikit-learn: 2.5 s
     "safetensors.numpy",
 )
 """What answers import late."""
@@ -43,7 +82,7 @@ def client_app(limit: Callable[[int], None] = lambda megabytes: None) -> Any:
     ``limit`` is told how much memory the site's policy allows before anything of a question is read.
     """
     from fedgeom.deploy import answering  # slow to import, and Flower starts many programs
-    from fedgeom.engines.flower.client_app import make_client_app
+    from fedgeom.engines.flower.apps import make_client_app
 
     def answer(place: str, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
         folder = SiteFolder(Path(place))
@@ -59,7 +98,7 @@ def client_app(limit: Callable[[int], None] = lambda megabytes: None) -> Any:
 def server_app() -> Any:
     """Return the ServerApp; which job to run comes from the run's settings, and must lie in the folder."""
     # Slow to import, and Flower starts many programs.
-    from fedgeom.engines.flower.server_app import make_server_app
+    from fedgeom.engines.flower.apps import make_server_app
 
     return make_server_app(conduct_job)
 

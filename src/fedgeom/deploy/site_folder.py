@@ -11,8 +11,7 @@ import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.deploy import certificates
-from fedgeom.deploy.addresses import check_address, check_loopback, check_name
-from fedgeom.deploy.toml_files import quote, read_toml
+from fedgeom.deploy.config import check_address, check_loopback, check_name, quote, read_toml
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.storage import make_private, write_file, write_json, write_text

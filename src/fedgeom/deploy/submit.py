@@ -9,14 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from fedgeom.deploy.coordinator_calls import flower_status, start_flower_run, stop_flower_run
+from fedgeom.deploy.coordinator import flower_status, is_running, start_flower_run, stop_flower_run
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.coordinator_process import is_running
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
 from fedgeom.engines.flower.calls import UNKNOWN
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import Status, read_status, write_status
 from fedgeom.storage import is_locked, write_file
 

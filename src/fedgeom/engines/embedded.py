@@ -13,8 +13,8 @@ from fedgeom.data.sites import SiteData
 from fedgeom.engines.workers import Workers, check_jobs
 from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.approval import Approvals, ApproveAny
-from fedgeom.federation.conversation import Lost
-from fedgeom.federation.envelopes import Buffer
+from fedgeom.federation.coordinator import Lost
+from fedgeom.federation.messages import Buffer
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult

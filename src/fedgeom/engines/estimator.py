@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedgeom.arrays import Floats
-from fedgeom.data.splitting import split
+from fedgeom.data.split import split
 from fedgeom.engines.run import run
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method

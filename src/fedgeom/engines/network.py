@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from fedgeom.errors import DecodeError
-from fedgeom.federation.conversation import Lost
-from fedgeom.federation.envelopes import Buffer
-from fedgeom.federation.messages import unpack
+from fedgeom.federation.coordinator import Lost
+from fedgeom.federation.messages import Buffer, unpack
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.settings import POSITIVE, SHARE, Between, check_fields
 

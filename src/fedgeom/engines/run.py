@@ -2,41 +2,231 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import operator
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import shutil
+from collections import UserDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fedgeom.crypto.keys import Identity
 from fedgeom.data.kinds import Kind
-from fedgeom.data.readiness import Report
 from fedgeom.data.rows import looking_once
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.network import Network, NetworkEngine
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
-from fedgeom.evaluation.rivals import evaluate_run
-from fedgeom.federation.conversation import Event
+from fedgeom.evaluation.evaluation import evaluate_run
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
+from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
-from fedgeom.federation.results import Run
-from fedgeom.federation.resume import ResumeStore, check_same
-from fedgeom.federation.run_warnings import RunWarning, warning_of
+from fedgeom.federation.results import Run, RunWarning, warning_of
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
+from fedgeom.methods.ridge.core import starts
+from fedgeom.methods.ridge.method import Ridge
+from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.statistics import Statistics, gram_parts, rows_of
+from fedgeom.methods.ridge_update.method import CHANGE, RidgeUpdate
 from fedgeom.registry import Registry
-from fedgeom.storage import to_json
+from fedgeom.storage import Lock, make_private_folder, to_json, write_file
+
+
+def change_of(added: Sequence[SiteData], removed: Sequence[SiteData]) -> list[SiteData]:
+    """Return each site's changed rows, with 1 for those that are added and -1 for those that are taken out."""
+    parts: dict[str, list[tuple[SiteData, int]]] = {}
+    for sites, sign in ((added, 1), (removed, -1)):
+        for site in sites:
+            parts.setdefault(site.name, []).append((site, sign))
+    found = []
+    for name, several in parts.items():
+        tables = [rows_of(site) for site, _ in several]
+        if len({table.shape[1] for table in tables}) > 1 or len({site.columns for site, _ in several}) > 1:
+            raise InputError(f"site {name!r}: rows to add and to take out have different columns; wanted the same")
+        signs = np.concatenate([np.full(len(site), sign) for site, sign in several])
+        labels = np.concatenate([site.y.astype(str) for site, _ in several])
+        columns = several[0][0].columns
+        found.append(SiteData(name, np.vstack(tables), labels, {CHANGE: signs}, columns))
+    return found
+
+
+def update_method(method: Method, run: Run) -> RidgeUpdate:
+    """Return the method that updates a run; refuse runs that cannot be updated."""
+    if not isinstance(method, Ridge | RidgeUpdate):
+        raise InputError(f"a run of {method.name!r} cannot be updated; wanted Ridge(updatable=True), or run anew")
+    model, shared = run.model, {one.name: getattr(method, one.name) for one in fields(RidgeSettings)}
+    shared |= {"classes": tuple(model.names), "personal": False, "prepare": None}
+    features, classes = len(model.weights) - 1, len(model.names)
+    at = starts(features, classes)
+    lengths = [int(at[last] - at[first]) for first, last in gram_parts(method, features, classes)]
+    before = Statistics.of(run.artifacts, lengths)
+    return RidgeUpdate(**shared, since=before.stands_for).on(before)
+
+
+def update(
+    method: Method,
+    run: Run,
+    again: Any,
+    added: Sequence[SiteData] = (),
+    removed: Sequence[SiteData] = (),
+    **options: Any,
+) -> Run:
+    """Run an update over the sites that have changes; ``again`` is `fedgeom.run`."""
+    if not added and not removed:
+        raise InputError(
+            "no rows were given; wanted some to add or to take out: run.update(added=[…], removed=[…])"
+        )
+    updating, changed = update_method(method, run), [prepared(run.model, some) for some in (added, removed)]
+    sites = change_of(*changed)
+    if len(sites) < updating.min_sites:
+        raise InputError(
+            f"{len(sites)} site given with changes, {sites[0].name!r}: its sums would be everybody's to see. Wanted "
+            f"{updating.min_sites} or more at once, and as many as the sites' policies ask for; keep the change until "
+            "others have some"
+        )
+    found: Run = again(updating, sites, **options)
+    return found
+
+
+def prepared(model: Model, sites: Sequence[SiteData]) -> Sequence[SiteData]:
+    """Return changed rows as the first run would have seen them: each site has what prepares them in its model."""
+    made = model.preparation
+    return sites if made is None else [made.transform(site) for site in sites]
+
+
+FOLDER = "resume"
+ROWS_AT_ONCE = 65536
+"""How many rows, or numbers of a sparse table, are hashed at once: copies stay small."""
+
+
+class RunSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What must be the same when a run goes on: its number, the sites' secret signing keys, their tables."""
+
+    run: bytes
+    identities: dict[str, bytes]
+    """The sites' secret signing keys."""
+    rows: dict[str, bytes]
+    """A hash of each site's table."""
+
+
+class Memories(UserDict[str, bytes]):
+    """The sites' memories, each written to disk before the answer that goes with it is used."""
+
+    def __init__(self, folder: Path):
+        super().__init__()
+        self._folder = folder
+        for file in sorted(folder.glob("*.memory")):
+            name, memory = msgspec.msgpack.decode(file.read_bytes(), type=tuple[str, bytes])
+            self.data[name] = memory
+
+    def __setitem__(self, name: str, memory: bytes) -> None:
+        if self.data.get(name) != memory:
+            file = self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.memory"
+            write_file(file, msgspec.msgpack.encode((name, memory)), private=True)
+        self.data[name] = memory
+
+
+class ResumeStore:
+    """The folder, and the lock on it."""
+
+    def __init__(self, record: str | Path):
+        self.folder = Path(record) / FOLDER
+        self._lock = Lock(self.folder / "lock")
+
+    @property
+    def transcript(self) -> Path:
+        """Where the coordinator's transcript lies."""
+        return self.folder / "transcript.bin"
+
+    def begin(self, sites: Sequence[SiteData]) -> RunSeed:
+        """Write down who the sites are, for a new run."""
+        make_private_folder(self.folder)
+        self._hold()
+        begun = RunSeed(
+            os.urandom(32),
+            {site.name: Identity.generate().secret for site in sites},
+            {site.name: hash_rows(site) for site in sites},
+        )
+        write_file(self.folder / "begun", msgspec.msgpack.encode(begun), private=True)
+        return begun
+
+    def find(self, sites: Sequence[SiteData]) -> RunSeed:
+        """Read who the sites were when the run began, and check that they have the same rows."""
+        file = self.folder / "begun"
+        if not file.is_file():
+            raise InputError(
+                f"{self.folder.parent} does not hold what it takes to resume the run; that is kept when a run begins "
+                "with resumable=True"
+            )
+        self._hold()
+        try:
+            begun = msgspec.msgpack.decode(file.read_bytes(), type=RunSeed)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{file} is damaged: {error}; the run has to start anew") from error
+        here = {site.name: hash_rows(site) for site in sites}
+        odd = sorted(name for name in {*here, *begun.rows} if here.get(name) != begun.rows.get(name))
+        if odd:
+            raise InputError(
+                f"the run in {self.folder.parent} began with other rows at {', '.join(odd)}; give it the same sites"
+            )
+        return begun
+
+    def memories(self) -> Memories:
+        """Return the sites' memories."""
+        return Memories(self.folder)
+
+    def _hold(self) -> None:
+        self._lock.acquire(f"the run in {self.folder.parent} is going on in another process")
+
+    def release(self) -> None:
+        """Let another process go on with the run."""
+        self._lock.release()
+
+    def forget(self) -> None:
+        """Delete everything: the run is finished, and its secrets serve nothing more."""
+        self.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def hash_rows(site: SiteData) -> bytes:
+    """Hash a site's table, as it came: nothing is made dense."""
+    digest = hashlib.sha256(repr((site.shape, site.y.astype(str).tolist())).encode())
+    if site.categories:
+        digest.update(repr(sorted(site.categories.items())).encode())
+    sparse = hasattr(site.table, "indptr")
+    parts = (site.table.indptr, site.table.indices, site.table.data) if sparse else (site.table,)
+    for part in parts:
+        for start in range(0, len(part), ROWS_AT_ONCE):
+            piece = part[start : start + ROWS_AT_ONCE]
+            digest.update(piece.astype("<f8" if part is parts[-1] else "<i8").tobytes())
+    return digest.digest()
+
+
+def check_same(record: str | Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to resume a run with other settings, naming one that differs."""
+    for name in ("method", "seed", "engine", "sites"):
+        if before.get(name) != now.get(name):
+            raise InputError(f"the run in {record} has {name} = {before.get(name)!r}; {now.get(name)!r} was given")
+    old, new = before.get("parameters", {}), now.get("parameters", {})
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            raise InputError(f"the run in {record} has {name} = {old.get(name)!r}; {new.get(name)!r} was given")
+
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +390,6 @@ def _engine_class(
 def _update(
     method: Method, done: Run, added: Sequence[SiteData], removed: Sequence[SiteData], **options: Any
 ) -> Run:
-    from fedgeom.engines.updating import update  # a method of its own, which few runs need
 
     return update(method, done, run, added, removed, **options)
 

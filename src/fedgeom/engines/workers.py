@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection, wait
 import msgspec
 
 from fedgeom.errors import ContractError, InputError
-from fedgeom.federation.conversation import Lost
-from fedgeom.federation.envelopes import Buffer
+from fedgeom.federation.coordinator import Lost
+from fedgeom.federation.messages import Buffer
 
 Answer = Callable[[str, bytes], Buffer | Lost]
 """From a site's name and a question's bytes to the answer's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fedgeom.errors import InputError
-from fedgeom.federation.frames import as_frame
 from fedgeom.storage import write_file
+
+
+def as_frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
+    """Return a pandas DataFrame, or without pandas a list of dictionaries."""
+    lines = [list(row) for row in rows]
+    try:
+        import pandas  # optional: only people with notebooks need it
+    except ImportError:
+        return [dict(zip(columns, line, strict=True)) for line in lines]
+    return pandas.DataFrame(lines, columns=list(columns))
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

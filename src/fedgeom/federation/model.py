@@ -17,9 +17,8 @@ import numpy.typing as npt
 from fedgeom.data.columns import check_distinct
 from fedgeom.data.kinds import Kind, read_kinds, write_kinds
 from fedgeom.errors import InputError
-from fedgeom.federation.known import PREFIX, Known
+from fedgeom.federation.novelty import PREFIX, JudgesRows, Known
 from fedgeom.federation.preparation import FACT, Preparation
-from fedgeom.federation.unknown_rows import JudgesRows
 from fedgeom.storage import write_file
 
 FORMAT = "fedgeom-model/1"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.privacy import Spent, privacy_of, spent_by
+from fedgeom.federation.settings import Settings
+from fedgeom.memo import memoize
+from fedgeom.privacy.accounting import epsilon_of
 
 SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""
@@ -23,7 +28,7 @@ SMALLEST_MEMORY_MB = 512
 """With less a process cannot even load what it answers with: Python and its libraries take some 300 MB."""
 
 
-@lru_cache(maxsize=64)  # a site is asked for it with every sum
+@memoize(64)  # a site is asked for it with every sum
 def _share(threshold: float | str) -> Fraction:
     try:
         exact = Fraction(threshold)
@@ -182,3 +187,62 @@ class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_epsilon: float = 10.0
     colluders: int = 1
     max_memory_mb: int = 8192
+
+
+def reasons_against(policy: Policy, settings: Settings) -> list[str]:
+    """Return why a site with this policy refuses these settings, each naming the key of the policy and its value."""
+    found = []
+    shown = settings.shows_one_site()
+    if policy.secure_only and shown:
+        found.append(f"secure_only = true, but these settings show the coordinator {shown}")
+    rounds = getattr(settings, "rounds", 0)
+    if isinstance(rounds, int) and rounds > policy.max_rounds:
+        found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
+    steps = getattr(settings, "preparing", ())
+    features = max([settings.most_features, *(step.most_features for step in steps)])
+    if features > policy.max_features:
+        found.append(f"max_features = {policy.max_features}, but there may be {features}")
+    rows = settings.rows_per_step
+    if rows is not None and rows < policy.min_batch:
+        found.append(f"min_batch = {policy.min_batch}, but a gradient step looks at {rows} rows (batch = {rows})")
+    return found + _about_privacy(policy, settings)
+
+
+def _about_privacy(policy: Policy, settings: Settings) -> list[str]:
+    """Return what a site's policy has against how a run protects rows; the budget of earlier runs is kept elsewhere."""
+    privacy, costs, found = privacy_of(settings), spent_by(settings), []
+    if privacy is None and policy.require_privacy:
+        found.append("require_privacy = true, but these settings have no privacy")
+    if privacy is not None and policy.colluders > privacy.colluders:
+        found.append(f"colluders = {policy.colluders}, but privacy allows for {privacy.colluders}")
+    if costs is not None and policy.max_epsilon:
+        spent = epsilon_of([costs.rho], policy.budget_delta)
+        if spent > policy.max_epsilon * (1 + 1e-6):
+            at = f"{spent:.3g} at delta = {policy.budget_delta:g}"
+            found.append(f"max_epsilon = {policy.max_epsilon:g}, but this run alone spends {at}")
+    return found
+
+
+def check_settings(policy: Policy, settings: Settings, *, site: str) -> None:
+    """Raise `ProtocolError`, with all reasons, when a site's policy does not allow these settings."""
+    reasons = reasons_against(policy, settings)
+    if reasons:
+        raise ProtocolError(f"the policy of {site!r} does not allow these terms: {'; '.join(reasons)}")
+
+
+class Budget(Protocol):
+    """Keeps what a site's runs cost together."""
+
+    def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
+        """Write down what a run costs, once; raise `ProtocolError` where that would exceed the budget.
+
+        ``spent`` None: the run has no privacy, and what it costs cannot be counted.
+        """
+
+
+@dataclass(frozen=True)
+class NoBudget:
+    """Counts nothing: for sites that are simulated, whose policy caps single runs alone."""
+
+    def charge(self, run: bytes, method: str, spent: Spent | None) -> None:
+        """Every run may begin."""

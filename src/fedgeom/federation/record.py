@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError, printable
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.ledger import Entry, Ledger
-from fedgeom.federation.run_warnings import RunWarning
-from fedgeom.federation.writers.base import Writers, check_writers
+from fedgeom.federation.results import RunWarning
+from fedgeom.federation.writers import Writers, check_writers
 from fedgeom.storage import as_plain, make_private_folder, open_new, write_file, write_json
 
 FORMAT = "fedgeom-run/1"

@@ -6,23 +6,226 @@ and model as they come, and how it ended, however it ended. With a transcript, a
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fedgeom.data.kinds import Kind
-from fedgeom.errors import TooFewSitesError
+from fedgeom.errors import DecodeError, InputError, TooFewSitesError
 from fedgeom.federation.approval import Invitation
-from fedgeom.federation.conversation import Engine, Event, Sites
+from fedgeom.federation.coordinator import Engine, Event, Lost, Sites
+from fedgeom.federation.messages import Buffer, Waiting, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import name_columns, prepare_file
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.record import RunRecord
-from fedgeom.federation.run_warnings import written
-from fedgeom.federation.transcript import Transcript
-from fedgeom.federation.waiting import Patience, PatientEngine
+from fedgeom.federation.results import written
+from fedgeom.storage import open_to_append, write_file
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for approvals, and how often to ask."""
+
+    seconds: float = 0.0
+    """How long a steward may take; 0: a site that is not approved at once is lost."""
+    first_pause: float = 2.0
+    longest_pause: float = 30.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+class PatientEngine:
+    """An engine that puts an invitation again to the sites that answered that they wait for an approval."""
+
+    def __init__(self, engine: Engine, invitations: Collection[str], patience: Patience | None = None):
+        """Wrap an engine; ``invitations`` are the kinds of the questions to which a site may answer that it waits."""
+        self._engine, self._kinds, self._patience = engine, frozenset(invitations), patience or Patience()
+        self.listener: Callable[[str, str], None] = lambda site, detail: None
+        """Told which site waits, and what else is known, whenever that changes."""
+        self.waited = 0.0
+        """For how many seconds the whole run stood still for its stewards."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that can be asked."""
+        return self._engine.names
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
+        """Yield answers as they come; those that wait are held back and asked again.
+
+        A site that waits and cannot be reached for a while still waits: its steward may need days, and machines are
+        restarted meanwhile.
+        """
+        clock, pause = self._patience.clock, self._patience.first_pause
+        until = clock() + self._patience.seconds
+        asked, details, stood_still = dict(requests), dict[str, str](), 0.0
+        while True:
+            held: dict[str, bytes] = {}
+            for name, outcome in self._engine.deliver(asked):
+                detail = self._waits(requests[name], outcome, waited=name in details)
+                if detail is None:
+                    yield name, outcome
+                    del outcome  # a large one is not kept while the next is made
+                    continue
+                held[name] = requests[name]
+                if details.get(name) != detail:
+                    details[name] = detail
+                    self.listener(name, detail)
+            self.waited += clock() - stood_still if stood_still else 0.0
+            stood_still, left = clock(), until - clock()
+            if not held or left <= 0:
+                break
+            self._patience.sleep(min(pause, left))
+            asked, pause = held, min(1.5 * pause, self._patience.longest_pause)
+        for name in held:
+            yield name, Lost(self._gave_up(details[name]))
+
+    def _waits(self, request: bytes, outcome: Buffer | Lost, *, waited: bool) -> str | None:
+        """Return what is known of a site that waits, which may be nothing (""); None when it does not wait.
+
+        Only an invitation may be answered so: a site that has joined could otherwise hold up a run at any question.
+        """
+        if isinstance(outcome, Lost):
+            return outcome.reason if waited else None
+        try:
+            waits = unpack(outcome).kind == Waiting.kind and unpack(request).kind in self._kinds
+        except DecodeError:  # whoever asked says so
+            return None
+        return "" if waits else None
+
+    def _gave_up(self, detail: str) -> str:
+        waited = f" (waited {in_words(self._patience.seconds)})" if self._patience.seconds > 0 else ""
+        return f"its steward has not approved the job{waited}" + (f"; last: {detail}" if detail else "")
+
+
+def in_words(seconds: float) -> str:
+    """Write a duration for people, in the largest unit of which it has two or more, or one exactly.
+
+    >>> [in_words(seconds) for seconds in (20, 90, 3600, 7 * 86400)]
+    ['20 s', '90 s', '1 h', '7 days']
+    """
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or (seconds == size and unit != "days"):
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One outcome: the answer, or the reason why there is none; or, with no site, that a step is over."""
+
+    step: int
+    site: str = ""
+    request: bytes = b""
+    """A hash of the question, which must be the same when it is replayed."""
+    answer: bytes = b""
+    lost: str = ""
+
+
+class Transcript:
+    """An engine that writes every outcome down, and first answers from what was written before."""
+
+    def __init__(self, engine: Engine, path: str | Path):
+        self._engine, self._path = engine, Path(path)
+        self._known: dict[tuple[int, str], Line] = {}
+        self._over: set[int] = set()
+        for line in _read(self._path):
+            if line.site:
+                self._known[line.step, line.site] = line
+            else:
+                self._over.add(line.step)
+        self._file = open_to_append(self._path)
+        self._step = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that can be asked; once the first question is over, those that were asked it."""
+        first = {site for step, site in self._known if step == 1}
+        return tuple(sorted(first if 1 in self._over else {*self._engine.names, *first}))
+
+    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
+        """Yield known outcomes, then new ones, each written down before it is used."""
+        self._step += 1
+        step, new = self._step, {}
+        for name, request in requests.items():
+            line = self._known.get((step, name))
+            if line is None:
+                if step in self._over:
+                    raise InputError(
+                        f"the transcript {self._path} does not fit this run: {name!r} was not asked then"
+                    )
+                new[name] = request
+            elif line.request != hashlib.sha256(request).digest():
+                raise InputError(f"the transcript {self._path} belongs to a run with other settings")
+            else:
+                yield name, Lost(line.lost) if line.lost else line.answer
+        for name, outcome in self._engine.deliver(new) if new else ():
+            lost = outcome.reason or "lost" if isinstance(outcome, Lost) else ""
+            self._write(
+                Line(
+                    step=step,
+                    site=name,
+                    request=hashlib.sha256(requests[name]).digest(),
+                    answer=b"" if isinstance(outcome, Lost) else bytes(outcome),
+                    lost=lost,
+                )
+            )
+            yield name, outcome
+        if step not in self._over:
+            self._write(Line(step=step))
+
+    def reopen_last_step(self, left_out: Collection[str] = ()) -> None:
+        """Forget the last step in which sites were lost, and all that followed.
+
+        For a run that ended because too few sites were left: when it is resumed, the lost ones are asked
+        again, and the others' answers of that step still hold. The same goes for the sites ``left_out``, whose last
+        answer came but could not be used: a wrong key can be set right. What the sites agreed to meanwhile
+        they hold on to themselves, so nothing can be asked of them that a living run could not ask.
+        """
+        lines = list(_read(self._path))
+        useless = {name: max((n.step for n in lines if n.site == name), default=0) for name in left_out}
+        lost = [bool(line.lost) or useless.get(line.site) == line.step for line in lines]
+        last = max((line.step for line, gone in zip(lines, lost, strict=True) if gone), default=0)
+        kept = [
+            line
+            for line, gone in zip(lines, lost, strict=True)
+            if line.step < last or (line.step == last and line.site and not gone)
+        ]
+        if not last:
+            return
+        self._file.close()
+        write_file(self._path, b"".join(_framed(line) for line in kept), private=True, durable=True)
+
+    def _write(self, line: Line) -> None:
+        self._file.write(_framed(line))
+
+
+def _framed(line: Line) -> bytes:
+    body = msgspec.msgpack.encode(line)
+    return len(body).to_bytes(8, "big") + body
+
+
+def _read(path: Path) -> Iterator[Line]:
+    """Read what is complete; the entry that was being written when the process died is cut off."""
+    if not path.exists():
+        return
+    data, at = path.read_bytes(), 0
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 8], "big")
+        if at + 8 + size > len(data):
+            break
+        try:
+            yield msgspec.msgpack.decode(data[at + 8 : at + 8 + size], type=Line)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{path} is damaged at byte {at}: {error}") from error
+        at += 8 + size
+    if at < len(data):
+        write_file(path, data[:at], private=True, durable=True)
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,8 @@ from fedgeom.federation.approval import (
     Approvals,
     ApproveAny,
 )
-from fedgeom.federation.budget import Budget, NoBudget
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Budget, NoBudget, Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.settings import Settings
 

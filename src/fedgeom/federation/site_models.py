@@ -9,11 +9,11 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.kinds import Kind, kinds_of
 from fedgeom.data.sites import SiteData
-from fedgeom.data.table_facts import TableFacts
+from fedgeom.data.validation import TableFacts
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.known import Known
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.model import Model, from_bytes
+from fedgeom.federation.novelty import Known
 from fedgeom.federation.site import Site
 
 MOST_ROWS = 5000

@@ -8,8 +8,8 @@ work out. The steps themselves are in `fedgeom.preparation`; packages offer more
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints, Words
-from fedgeom.data.findings import Finding
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
 SumKind = Literal["cells", "bins", "moments", "products", "directions", "ranks"]
-"""What is added up, as the ledger tells it (`fedgeom.protocols.preparing.messages`)."""
+"""What is added up, as the ledger tells it (`fedgeom.protocols.preparing`)."""
 Block = Any
 """(some rows, columns): an array, or a sparse ``csr_array``."""
 MOST_COLUMNS = 200_000
@@ -282,3 +282,44 @@ def read_steps(value: Any) -> Any:
         known = ", ".join(f'"{name}" ({", ".join(steps)})' for name, steps in PRESETS.items())
         raise InputError(f"prepare={value!r} given; wanted a list of steps, or one of the presets {known}")
     return list(PRESETS[value])
+
+
+def check_order(steps: Sequence[Step]) -> None:
+    """Refuse steps in an order in which one would get what it cannot take."""
+    for at, step in enumerate(steps):
+        before = steps[:at]
+        deaf = next((one for one in before if not one.keeps_gaps and not one.fills_gaps), None)
+        if step.fills_gaps and deaf is not None:
+            raise InputError(
+                f"prepare has {step.name!r} after {deaf.name!r}, which takes no gaps: put {step.name!r} before it"
+            )
+        if step.takes_text and before:
+            raise InputError(
+                f"prepare has {step.name!r} after {before[0].name!r}, which takes no text: put {step.name!r} first"
+            )
+        real = next((one for one in before if one.makes_reals), None)
+        if step.wants_counts and real is not None:
+            raise InputError(
+                f"prepare has {step.name!r}, which wants counts, after {real.name!r}, which makes other numbers of "
+                f"them: put {step.name!r} before it"
+            )
+
+
+def numbers_only(site: SiteData, known: Collection[str] = ()) -> SiteData:
+    """Return a raw table without its columns of text; where some names are ``known``, without all others."""
+    places = [
+        at for at, name in enumerate(site.columns) if name not in site.categories and (not known or name in known)
+    ]
+    if len(places) == len(site.columns):
+        return site
+    return replace(
+        site, table=site.table[:, places], columns=tuple(site.columns[at] for at in places), categories={}
+    )
+
+
+def unfit(numbers: SiteData, steps: Sequence[Step]) -> list[Finding]:
+    """Return what makes raw numbers unfit for the first step that changes them; those before fill in and encode."""
+    for step in steps:
+        if not step.fills_gaps and not step.takes_text:
+            return step.check(numbers)
+    return []

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from fedgeom.methods.ellipses.method import Ellipses as Ellipses
     from fedgeom.methods.hulls.method import Hulls as Hulls
     from fedgeom.methods.hyperfed.method import HyperFed as HyperFed
-    from fedgeom.methods.iterative.algorithms.ditto import Ditto as Ditto
-    from fedgeom.methods.iterative.algorithms.fedavg import FedAvg as FedAvg
-    from fedgeom.methods.iterative.algorithms.fedavgm import FedAvgM as FedAvgM
-    from fedgeom.methods.iterative.algorithms.fedbabu import FedBABU as FedBABU
-    from fedgeom.methods.iterative.algorithms.feddyn import FedDyn as FedDyn
-    from fedgeom.methods.iterative.algorithms.fedlc import FedLC as FedLC
-    from fedgeom.methods.iterative.algorithms.fednova import FedNova as FedNova
-    from fedgeom.methods.iterative.algorithms.fedopt import FedAdam as FedAdam
-    from fedgeom.methods.iterative.algorithms.fedopt import FedYogi as FedYogi
-    from fedgeom.methods.iterative.algorithms.fedper import FedPer as FedPer
-    from fedgeom.methods.iterative.algorithms.fedproto import FedProto as FedProto
-    from fedgeom.methods.iterative.algorithms.fedprox import FedProx as FedProx
-    from fedgeom.methods.iterative.algorithms.fedrep import FedRep as FedRep
-    from fedgeom.methods.iterative.algorithms.fedrod import FedRoD as FedRoD
-    from fedgeom.methods.iterative.algorithms.interpolated import Interpolated as Interpolated
-    from fedgeom.methods.iterative.algorithms.local_only import LocalOnly as LocalOnly
-    from fedgeom.methods.iterative.algorithms.moon import Moon as Moon
-    from fedgeom.methods.iterative.algorithms.pfedme import PFedMe as PFedMe
-    from fedgeom.methods.iterative.algorithms.scaffold import Scaffold as Scaffold
-    from fedgeom.methods.iterative.algorithms.spherefed import SphereFed as SphereFed
+    from fedgeom.methods.iterative.algorithms.averaging import FedAvg as FedAvg
+    from fedgeom.methods.iterative.algorithms.averaging import FedNova as FedNova
+    from fedgeom.methods.iterative.algorithms.averaging import Interpolated as Interpolated
+    from fedgeom.methods.iterative.algorithms.averaging import LocalOnly as LocalOnly
+    from fedgeom.methods.iterative.algorithms.networks import FedLC as FedLC
+    from fedgeom.methods.iterative.algorithms.networks import FedProto as FedProto
+    from fedgeom.methods.iterative.algorithms.networks import FedRoD as FedRoD
+    from fedgeom.methods.iterative.algorithms.networks import Moon as Moon
+    from fedgeom.methods.iterative.algorithms.networks import SphereFed as SphereFed
+    from fedgeom.methods.iterative.algorithms.personal import Ditto as Ditto
+    from fedgeom.methods.iterative.algorithms.personal import FedBABU as FedBABU
+    from fedgeom.methods.iterative.algorithms.personal import FedPer as FedPer
+    from fedgeom.methods.iterative.algorithms.personal import FedRep as FedRep
+    from fedgeom.methods.iterative.algorithms.personal import PFedMe as PFedMe
+    from fedgeom.methods.iterative.algorithms.proximal import FedDyn as FedDyn
+    from fedgeom.methods.iterative.algorithms.proximal import FedProx as FedProx
+    from fedgeom.methods.iterative.algorithms.proximal import Scaffold as Scaffold
+    from fedgeom.methods.iterative.algorithms.server_optimizers import FedAdam as FedAdam
+    from fedgeom.methods.iterative.algorithms.server_optimizers import FedAvgM as FedAvgM
+    from fedgeom.methods.iterative.algorithms.server_optimizers import FedYogi as FedYogi
     from fedgeom.methods.moments.method import Moments as Moments
     from fedgeom.methods.ptopofl.method import PTopoFL as PTopoFL
     from fedgeom.methods.ridge.method import Ridge as Ridge
@@ -47,26 +47,26 @@ HOMES = {
     "Ellipses": ("ellipses.method", "ellipses"),
     "Hulls": ("hulls.method", "hulls"),
     "HyperFed": ("hyperfed.method", "hyperfed"),
-    "Ditto": ("iterative.algorithms.ditto", "ditto"),
-    "FedAvg": ("iterative.algorithms.fedavg", "fedavg"),
-    "FedAvgM": ("iterative.algorithms.fedavgm", "fedavgm"),
-    "FedBABU": ("iterative.algorithms.fedbabu", "fedbabu"),
-    "FedDyn": ("iterative.algorithms.feddyn", "feddyn"),
-    "FedLC": ("iterative.algorithms.fedlc", "fedlc"),
-    "FedNova": ("iterative.algorithms.fednova", "fednova"),
-    "FedAdam": ("iterative.algorithms.fedopt", "fedadam"),
-    "FedYogi": ("iterative.algorithms.fedopt", "fedyogi"),
-    "FedPer": ("iterative.algorithms.fedper", "fedper"),
-    "FedProto": ("iterative.algorithms.fedproto", "fedproto"),
-    "FedProx": ("iterative.algorithms.fedprox", "fedprox"),
-    "FedRep": ("iterative.algorithms.fedrep", "fedrep"),
-    "FedRoD": ("iterative.algorithms.fedrod", "fedrod"),
-    "Interpolated": ("iterative.algorithms.interpolated", "interpolated"),
-    "LocalOnly": ("iterative.algorithms.local_only", "local"),
-    "Moon": ("iterative.algorithms.moon", "moon"),
-    "PFedMe": ("iterative.algorithms.pfedme", "pfedme"),
-    "Scaffold": ("iterative.algorithms.scaffold", "scaffold"),
-    "SphereFed": ("iterative.algorithms.spherefed", "spherefed"),
+    "Ditto": ("iterative.algorithms.personal", "ditto"),
+    "FedAvg": ("iterative.algorithms.averaging", "fedavg"),
+    "FedAvgM": ("iterative.algorithms.server_optimizers", "fedavgm"),
+    "FedBABU": ("iterative.algorithms.personal", "fedbabu"),
+    "FedDyn": ("iterative.algorithms.proximal", "feddyn"),
+    "FedLC": ("iterative.algorithms.networks", "fedlc"),
+    "FedNova": ("iterative.algorithms.averaging", "fednova"),
+    "FedAdam": ("iterative.algorithms.server_optimizers", "fedadam"),
+    "FedYogi": ("iterative.algorithms.server_optimizers", "fedyogi"),
+    "FedPer": ("iterative.algorithms.personal", "fedper"),
+    "FedProto": ("iterative.algorithms.networks", "fedproto"),
+    "FedProx": ("iterative.algorithms.proximal", "fedprox"),
+    "FedRep": ("iterative.algorithms.personal", "fedrep"),
+    "FedRoD": ("iterative.algorithms.networks", "fedrod"),
+    "Interpolated": ("iterative.algorithms.averaging", "interpolated"),
+    "LocalOnly": ("iterative.algorithms.averaging", "local"),
+    "Moon": ("iterative.algorithms.networks", "moon"),
+    "PFedMe": ("iterative.algorithms.personal", "pfedme"),
+    "Scaffold": ("iterative.algorithms.proximal", "scaffold"),
+    "SphereFed": ("iterative.algorithms.networks", "spherefed"),
     "Moments": ("moments.method", "moments"),
     "PTopoFL": ("ptopofl.method", "ptopofl"),
     "Ridge": ("ridge.method", "ridge"),

@@ -6,7 +6,7 @@
 True
 """
 
-from fedgeom.federation.plain_preparation import fit_plain as fit_plain
+from fedgeom.federation.preparation import fit_plain as fit_plain
 from fedgeom.preparation.impute import Impute as Impute
 from fedgeom.preparation.log_counts import LogCounts as LogCounts
 from fedgeom.preparation.one_hot import OneHot as OneHot

@@ -8,13 +8,66 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Words
+from fedgeom.arrays import Ints, Words
 from fedgeom.federation.settings import Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.frequent import count_frequent, frequent_length, take_frequent
-from fedgeom.preparation.in_ranges import BoundedCounts, BoundedMeans, need, read_ranges
 from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, some_columns, to_deep
-from fedgeom.preparation.quantiles import bins_length, count_bins, medians, rounds, sort_keys, take_bins
+from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, need, read_ranges
+from fedgeom.preparation.quantiles import (
+    ALL_BITS,
+    bins_length,
+    count_bins,
+    from_keys,
+    medians,
+    rounds,
+    sort_keys,
+    take_bins,
+)
+
+DIRECT, HASHED, LOWEST = 1024, 1024, -64
+BUCKETS = DIRECT + HASHED
+_MULTIPLIER = np.uint32(2654435761)
+
+
+def frequent_length(columns: int, done: int) -> int:
+    """Return how many counts the next sum has."""
+    return columns * (BUCKETS if done == 0 else 1 + ALL_BITS)
+
+
+def buckets(cells: npt.NDArray[Any]) -> Ints:
+    """Return the bucket of each number, (…), i8."""
+    whole = (cells == np.floor(cells)) & (cells >= LOWEST) & (cells < LOWEST + DIRECT)
+    hashed = (sort_keys(cells) * _MULTIPLIER) >> np.uint32(22)
+    return np.where(whole, np.where(whole, cells, 0) - LOWEST, DIRECT + hashed.astype(np.int64)).astype(np.int64)
+
+
+def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: Fit, done: int) -> Ints:
+    """Return how many of a site's numbers are in each bucket, or have each bit among those of the fullest.
+
+    cells (rows, columns), 0 where there is none; there (rows, columns).
+    """
+    columns, place = cells.shape[1], buckets(cells)
+    if done == 0:
+        flat = (place + BUCKETS * np.arange(columns))[there]
+        return np.bincount(flat, minlength=columns * BUCKETS).astype(np.int64)
+    inside = there & (place == fit.get("bucket"))
+    keys, found = sort_keys(cells), np.zeros((columns, 1 + ALL_BITS), np.int64)
+    found[:, 0] = inside.sum(axis=0)
+    for bit in range(ALL_BITS):
+        found[:, 1 + bit] = (inside & ((keys >> np.uint32(bit)) & np.uint32(1) > 0)).sum(axis=0)
+    return found.ravel()
+
+
+def take_frequent(fit: Fit, total: Ints, done: int) -> None:
+    """Choose the fullest bucket of each column; then the number that most of its rows have."""
+    if done == 0:
+        fit.put(bucket=total.reshape(-1, BUCKETS).argmax(axis=1).astype(np.int64))
+        return
+    counts = total.reshape(-1, 1 + ALL_BITS)
+    ones = 2 * counts[:, 1:] > counts[:, :1]
+    keys = (ones.astype(np.uint64) << np.arange(ALL_BITS, dtype=np.uint64)).sum(axis=1).astype(np.uint32)
+    fit.put(value=from_keys(keys))
+    fit.drop("bucket")
 
 
 @dataclass(frozen=True)
@@ -28,7 +81,7 @@ class Impute(Step):
     fills_gaps: ClassVar[bool] = True
 
     strategy: Literal["mean", "median", "most-frequent"] = "median"
-    """What is put into gaps. "most-frequent": the number that most rows have (`fedgeom.preparation.frequent`)."""
+    """What is put into gaps. "most-frequent": the number that most rows have (`fedgeom.preparation.impute`)."""
     indicators: bool = True
     """Whether each column with gaps gets another beside it, with 1 where the number is missing."""
     absent: Literal["intersection", "union"] = "intersection"

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
-from fedgeom.data.findings import Finding, fault
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse
+from fedgeom.data.validation import Finding, fault
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Fit, Ground, PreparedRows, Step, SumKind
 from fedgeom.preparation.numbers import small_type
+from fedgeom.preparation.private_steps import BoundedDepth
 from fedgeom.preparation.quantiles import ALL_BITS, bins_length, count_bins, medians, rounds, sort_keys, take_bins
-from fedgeom.preparation.short_rows import BoundedDepth
 
 
 def depths_of(block: Block) -> Floats:

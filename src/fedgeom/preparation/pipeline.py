@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
+from fedgeom.federation.preparation import Preparation, fit_plain
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.steps import Step
 
 
@@ -25,3 +29,20 @@ def Pipeline(*parts: Step | Method) -> Method:  # noqa: N802  # as everybody cal
             f"{strange[0]!r} is no step; wanted steps of fedgeom.preparation, and a method at the end"
         )
     return replace(method, prepare=(*known, *method.preparing))
+
+
+@dataclass(frozen=True)
+class PreparedMethod:
+    """A method without its steps, and the sites as it sees them."""
+
+    method: Method
+    sites: list[SiteData]
+    preparation: Preparation
+
+
+def prepared_method(
+    method: Method, sites: Sequence[SiteData], seed: int = 0, floors: tuple[int, int] = (1, 1)
+) -> PreparedMethod:
+    """Return a method without its steps, and the sites with their rows prepared by them."""
+    found = fit_plain(method.preparing, sites, seed, floors, private=privacy_of(method) is not None)
+    return PreparedMethod(replace(method, prepare=()), [found.transform(site) for site in sites], found)

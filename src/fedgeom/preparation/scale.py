@@ -11,8 +11,8 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.in_ranges import BoundedScale, need, read_ranges
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, to_deep
+from fedgeom.preparation.private_steps import BoundedScale, need, read_ranges
 
 CONSTANT = 1e-10
 """A column whose deviation is a smaller share of its size is constant; it is left out."""

@@ -7,7 +7,7 @@ is nearly a discrete Gaussian of deviation √n·σ: with τ = 10·Σ_{k<n} exp(
 
 The grid is as coarse as the noise allows, a power of two that follows from the terms: σ has 8 binary digits there, and
 one table makes a number of noise (`fedgeom.crypto.discrete_gaussian`). Sums come to it by rounding at random, which
-keeps their mean and costs little (`fedgeom.privacy.rounding`); where it would cost more than 1.6 % of σ, because
+keeps their mean and costs little (`fedgeom.privacy.mechanism`); where it would cost more than 1.6 % of σ, because
 numbers are many and ρ is small, σ has a digit more.
 
 n is the fewest sites that a sum is unmasked over, less those that may tell what they added, or add nothing. More sites
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,29 @@ from fedgeom.arrays import Ints
 from fedgeom.crypto.discrete_gaussian import PIECE, Draws, discrete_gaussian
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
+from fedgeom.privacy.accounting import LARGEST_ORDER
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.privacy.rounding import rounded_rho
+
+LEAST_VARIANCE = 2.0**16
+"""v, at least: factors 1 + O(1/v) above are then below 1.001."""
+
+
+def rounded_rho(variance: float, sensitivity: float, numbers: int, order: float = LARGEST_ORDER) -> float:
+    """Return ρ of numbers that were rounded at random and have noise of a variance, for orders up to the largest.
+
+    ``sensitivity``: by how much one row moves the numbers before they are rounded (L2), in units of the grid.
+    """
+    if variance < LEAST_VARIANCE:
+        return math.inf
+    narrow = 1 / (4 * variance - 1)
+    ends = 0.18 * math.sqrt(numbers) / variance  # 4., each of two
+    middle = sensitivity**2 / (2 * variance) + numbers * narrow**2 / 4
+    most = order * (1 + ends / math.sqrt(middle)) ** 2 * narrow
+    if most >= 1:
+        return math.inf
+    return (math.sqrt(middle / (1 - most)) + 2 * ends) ** 2
+
 
 DIGITS = 8
 """Binary digits of a site's σ on the grid on which sums are taken, at least."""
@@ -76,7 +96,7 @@ class Grid:
     """The deviation of one site's noise, in multiples."""
 
 
-@lru_cache(maxsize=256)
+@memoize(256)
 def grid_of(sensitivity: float, rho: float, honest: int, numbers: int) -> Grid:
     """Return the coarsest grid on which rounding costs little, and the least noise there that is enough."""
     wanted = sensitivity / math.sqrt(2 * rho * honest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,26 +12,26 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
-from fedgeom.errors import ProtocolError
-from fedgeom.federation.conversation import Sites
+from fedgeom.errors import ContractError, ProtocolError, TooFewSitesError
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
+from fedgeom.federation.plan import Ask, Shape, Sum, only_steps
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.results import RunWarning
 from fedgeom.privacy.mechanism import SumNoise
-from fedgeom.protocols.evaluation.coordinator import evaluate
+from fedgeom.protocols.evaluation import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
-from fedgeom.protocols.joining.coordinator import Joined, invite
-from fedgeom.protocols.joining.messages import class_floors
+from fedgeom.protocols.join.coordinator import Joined, invite
+from fedgeom.protocols.join.messages import class_floors
 from fedgeom.protocols.noising import sum_noise
-from fedgeom.protocols.preparing.coordinator import prepare
+from fedgeom.protocols.preparing import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
-from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
-from fedgeom.protocols.secure_sum.collecting import Collected, collect, collect_again
-from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum, unmask
-from fedgeom.protocols.secure_sum.groups import draw_of
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.coordinator import Collected, Total, collect, collect_again, secure_sum, unmask
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
+from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,26 @@ class Reals:
     sites: tuple[str, ...]
 
 
+def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
+    """Yield the sums of a method's plan with their numbers in the run."""
+    number = 0
+    private = privacy_of(method) is not None
+
+    def result(step: Ask | Sum) -> SumResult | None:
+        return blank_result(max(number - 1, 0), shape.sites) if isinstance(step, Sum) else None
+
+    if not method.planned:
+        return
+    for step in only_steps(method.site.whole_plan(method, shape), shape, private, result):  # type: ignore[attr-defined]
+        if isinstance(step, Sum):
+            yield from ((at, step) for at in range(number, number + step.times))
+            number += step.times + step.spare
+
+
 def join(sites: Sites, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
-    The method's site class says which secure sums there will be (`SummingSite.planned_sums`). Where the terms prepare
+    The method's plan says which secure sums there will be (`Method.plan`). Where the terms prepare
     rows, that is done before anything else; where they keep rows aside, the model is tested on them in the end.
     """
     planned = method.site.all_sums(method)  # type: ignore[attr-defined]
@@ -88,6 +104,12 @@ class Cohort:
         self.missed_sums: set[str] = set()
         """The sites whose numbers are missing in some sum that they were asked for."""
         self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
+        self.classes: tuple[str, ...] | None = None
+        """The classes of the run, once they are agreed on."""
+        self._shape: Shape | None = None
+        self._sums: dict[int, Sum] = {}
+        """The sums of the plan by their number, as far as it was walked."""
+        self._walk: Iterator[tuple[int, Sum]] = iter(())
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
 
@@ -125,11 +147,34 @@ class Cohort:
                 return number
         raise ProtocolError(f"no further sum of kind {kind!r} is planned in this run")
 
+    def planned_length(self, number: int, given: int | None = None) -> int:
+        """Return how long a sum is by the plan; raise `ContractError` where the run asks for another length."""
+        if given is not None and self.classes is None:
+            return given
+        shape = Shape(self.names, self.columns, self.classes or (), seed=self.sites.seed)
+        if shape != self._shape:
+            self._shape = shape
+            self._sums = {}
+            self._walk = sums_of(self.settings, shape)
+        while number not in self._sums and (found := next(self._walk, None)) is not None:
+            self._sums[found[0]] = found[1]
+        step = self._sums.get(number)
+        if step is None or step.bound:
+            if given is None:
+                raise ContractError(f"the plan does not say how long sum {number} ({self._planned[number]!r}) is")
+            return given
+        if given is not None and given != step.length:
+            raise ContractError(
+                f"{self._planned[number]!r} sums {given} numbers, but the plan of {type(self.settings).__name__} says "
+                f"{step.length}; mend its plan"
+            )
+        return step.length
+
     def skip_to(self, number: int) -> None:
         """Leave out, for good, the planned sums before a number."""
         self._next = max(self._next, number)
 
-    def sum_reals(self, question: SumQuestion, *, length: int) -> Floats:
+    def sum_reals(self, question: SumQuestion, *, length: int | None = None) -> Floats:
         """Return the sum of the real numbers that all sites still there contribute."""
         if question.checked:
             return self.sum_checked(question, length=length).reals(type(question))
@@ -138,28 +183,29 @@ class Cohort:
         return found.values
 
     def sum_checked(
-        self, question: SumQuestion, *, length: int, participants: Sequence[str] | None = None
+        self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str] | None = None
     ) -> SumResult:
         """Return the sum over all sites still there, or some, so that sites can check it (`SumQuestion.checked`)."""
         asked = self.left if participants is None else participants
-        total = self._sum(question, RING.modulus, length + WORDS, asked)
+        total = self._sum(question, RING.modulus, length, asked)
         lost = set(asked) - set(total.sites)
         self.left = tuple(name for name in self.left if name not in lost)
         return _result(self._next - 1, total)
 
-    def sum_parts(self, questions: Sequence[SumQuestion], *, lengths: Sequence[int]) -> list[SumResult]:
+    def sum_parts(self, questions: Sequence[SumQuestion]) -> list[SumResult]:
         """Return several checked sums over the very same sites: parts of one vector that no message could hold.
 
         All masked vectors are collected before anything is unmasked. A site that is lost on the way is in none.
         """
         collected: list[Collected] = []
-        for question, length in zip(questions, lengths, strict=True):
+        for question in questions:
+            number = self.next_round(question.kind)
             found = collect(
                 self.joined,
-                self.next_round(question.kind),
+                number,
                 question,
                 modulus=RING.modulus,
-                length=length + WORDS,
+                length=self.planned_length(number) + WORDS,
                 participants=self.left,
                 min_sites=self.min_sites,
             )
@@ -177,33 +223,34 @@ class Cohort:
             results.append(_result(found.asked.ticket.round, total))
         return results
 
-    def sum_counts(self, question: SumQuestion, *, length: int) -> npt.NDArray[np.int64]:
+    def sum_counts(self, question: SumQuestion, *, length: int | None = None) -> npt.NDArray[np.int64]:
         """Return the sum of the whole numbers that all sites still there contribute."""
         return self.sum_elements(question, modulus=RING.modulus, length=length).view(np.int64)
 
-    def sum_elements(self, question: SumQuestion, *, modulus: int, length: int) -> Words:
+    def sum_elements(self, question: SumQuestion, *, modulus: int, length: int | None = None) -> Words:
         """Return the sum, in a ring, of what all sites still there contribute."""
         total = self._sum(question, modulus, length, self.left)
         self.left = total.sites
         return total.vector
 
-    def sum_group(self, question: SumQuestion, *, length: int, participants: Sequence[str]) -> Reals:
+    def sum_group(self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str]) -> Reals:
         """Return the sum of real numbers over some of the sites, and over whom it was in the end."""
         total = self._sum(question, RING.modulus, length, participants)
         return Reals(from_fixed(total.vector, fraction_bits=question.fraction_bits), total.sites)
 
-    def sum_words(self, question: SumQuestion, *, length: int, participants: Sequence[str]) -> Total:
+    def sum_words(self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str]) -> Total:
         """Return the sum in Z_2^64 of the words that some of the sites contribute, and over whom it was in the end."""
         return self._sum(question, RING.modulus, length, participants)
 
-    def _sum(self, question: SumQuestion, modulus: int, length: int, participants: Sequence[str]) -> Total:
+    def _sum(self, question: SumQuestion, modulus: int, length: int | None, participants: Sequence[str]) -> Total:
         number = self.next_round(question.kind)
+        planned = self.planned_length(number, length)
         total = secure_sum(
             self.joined,
             number,
             question,
             modulus=modulus,
-            length=length,
+            length=planned + (WORDS if question.checked else 0),
             participants=participants,
             min_sites=self.min_sites,
         )
@@ -241,3 +288,73 @@ class Cohort:
     def lost_since(self, answers: Any) -> None:
         """Leave out the sites that did not answer a question that was put to all still there."""
         self.left = tuple(name for name in self.left if name in answers)
+
+
+class SiteGroups:
+    """The groups of a run: who is in which, and which are still summed."""
+
+    def __init__(self, cohort: Cohort, draw: GroupDraw):
+        self.cohort, self.sites = cohort, cohort.sites
+        keys = cohort.joined.keys
+        draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
+        self.all = draw.groups(cohort.names, self.sites.seed, cohort.joined.seed)
+        self.dropped: dict[int, str] = {}
+        """The groups that are no longer summed, and why."""
+        self.sites.metrics["groups"] = len(self.all)
+
+    def drop(self, number: int, why: str) -> None:
+        """Sum a group no longer, and say so in the run's warnings."""
+        if number in self.dropped:
+            return
+        self.dropped[number] = why
+        self.sites.metrics["groups dropped"] = sorted(self.dropped)
+        names = ", ".join(self.all[number])
+        self.sites.notices.append(
+            RunWarning(
+                f"group {number + 1} of {len(self.all)} ({names}) is in no further sum: {why}",
+                remedy="the median is over the other groups; look at these sites, and run again with them mended",
+            )
+        )
+        self.need()
+
+    def need(self) -> None:
+        """Raise `TooFewSitesError` where so few groups are left that a median would be a mean."""
+        if len(self.all) - len(self.dropped) < LEAST_GROUPS:
+            reasons = "".join(f"\n  group {at + 1}: {why}" for at, why in sorted(self.dropped.items()))
+            raise TooFewSitesError(
+                f"{len(self.all) - len(self.dropped)} groups are left; a median over groups needs {LEAST_GROUPS}. "
+                f"Dropped:{reasons}"
+            )
+
+    def left(self, number: int, living: set[str]) -> tuple[str, ...]:
+        """Return who of a group can be summed: nobody where it was dropped, or is now, as too few are left."""
+        if number in self.dropped:
+            return ()
+        keys, group = self.cohort.joined.keys, self.all[number]
+        there = tuple(name for name in group if name in living)
+        gone = sorted(set(group) - set(there))
+        wanted = max([keys[name].min_cohort for name in there], default=1)
+        strict = any(keys[name].min_difference for name in group)
+        why = "; ".join(f"{name}: {self.sites.lost.get(name, 'left out')}" for name in gone)
+        if len(there) < wanted:
+            self.drop(number, f"{len(there)} of its sites are left, and policies ask for {wanted} (lost: {why})")
+        elif gone and strict:
+            self.drop(number, f"policies allow no sum without lost sites (sums_after_losses; lost: {why})")
+        else:
+            return there
+        return ()
+
+    def sum_checked(self, ask: Callable[[int], SumQuestion], *, length: int | None = None) -> list[GroupSum]:
+        """Return the sum over each group, in a form that all sites can check; groups that fail are dropped."""
+        found = []
+        for number in range(len(self.all)):
+            asked = self.left(number, set(self.cohort.left))
+            if not asked:
+                continue
+            try:
+                result = self.cohort.sum_checked(ask(number), length=length, participants=asked)
+            except (TooFewSitesError, ProtocolError) as error:
+                self.drop(number, str(error))
+                continue
+            found.append(GroupSum(group=number, asked=asked, result=result))
+        return found

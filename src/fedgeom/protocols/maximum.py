@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.masks import expand
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import Ring, expand
 from fedgeom.errors import InputError
 
 MODULUS = 2**61 - 1

@@ -15,15 +15,15 @@ import numpy as np
 
 from fedgeom.arrays import Ints, Words
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.crypto.noise_stream import NoiseStream
+from fedgeom.crypto.masks import NoiseStream
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.envelopes import roomy_words
+from fedgeom.federation.messages import roomy_words
 from fedgeom.federation.privacy import parts_of, privacy_of, smallest_sum
 from fedgeom.federation.site import Part
 from fedgeom.privacy.accounting import rho_for
 from fedgeom.privacy.bounded_sums import BoundedVector
 from fedgeom.privacy.mechanism import SumNoise, honest_sites
-from fedgeom.protocols.joining.messages import PublicKeys
+from fedgeom.protocols.join.messages import PublicKeys
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 LARGEST_SUM = 2**62

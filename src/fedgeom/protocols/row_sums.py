@@ -20,13 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import Ring, add_masks
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Part
-from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.secure_sum.collecting import make_out, with_mail
+from fedgeom.protocols.join.coordinator import Joined
+from fedgeom.protocols.secure_sum.coordinator import make_out, with_mail
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion, Ticket
 from fedgeom.protocols.secure_sum.site import Sums
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -11,36 +11,69 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Ints
-from fedgeom.data.findings import Collector, FaultsError
-from fedgeom.data.inspection import inspect_table
+from fedgeom.arrays import Ints, Words
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Collector, FaultsError, inspect_table
 from fedgeom.errors import ContractError, ProtocolError
-from fedgeom.federation.holdout import Parts, part_rows
+from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
-from fedgeom.federation.preparation import Preparation, planned_sums
+from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
+from fedgeom.federation.preparation import (
+    Preparation,
+    planned_sums,
+)
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.contribution import Contribution as Contribution
-from fedgeom.protocols.contribution import Rows
-from fedgeom.protocols.evaluation.counts import numbered
-from fedgeom.protocols.evaluation.messages import SumEvaluation
-from fedgeom.protocols.evaluation.site import Evaluating, EvaluationMemory
-from fedgeom.protocols.handing_out import HandedMemory, HandedModel
-from fedgeom.protocols.joining.memory import JoiningMemory
-from fedgeom.protocols.joining.messages import DrawRing, Hello, Share
-from fedgeom.protocols.joining.ring import RingDraw, RingMemory
-from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.evaluation import (
+    EvaluateModel,
+    Evaluating,
+    EvaluationMemory,
+    SumEvaluation,
+    numbered,
+)
+from fedgeom.protocols.join.messages import DrawRing, Hello, Share
+from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
+from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
 from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing.checking import check_no_text
-from fedgeom.protocols.preparing.messages import SUMS, CountCategories
-from fedgeom.protocols.preparing.site import Preparing, PreparingMemory
-from fedgeom.protocols.secure_sum.bounds import bound_of, bounded
-from fedgeom.protocols.secure_sum.hiding import SumsMemory
-from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness, hash_asked
+from fedgeom.protocols.preparing import (
+    SUMS,
+    CountCategories,
+    PrepareTables,
+    Preparing,
+    PreparingMemory,
+    check_no_text,
+)
+from fedgeom.protocols.secure_sum.messages import (
+    Confirm,
+    MaskedVector,
+    SumQuestion,
+    SumResult,
+    Unmask,
+    Witness,
+    blank_result,
+    hash_asked,
+)
+from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
 from fedgeom.protocols.secure_sum.site import Sums
+
+Rows = tuple[int, int]
+"""The first of some rows, and the one after the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """What a site adds to a sum: ring elements, not yet masked. It is no message, so it cannot leave by mistake."""
+
+    vector: Words
+    """(length,), or (rows, columns) for row sums."""
+    own_rows: Rows | None = None
+    """For row sums: the rows that are the site's own (`fedgeom.protocols.row_sums`)."""
+    fresh: bool = False
+    """Whether the vector was made for this alone, so that the masks may be added in its place."""
+    noisy: bool = False
+    """Whether the site's share of noise is in it: in a run with privacy nothing else leaves."""
 
 
 class SecureMemory(Memory, kw_only=True):
@@ -98,21 +131,41 @@ class SummingSite(Site[Mem]):
                 raise TypeError(f"{question.__name__} is answered with masked vectors: make it a SumQuestion")
 
     @classmethod
-    @abstractmethod
     def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        """Return the sums of a method whose conversation no plan describes (`Method.planned`)."""
+        raise NotImplementedError
+
+    @classmethod
+    def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield a run's steps after joining: preparation, the method's own plan, the test on held-out rows."""
+        if settings.preparing:
+            yield PrepareTables(settings.preparing)
+        classes = yield from settings.plan(shape)
+        if settings.holdout is not None:
+            yield EvaluateModel(shape.n_classes if classes is None else classes, grouped=by_group(settings))
+
+    @classmethod
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         """Return the questions whose answers are summed, one for each round, in order.
 
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
+        if not getattr(settings, "planned", True):
+            kinds = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
+            prepared = (CountCategories, *(SUMS[kind] for kind in kinds)) if settings.preparing else ()
+            tested = (SumEvaluation,) if settings.holdout is not None else ()
+            return (*prepared, *cls.planned_sums(settings), *tested)
+        private = privacy_of(settings) is not None
+        sums: list[type[SumQuestion]] = []
 
-    @classmethod
-    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the planned sums, before them those that prepare rows, and at the end that of the test."""
-        steps = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
-        prepared = (CountCategories, *(SUMS[kind] for kind in steps)) if settings.preparing else ()
-        tested = (SumEvaluation,) if settings.holdout is not None else ()
-        return (*prepared, *cls.planned_sums(settings), *tested)
+        def result(step: Ask | Sum) -> SumResult | None:
+            return blank_result(len(sums), ANY_SHAPE.sites) if isinstance(step, Sum) else None
+
+        for step in only_steps(cls.whole_plan(settings, ANY_SHAPE), ANY_SHAPE, private, result):
+            if isinstance(step, Sum):
+                sums += [type(step.specimen())] * (step.times + step.spare)
+        return tuple(sums)
 
     def examine(self, settings: Any, seed: int = 0) -> None:
         """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found.

@@ -21,18 +21,17 @@ from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.journal import CHARGED, Journal, LocalEntry
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.evaluation.figures import read_evaluation
+from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.ledger import Entry, Ledger
 from fedgeom.federation.messages import Refusal
 from fedgeom.federation.record import file_name, versions
-from fedgeom.federation.run_warnings import RunWarning
+from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.hull import trimmed_hull
 from fedgeom.methods.catalogue import read_model
 from fedgeom.report.ellipses import plane
 from fedgeom.report.naming import read_naming
-from fedgeom.report.reading import Happened, RunFiles
-from fedgeom.report.rows import DrawnRows, few_dots
+from fedgeom.report.run_folder import DrawnRows, Happened, RunFiles, few_dots
 
 RESULTS = "results"
 
@@ -147,7 +146,8 @@ def _ledger(entries: Sequence[LocalEntry], home: str) -> Ledger:
 
 
 def _events(entries: Sequence[LocalEntry], home: str) -> list[Happened]:
-    found, began = [], entries[0].time if entries else 0.0
+    found = []
+    began = entries[0].time if entries else 0.0
     for at, one in enumerate(entries, start=1):
         refused = one.answer in (Refusal.kind, "none")
         since = round(one.time - began, 3)
@@ -160,7 +160,8 @@ def _drawn(
     site: SiteFolder, home: str, model: Any, found: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> _Drawn:
     """Return the site's rows as points of the picture, and its own shapes; a table that cannot be read is said."""
-    disc, gaussians = model.in_disc, getattr(model, "covariances", None)
+    disc = model.in_disc
+    gaussians = getattr(model, "covariances", None)
     if not disc and (
         gaussians is None or not gaussians.shape[-1] or getattr(model, "curvature", None) is not None
     ):

@@ -2,12 +2,267 @@
 
 from __future__ import annotations
 
-from fedgeom.report import markup
-from fedgeom.report.markup import escape
-from fedgeom.report.scene import SIZE, Scene
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from fedgeom.arrays import Floats
+from fedgeom.geometry.hyperbolic.hull import convex_hull
+from fedgeom.geometry.hyperbolic.poincare import geodesic
+from fedgeom.report import markup
+from fedgeom.report.ellipses import outline as ellipse
+from fedgeom.report.ellipses import plane
+from fedgeom.report.markup import escape
+from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.table import Table, to_html
+
+SIZE = 1000.0
+"""How wide and high the picture is in its own units: paths have whole numbers, which are short."""
+STEP = 14.0
+"""Curves are drawn by lines of about this length."""
+ASIDE = 42.0
+"""The least distance between two numbers that say which class is where."""
 MANY = 12
 """With more sites than this their switches are shown on demand."""
+GRID = 150
+"""So many places across are asked for their class, to find where classes meet."""
+
+
+class Shape(NamedTuple):
+    """One closed line of a site's, or of all sites together ("")."""
+
+    group: int
+    site: str
+    path: str
+    title: str
+
+
+class Scene(NamedTuple):
+    """A picture that can be switched on and off by site and by class."""
+
+    title: str
+    note: str
+    disc: bool
+    """Whether it is the Poincaré disc."""
+    classes: dict[int, str]
+    sites: list[str]
+    shapes: list[Shape]
+    regions: list[tuple[int, str]]
+    """Where the model decides for each class."""
+    labels: list[tuple[int, float, float]]
+    dots: list[Shape]
+    """Rows, where they are at hand."""
+    tall: float = SIZE
+    """How high the picture is."""
+
+
+def scene_of(run: RunFiles) -> Scene | None:
+    """Return the picture of a run; None where its method leaves no shapes."""
+    if run.model is None:
+        return None
+    if "hull_points" in run.artifacts and getattr(run.model, "in_disc", False):
+        return _hulls(run)
+    gaussians = getattr(run.model, "covariances", None)
+    if gaussians is not None and gaussians.shape[-1] and getattr(run.model, "curvature", None) is None:
+        return _gaussians(run)
+    return None
+
+
+def _hulls(run: RunFiles) -> Scene:
+    a = run.artifacts
+    c = float(run.model.curvature)
+    s = 1.0 / np.sqrt(c)
+
+    def place(points: Floats) -> Floats:
+        return np.column_stack([SIZE / 2 * (1 + points[:, 0] / s), SIZE / 2 * (1 - points[:, 1] / s)])
+
+    owners = a.get("owner_of_hull")
+    senders = _senders(run, [] if owners is None else np.unique(owners).tolist())
+    names = run.class_names()
+    shapes = []
+    for hull, group in enumerate(a["group_of_hull"].tolist()):
+        corners = a["hull_points"][a["hull_of_point"] == hull]
+        site = "" if owners is None else senders[int(owners[hull])]
+        called = names.get(group, f"class {group}")
+        title = f"{site or 'all sites together'}: {called}, {len(corners)} corners"
+        shapes.append(Shape(int(group), site, _path(place(_around(corners, c))), title))
+    flat = dataclasses.replace(run.model, embedding=None, scales=None, names=())
+    axis = np.linspace(-s, s, GRID)
+    inside = np.hypot(*np.meshgrid(axis, axis)) < 0.9995 * s
+    regions, labels = _regions(flat.predict_proba, axis, axis, inside, place)
+    known = "whose they are only those can tell who have the rows" if run.rows.owners else "not whose"
+    lines = (
+        f"the hulls of {run.home}'s rows, before their corners are rounded; what left of them was masked"
+        if run.home
+        else f"what left the sites: {len(shapes)} quantised hulls ({known})"
+    )
+    note = (
+        f"Solid lines are {lines}. The tinted areas are what all sites got: where the joint model decides for each "
+        "class."
+    )
+    classes = _called(names, shapes, labels)
+    dots = _dots(run, place)
+    return Scene("The Poincaré disc", note, True, classes, list(senders.values()), shapes, regions, labels, dots)
+
+
+def _gaussians(run: RunFiles) -> Scene:
+    model = run.model
+    a = run.artifacts
+    directions = plane(model.means, model.covariances)
+    groups = getattr(model, "groups", np.arange(len(model.means))).tolist()
+    sent = zip(a.get("ellipse_means", ()), a.get("ellipse_covariances", ()), strict=True)
+    lines = [ellipse(mean, covariance, directions) for mean, covariance in sent]
+    joint = [ellipse(m, v, directions) for m, v in zip(model.means, model.covariances, strict=True)]
+    every = np.vstack([*lines, *joint])
+    low = every.min(axis=0)
+    high = every.max(axis=0)
+    scale = 0.96 * SIZE / float((high - low).max() or 1.0)
+    middle = (low + high) / 2
+    tall = max(float(high[1] - low[1]) * scale + 0.04 * SIZE, 0.3 * SIZE)
+
+    def place(points: Floats) -> Floats:
+        moved = (points - middle) * scale
+        return np.column_stack([SIZE / 2 + moved[:, 0], tall / 2 - moved[:, 1]])
+
+    names = run.class_names()
+    owners = a.get("owner_of_ellipse")
+    senders = _senders(run, [] if owners is None else np.unique(owners).tolist())
+    counts = a.get("ellipse_counts", np.zeros(len(lines)))
+    shapes = []
+    for at, line in enumerate(lines):
+        group = int(a["group_of_ellipse"][at])
+        site = "" if owners is None else senders[int(owners[at])]
+        word = names.get(group, f"class {group}") if group >= 0 else "several classes"
+        title = f"{site or 'all sites together'}: {word}, {counts[at]:.0f} rows"
+        shapes.append(Shape(group, site, _path(place(line)), title))
+    called = {group: names.get(group, f"class {group}") for group in sorted(set(groups))}
+    shapes += [
+        Shape(int(group), "", _path(place(line)), f"joint: {called[group]}")
+        for line, group in zip(joint, groups, strict=True)
+    ]
+    labels = [
+        (int(group), *spot)
+        for group, spot in zip(groups, _apart(place(model.means @ directions)).tolist(), strict=True)
+    ]
+    whose = f"the Gaussians of {run.home}'s rows" if run.home else f"what left the sites: {len(lines)} Gaussians"
+    said = f"Thin lines are {whose}, two deviations wide. " if lines else ""
+    note = (
+        f"{said}Thick lines are the joint classes, in the plane of the two directions in which they differ most; "
+        "tinted areas show which is likeliest there, as far as this plane tells."
+    )
+    across = [np.linspace(low[at], high[at], GRID) for at in (0, 1)]
+    everywhere = np.ones((GRID, GRID), bool)
+    regions, _ = _regions(_in_plane(model, groups, directions), across[0], across[1], everywhere, place)
+    dots = _dots(run, place)
+    return Scene("The plane", note, False, called, list(senders.values()), shapes, regions, labels, dots, tall)
+
+
+def _apart(spots: Floats, steps: int = 60) -> Floats:
+    """Return places for numbers, (n, 2), moved as little as it takes that none covers another."""
+    moved = spots.copy()
+    for _ in range(steps):
+        for one, other in itertools.combinations(range(len(moved)), 2):
+            way = moved[other] - moved[one]
+            far = float(np.hypot(*way))
+            if far < ASIDE:
+                push = (ASIDE - far) / 2 * (way / far if far > 1e-9 else np.array([1.0, 0.0]))
+                moved[one] -= push
+                moved[other] += push
+    return moved
+
+
+def _in_plane(model: Any, groups: Sequence[int], directions: Floats) -> Callable[[Floats], Floats]:
+    """Return what the joint Gaussians make of points of the plane, where nothing but the plane is known."""
+    weights = getattr(model, "log_weights", getattr(model, "log_priors", np.zeros(len(model.means))))
+    means = model.means @ directions
+    inverses = np.linalg.inv(directions.T @ model.covariances @ directions + 1e-12 * np.eye(2))
+
+    def predict(points: Floats) -> Floats:
+        found = np.full((len(points), max(groups) + 1), -np.inf)
+        for mean, inverse, weight, group in zip(means, inverses, weights, groups, strict=True):
+            away = points - mean
+            log = weight + 0.5 * np.linalg.slogdet(inverse)[1] - 0.5 * ((away @ inverse) * away).sum(axis=1)
+            found[:, group] = np.logaddexp(found[:, group], log)
+        return np.asarray(np.exp(found - found.max(axis=1, keepdims=True)))
+
+    return predict
+
+
+def _called(names: dict[int, str], shapes: Sequence[Shape], labels: Sequence[Any]) -> dict[int, str]:
+    groups = sorted({one.group for one in shapes} | {one[0] for one in labels})
+    return {group: names.get(group, f"class {group}") for group in groups}
+
+
+def _senders(run: RunFiles, blocks: Sequence[int]) -> dict[int, str]:
+    """Return what the coordinator's nameless senders are called: by name where the rows are at hand."""
+    known = {block: name for name, block in run.rows.owners.items()}
+    return {block: known.get(block, f"sender {at}") for at, block in enumerate(blocks, start=1)}
+
+
+def _around(corners: Floats, c: float) -> Floats:
+    """Return the closed line around a hull, its long edges bent as geodesics are."""
+    ring = corners[convex_hull(corners, c=c)]
+    if len(ring) < 2:
+        return ring
+    parts = []
+    for a, b in zip(ring, np.roll(ring, -1, axis=0), strict=True):
+        steps = max(1, min(40, int(np.linalg.norm(a - b) * np.sqrt(c) * SIZE / 2 / STEP)))
+        parts.append(geodesic(a, b, np.linspace(0, 1, steps, endpoint=False), c=c))
+    return np.vstack([*parts, ring[:1]])
+
+
+def _path(points: Floats, closed: bool = True) -> str:
+    """Write a line as SVG does; a point is a short line with round ends."""
+    words = [f"{x:.0f} {y:.0f}" for x, y in points.tolist()]
+    kept = [word for at, word in enumerate(words) if at == 0 or word != words[at - 1]]
+    return "M" + "L".join(kept) + ("z" if closed else "") if len(kept) > 1 else f"M{kept[0]}h.1"
+
+
+def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Shape]:
+    """Return the rows of each site and class as one path of points."""
+    found = []
+    for site, dots in run.rows.sites.items():
+        groups = np.array(dots.groups)
+        placed = place(np.array(dots.points).reshape(-1, 2))
+        for group in np.unique(groups).tolist():
+            mine = placed[groups == group]
+            path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in mine.tolist())
+            found.append(Shape(int(group), site, path, ""))
+    return found
+
+
+def _regions(
+    predict: Callable[[Floats], Floats], x: Floats, y: Floats, inside: Any, place: Callable[[Floats], Floats]
+) -> tuple[list[tuple[int, str]], list[tuple[int, float, float]]]:
+    """Return for each class the area in which it wins, and a place inside for its number."""
+    from contourpy import FillType, contour_generator  # slow to import; matplotlib brings it
+    from scipy.ndimage import distance_transform_edt
+
+    grid = np.stack(np.meshgrid(x, y), axis=-1)
+    p = predict(grid[inside])
+    ordered = np.sort(p, axis=1)
+    areas = []
+    labels = []
+    for group in range(p.shape[1]):
+        margin = np.full(inside.shape, -1.0)
+        ahead = p[:, group] - np.where(p[:, group] == ordered[:, -1], ordered[:, -2], ordered[:, -1])
+        margin[inside] = ahead
+        if not (ahead > 0).any():
+            continue
+        lines = contour_generator(x, y, margin, fill_type=FillType.OuterOffset).filled(0.0, np.inf)
+        rings = [
+            ring[start:end]
+            for ring, offsets in zip(*lines, strict=True)
+            for start, end in itertools.pairwise(offsets)
+        ]
+        areas.append((group, "".join(_path(place(ring)) for ring in rings)))
+        depth = distance_transform_edt(np.pad(margin > 0, 1))[1:-1, 1:-1]
+        row, column = np.unravel_index(int(depth.argmax()), depth.shape)
+        labels.append((group, *place(np.array([[x[column], y[row]]]))[0].tolist()))
+    return areas, labels
 
 
 def explorer(scene: Scene) -> str:
@@ -105,4 +360,4 @@ def _table(scene: Scene) -> str:
         [str(one.group) if one.group >= 0 else "–", scene.classes.get(one.group, "several"), one.title]
         for one in sorted(scene.shapes, key=lambda one: (one.group, one.site))
     ]
-    return markup.table(["class", "called", "shape"], rows, numbers=(0,))
+    return to_html(Table("The shapes", ["class", "called", "shape"], rows, right=(0,)))

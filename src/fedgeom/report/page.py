@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from fedgeom.errors import FedgeomError
+from fedgeom.federation.results import RunWarning
+from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
-from fedgeom.report.curves import curves
-from fedgeom.report.explorer import explorer
-from fedgeom.report.exposure import exposure
-from fedgeom.report.leaving import leaving
+from fedgeom.report.explorer import explorer, scene_of
+from fedgeom.report.markup import escape
 from fedgeom.report.naming import Naming
-from fedgeom.report.outcomes import outcomes
-from fedgeom.report.overview import heading, participants, warnings
-from fedgeom.report.reading import NAMES, RunFiles, read_run
-from fedgeom.report.repeating import repeating
-from fedgeom.report.scene import scene_of
-from fedgeom.report.tables import EVIDENCE, evidence_rows, names_by_word, naming_verdict
+from fedgeom.report.outcomes import curves, outcomes
+from fedgeom.report.privacy import exposure, leaving, spent
+from fedgeom.report.run_folder import NAMES, RunFiles, read_run
+from fedgeom.report.table import Cell, Line, Table, size, to_html
+from fedgeom.report.tables import evidence_table, naming_table, naming_verdict
 from fedgeom.report.timeline import timeline
-from fedgeom.storage import write_text
-
-PICTURE, PAGE = "picture.png", "report.html"
-"""The files of a run folder that reports add or read."""
+from fedgeom.storage import as_plain, write_text
 
 __all__ = ["NAMES", "PAGE", "PICTURE", "page_of", "read_any", "write_page"]
+
+PICTURE = "picture.png"
+PAGE = "report.html"
+"""The files of a run folder that reports add or read."""
+MANY = 12
+"""With more sites than this they are listed on demand."""
 
 
 def write_page(folder: str | Path, out: str | Path | None = None, *, rows: bool = True) -> Path:
@@ -66,9 +74,158 @@ def _contents(sections: list[str]) -> str:
     """Return links to the sections that there are."""
     links = []
     for one in filter(None, "".join(sections).split("<section ")):
-        name, title = one.partition('id="')[2].partition('"')[0], one.partition("<h2")[2].partition(">")[2]
+        name = one.partition('id="')[2].partition('"')[0]
+        title = one.partition("<h2")[2].partition(">")[2]
         links.append(f'<li><a href="#{name}">{title.partition("</h2>")[0]}</a></li>')
     return f'<nav aria-label="On this page"><ul>{"".join(links)}</ul></nav>'
+
+
+def heading(run: RunFiles) -> str:
+    """Return title, question and the most important figures."""
+    status = run.status
+    detail = f": {status['detail']}" if status["detail"] else ""
+    state = "good" if status["state"] == "finished" else "bad"
+    boxes = "".join(f"<div><b>{escape(value)}</b>{escape(what)}</div>" for value, what in facts(run))
+    return (
+        f"<header><h1>{escape(question(run))}</h1>"
+        f'<p><span class="state {state}">{escape(str(status["state"]))}</span>{escape(detail)} '
+        f'<span class="dim">{escape(_when(str(status["time"])))} · run {escape(run.path.resolve().name)}</span></p>'
+        + markup.paragraph(method_words(run))
+        + markup.paragraph(str(run.config.get("chosen", "")), "dim")
+        + f'<div class="facts">{boxes}</div></header>'
+    )
+
+
+def _when(time: str) -> str:
+    """Return a moment as people write it; what is no moment, as it is."""
+    try:
+        moment = datetime.datetime.fromisoformat(time).astimezone(datetime.UTC)
+    except ValueError:
+        return time
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def question(run: RunFiles) -> str:
+    """Say what was asked of whom."""
+    names = run.class_names()
+    sites = len(run.sites)
+    count = len(names) or run.metrics.get("classes")
+    what = f"tell {count} classes apart" if count else "learn together"
+    if 0 < len(names) <= 4 and all(len(name) <= 24 for name in names.values()):
+        what = f"tell {_listed(list(names.values()))} apart"
+    return f"Can {sites} sites {what} without showing each other their rows?"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def method_words(run: RunFiles) -> str:
+    """Say which method answered, how it works, and how rows were prepared for it."""
+    steps = run.parameters.get("prepare") or []
+    if isinstance(steps, str):
+        steps = [steps]
+    named = [str(one.get("name", "?")) if isinstance(one, Mapping) else str(one) for one in steps]
+    before = f" Rows were first prepared jointly: {', '.join(named)}." if named else ""
+    return f"Method {run.method}. {run.idea()}{before}"
+
+
+def facts(run: RunFiles) -> list[tuple[str, str]]:
+    """Return the figures that a reader looks for first."""
+    found = [(f"{len(run.sites)}", "sites")]
+    if run.simulated:  # a deployment's coordinator does not know them
+        rows = sum(site["rows"] for site in run.sites.values())
+        found.append((f"{rows:,}", "rows, which stayed there"))
+    tested = run.evaluation
+    if tested is not None and "own" in tested and tested["own"].accuracy is not None:
+        own = tested["own"].accuracy
+        found.append((f"{own.value:.1%}", f"of test rows told rightly ({own.low:.1%} to {own.high:.1%})"))
+        if "majority" in tested and tested["majority"].accuracy is not None:
+            found.append((f"{tested['majority'].accuracy.value:.1%}", "by always naming the commonest class"))
+    if spent(run):
+        found.append((f"ε = {spent(run)['epsilon']:g}", f"spent of the privacy of any one {spent(run)['unit']}"))
+    if run.home:
+        found.append((size(run.ledger.sent()), f"left {run.home}"))
+    elif run.ledger.sites:
+        found.append((size(round(run.ledger.sent() / len(run.ledger.sites))), "left each site, on average"))
+    if "seconds" in run.metrics:
+        found.append((_time(run.metrics["seconds"]), "the conversation took"))
+    return found
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def warnings(run: RunFiles) -> str:
+    """Return what a reader must know before he believes the rest; what is the same at many sites is said once."""
+    alike: dict[str, list[RunWarning]] = {}
+    for one in run.warnings:
+        alike.setdefault(_kind(one), []).append(one)
+    lines = []
+    for first, *others in alike.values():
+        said = f"<b>{escape(first.what)}</b>{escape(f': {first.why}' if first.why else '')}"
+        if first.remedy:
+            said += f'<br><span class="dim">What to do: {escape(first.remedy)}</span>'
+        if others:
+            more = "".join(
+                f"<li>{escape(one.what)}{escape(f': {one.why}' if one.why else '')}</li>" for one in others
+            )
+            said += markup.details(f"The same at {len(others)} more", f"<ul>{more}</ul>")
+        lines.append(f"<li>{said}</li>")
+    return markup.section("warnings", "Warnings", f'<ul class="warnings">{"".join(lines)}</ul>' if lines else "")
+
+
+def _kind(one: RunWarning) -> str:
+    """Return what a warning says but for its site and its numbers; what is of no site is of its own kind."""
+    if not one.site:
+        return str(one)
+    return re.sub(r"\d[\d.,]*", "#", f"{one.what}|{one.why}|{one.remedy}".replace(one.site, ""))
+
+
+def participants(run: RunFiles) -> str:
+    """Return who took part, with what each brought, and what the method says of each."""
+    if run.home:
+        return markup.section("sites", "Who took part", markup.paragraph(_invited(run)))
+    said: dict[str, Mapping[str, Any]] = {
+        name: value
+        for name, value in run.metrics.items()
+        if isinstance(value, Mapping) and value and set(value) <= set(run.sites)
+    }
+    head = ["site", *(["rows", "columns"] if run.simulated else []), "sent", "received", *said, "came to the end"]
+    received: dict[str, int] = {}
+    for entry in run.ledger:
+        received[entry.site] = received.get(entry.site, 0) + entry.received
+    lost = run.lost
+    rows: list[Line] = []
+    for name, site in run.sites.items():
+        end = Cell("yes")
+        if name in lost:
+            end = Cell(f"✗ {lost[name]}", "bad")
+        elif not run.ledger.sent(name):
+            end = Cell("✗ never answered", "bad")
+        brought = [f"{site['rows']:,}", f"{site.get('columns', '')}"] if run.simulated else []
+        values = [_value(one.get(name)) for one in said.values()]
+        rows.append([name, *brought, size(run.ledger.sent(name)), size(received.get(name, 0)), *values, end])
+    shown = to_html(Table("Who took part", head, rows, right=range(1, len(head) - 1)))
+    here = (
+        "All sites were simulated in one process." if run.simulated else "Each site answered from its own machine."
+    )
+    gone = f" {len(lost)} of {len(run.sites)} did not come to the end." if lost else ""
+    inner = shown if len(rows) <= MANY else markup.details(f"All {len(rows)} sites", shown)
+    return markup.section("sites", "Who took part", markup.paragraph(here + gone), inner)
+
+
+def _invited(run: RunFiles) -> str:
+    others = [name for name in run.sites if name != run.home]
+    said = f"This is what {run.home} itself has of the run"
+    if not others:
+        return f"{said}; who else took part is not written down here."
+    return f"{said}. Invited were also {_listed(others)}; what they answered only the coordinator knows."
+
+
+def _value(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _picture(run: RunFiles) -> str:
@@ -94,7 +251,7 @@ def _picture(run: RunFiles) -> str:
 def _names(naming: Naming | None) -> str:
     if naming is None:
         return ""
-    rows = evidence_rows(naming)
+    evidence = evidence_table(naming)
     sure = (
         markup.paragraph(
             "A name's distance to the same class at the other sites, and what it would be in the next best grouping, "
@@ -102,16 +259,105 @@ def _names(naming: Naming | None) -> str:
             "more it is in doubt.",
             "dim",
         )
-        + markup.table(EVIDENCE, rows, numbers=(3, 5))
-        if rows
+        + to_html(evidence)
+        if evidence.rows
         else ""
     )
+    few = len(evidence.rows) <= 24
     return markup.section(
         "names",
         "Which local name means which class",
         markup.paragraph(
             f"{naming_verdict(naming)} Names never left their sites; each site learnt the numbers of its own."
         ),
-        markup.table(*names_by_word(naming), numbers=(0,)),
-        markup.details("How sure that is", sure, shown=bool(naming.doubtful) and len(rows) <= 24) if sure else "",
+        to_html(naming_table(naming)),
+        markup.details("How sure that is", sure, shown=bool(naming.doubtful) and few) if sure else "",
     )
+
+
+def repeating(run: RunFiles) -> str:
+    """Return the section on how to repeat a run."""
+    name = run.path.name
+    if run.home:
+        return _at_site(run)
+    commands = [
+        ("again, with the file below", "fedgeom run federation.toml"),
+        ("what left each site", f"fedgeom ledger {name}"),
+        ("the model on new rows", f"fedgeom predict {name} new.csv"),
+        ("this page", f"fedgeom report {name}"),
+    ]
+    lines = "\n".join(f"{command:<36} # {what}" for what, command in commands)
+    versions = ", ".join(f"{key} {value}" for key, value in run.versions.items())
+    return markup.section(
+        "repeat",
+        "How to repeat it",
+        markup.code(lines),
+        markup.details("federation.toml", markup.code(federation_toml(run))),
+        markup.details("All settings", markup.code(json.dumps(run.parameters, indent=2, ensure_ascii=False))),
+        markup.paragraph(f"seed {run.config['seed']}; {versions}. Keys and masks are new in every run.", "dim"),
+    )
+
+
+def _at_site(run: RunFiles) -> str:
+    """Return the section of a site's own page: what it can do with what it has."""
+    name = f"{run.path.parent.name}/{run.path.name}"
+    commands = [
+        ("the site's model on new rows", f"fedgeom predict {name} new.csv"),
+        ("all that left the site", "fedgeom site ledger"),
+        ("what it has spent of its privacy", "fedgeom site budget"),
+        ("this page", f"fedgeom report {name}"),
+    ]
+    lines = "\n".join(f"{command:<44} # {what}" for what, command in commands)
+    settings = json.dumps(run.parameters, indent=2, ensure_ascii=False, default=as_plain)
+    return markup.section(
+        "repeat",
+        "What to do with it",
+        markup.paragraph("In the site's folder:", "dim"),
+        markup.code(lines),
+        markup.details("The terms that were approved", markup.code(settings)) if run.parameters else "",
+    )
+
+
+def changed_settings(run: RunFiles) -> dict[str, Any]:
+    """Return the settings that are not the method's own defaults; all where the method is not installed here."""
+    try:
+        plain = json.loads(json.dumps(method_class(run.method)().terms(), default=as_plain))
+    except (FedgeomError, TypeError, AttributeError):
+        plain = {}
+    return {
+        key: value
+        for key, value in run.parameters.items()
+        if value is not None and plain.get(key, object()) != value
+    }
+
+
+def federation_toml(run: RunFiles) -> str:
+    """Write the federation file that would repeat the run, with the sites' files to be filled in."""
+    settings = changed_settings(run)
+    holdout = settings.pop("holdout", None)
+    lines = [f'method = "{run.method}"', f"seed = {run.config['seed']}"]
+    if isinstance(holdout, Mapping):
+        lines.append(f"holdout = {holdout.get('share')}")
+    lines.append('label = "the column with the classes"')
+    if settings:
+        lines += ["", "[parameters]", *(f"{key} = {as_toml(value)}" for key, value in settings.items())]
+    for site in list(run.sites)[:3]:
+        lines += ["", "[[sites]]", f"name = {json.dumps(site, ensure_ascii=False)}", 'file = "its file"']
+    if len(run.sites) > 3:
+        lines += ["", f"# and {len(run.sites) - 3} more sites"]
+    return "\n".join(lines)
+
+
+def as_toml(value: Any) -> str:
+    """Write a setting as a federation file has it.
+
+    >>> as_toml({"name": "sgd", "momentum": 0.9, "rate": None}), as_toml([True, 2])
+    ('{ name = "sgd", momentum = 0.9 }', '[true, 2]')
+    """
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {as_toml(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,79 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.report.markup import asset
-from fedgeom.studio.guard import Guard
-from fedgeom.studio.pages import Handlers
+from fedgeom.studio.pages import Handlers, Pages
 from fedgeom.studio.places import Place
-from fedgeom.studio.rendering import Pages
+
+Scope = MutableMapping[str, Any]
+Asgi = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+"""The names of this machine that its loopback address goes by."""
+HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+     b"img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"referrer-policy", b"same-origin"),  # without any, forms would not say where they come from
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)  # fmt: skip
+"""What every answer says: nothing from elsewhere is loaded, and the address with its token is told to nobody."""
+
+
+def new_token() -> str:
+    """Return a token that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+class Guard:
+    """Lets through what comes from this machine with the token, and tells all others why not."""
+
+    def __init__(self, app: Asgi, token: str):
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def careful(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                message["headers"] += [one for one in HEADERS if one[0] not in there]
+            await send(message)
+
+        why = self.refusal(scope)
+        if why:
+            await PlainTextResponse(why, status_code=403)(scope, receive, careful)
+            return
+        await self.app(scope, receive, careful)
+
+    def refusal(self, scope: Scope) -> str:
+        """Say why a request is refused; nothing where it is not."""
+        said = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        host = said.get("host", "")
+        name = host if host in HOSTS else host.rpartition(":")[0]
+        if name not in HOSTS:
+            return "The studio answers to 127.0.0.1 and localhost only.\n"
+        first = str(scope["path"]).strip("/").partition("/")[0]
+        if not secrets.compare_digest(first.encode(), self.token.encode()):
+            return "This address has no token, or an old one. Open the address that `fedgeom studio` printed.\n"
+        if said.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return "This request comes from another page. Open the address that `fedgeom studio` printed.\n"
+        origin = said.get("origin")
+        if scope["method"] not in ("GET", "HEAD") and origin != f"http://{host}":
+            return "This request does not come from the studio's own page, so nothing was done.\n"
+        return ""
+
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from fedgeom.engines.flower.access_filter import AccessFilter
 from fedgeom.engines.flower.carrier import Carrier, WithCarrier
 from fedgeom.engines.flower.engine import QUESTION, RECORD
-from fedgeom.engines.flower.patches import with_messages
+from fedgeom.engines.flower.patches import AccessFilter, shortened, with_messages
 from fedgeom.engines.flower.processes import free_port
-from fedgeom.engines.flower.short_way import shortened
 from tests.engines.flower.conftest import question
 
 
@@ -151,4 +149,4 @@ def running_link() -> Iterator[Link]:
         time.sleep(0.02)
     yield link
     server.should_exit = server.force_exit = True
-    thread.join(10)
+    thread.join()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fedgeom.engines.flower.access_filter import REFUSAL, AccessFilter, may_pass
+from fedgeom.engines.flower.patches import REFUSAL, AccessFilter, may_pass
 
 
 def scope(path, client, server=("10.0.0.7", 8000), kind="http"):

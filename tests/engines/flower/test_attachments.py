@@ -8,7 +8,7 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 
 from flwr.proto.fleet_pb2 import PushMessagesResponse
 
-from fedgeom.engines.flower.attachments import attach, detach
+from fedgeom.engines.flower.carrier import attach, detach
 
 FLOWERS = PushMessagesResponse(objects_to_push=["a", "b"], session_id="s")
 

@@ -13,8 +13,7 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 import httpx
 from flwr.proto.message_pb2 import PullObjectResponse
 
-from fedgeom.engines.flower.attachments import HELD, HOLD, LARGEST, TAKES, attach, detach
-from fedgeom.engines.flower.carrier import Carrier
+from fedgeom.engines.flower.carrier import HELD, HOLD, LARGEST, TAKES, Carrier, attach, detach
 
 
 @dataclass(frozen=True)

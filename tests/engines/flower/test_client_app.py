@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from fedgeom import __version__
-from fedgeom.engines.flower.client_app import FAILED, answer_message, make_client_app
+from fedgeom.engines.flower.apps import FAILED, answer_message, make_client_app
 from fedgeom.engines.flower.engine import QUESTION, RECORD, read_reply
-from fedgeom.engines.flower.introduction import INTRODUCE
+from fedgeom.engines.flower.nodes import INTRODUCE
 from fedgeom.errors import DecodeError
 from tests.engines.flower.conftest import flower_context, flower_message, question
 

@@ -13,7 +13,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from fedgeom.engines.flower.direct_layer import DirectLayer
+from fedgeom.engines.flower.patches import DirectLayer
 
 PIECES = (b"que", b"stion")
 

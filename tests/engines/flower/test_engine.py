@@ -17,7 +17,7 @@ from fedgeom.engines.flower.engine import (
     RECORD,
     FlowerEngine,
 )
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 
 pytestmark = pytest.mark.usefixtures("inside_a_task")
 

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.engines.flower import introduction
-from fedgeom.engines.flower.introduction import (
+from fedgeom.engines.flower import nodes
+from fedgeom.engines.flower.nodes import (
     INTRODUCE,
     RECORD,
     ask_names,
@@ -71,6 +71,6 @@ def test_nodes_are_asked_for_their_names_each_with_a_number_of_its_own(clock: Cl
     found = ask_names(grid, [1, 2, 3, 4], ROSTER, clock=clock, sleep=clock.sleep)
     assert found == {1: "anna", 2: "bert"}  # 3 cannot prove it, 4 says nothing
     assert len(set(numbers)) == 4
-    assert introduction.SECONDS <= clock.now < introduction.SECONDS + 1
+    assert nodes.SECONDS <= clock.now < nodes.SECONDS + 1
     assert ask_names(grid, [], ROSTER) == {}
     assert grid.asked == [1, 2, 3, 4]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedgeom.engines.flower.log_lines import Visit, read_visits
+from fedgeom.engines.flower.commands import Visit, read_visits
 
 LOG = (
     b"INFO :      [Fleet.ActivateNode] Activated node_id=11\nnothing\n"

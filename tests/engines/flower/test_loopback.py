@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
+
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -20,15 +22,15 @@ from fedgeom import registry
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.flower import patches
-from fedgeom.engines.flower.client_app import FAILED
+from fedgeom.engines.flower.apps import FAILED
 from fedgeom.engines.flower.engine import RECORD
 from fedgeom.engines.flower.loopback import FlowerLoopbackEngine, LoopbackGrid
 from fedgeom.engines.run import ENGINES
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Event, Lost
+from fedgeom.federation.coordinator import Event, Lost
 from fedgeom.federation.messages import pack
 from fedgeom.methods.catalogue import METHODS
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from fedgeom.registry import Registry
 from fedgeom.testing import check_method, example_sites
 from tests.deploy.making import small
@@ -40,7 +42,7 @@ RUN = bytes(range(32))
 # --- the engine ---
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiered(METHODS, "hulls", "ridge", "fedavg"))
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     """The joint model, and all that the sites themselves have, in memory and in files."""
     method, sites = small(name), example_sites()

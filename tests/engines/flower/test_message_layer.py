@@ -11,21 +11,22 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_SECONDS, until
+
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 import httpx
 
-from fedgeom.engines.flower import attachments, message_layer, patches
-from fedgeom.engines.flower.attachments import HELD, HOLD, TAKES
-from fedgeom.engines.flower.carrier import Carrier
+from fedgeom.engines.flower import carrier as flower_carrier
+from fedgeom.engines.flower import message_layer, patches
+from fedgeom.engines.flower.carrier import HELD, HOLD, TAKES, Carrier
 from fedgeom.engines.flower.engine import read_reply
-from fedgeom.engines.flower.message_layer import MessageLayer
-from fedgeom.engines.flower.waiting_room import WaitingRoom
+from fedgeom.engines.flower.message_layer import MessageLayer, WaitingRoom
 from tests.engines.flower.link import Link, Node, asked, running_link
 
 pytestmark = pytest.mark.usefixtures("inside_a_task", "flwr")
 
-HELD_SECONDS = 20.0
+HELD_SECONDS = HANG_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +57,9 @@ class Later:
         self.result = work()
 
     def wait(self) -> Any:
-        self._thread.join(HELD_SECONDS - 5)  # sooner than the hold ends by itself
+        self._thread.join(HANG_SECONDS)
         assert not self._thread.is_alive()
         return self.result
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert condition()
 
 
 def test_a_question_and_its_answer_take_four_requests_when_both_ends_carry(link: Link) -> None:
@@ -94,7 +88,7 @@ def test_a_question_and_its_answer_take_four_requests_when_both_ends_carry(link:
 
 @pytest.mark.parametrize("held_node", [True, False])
 @pytest.mark.parametrize("held_grid", [True, False])
-@pytest.mark.parametrize("size", [10, attachments.LARGEST + 1])
+@pytest.mark.parametrize("size", [10, flower_carrier.LARGEST + 1])
 def test_flowers_own_nodes_and_grids_understand_each_other_and_ours(
     link: Link, held_node: bool, held_grid: bool, size: int
 ) -> None:

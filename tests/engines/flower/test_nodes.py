@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedgeom.engines.flower import nodes
 from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from tests.engines.flower.conftest import Clock, NodeGrid, node
 
 KEYS = {name: ec.generate_private_key(ec.SECP384R1()).public_key() for name in ("anna", "bert", "stranger")}

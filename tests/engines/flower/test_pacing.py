@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from fedgeom.engines.flower import pacing
-from fedgeom.engines.flower.pacing import Pace
+from fedgeom.engines.flower import patches
+from fedgeom.engines.flower.patches import Pace
 
 
 def test_only_a_poll_that_was_held_is_followed_by_another_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(pacing.time, "sleep", slept.append)
+    monkeypatch.setattr(patches.time, "sleep", slept.append)
     held = iter([True, False, True, False])
     pace = Pace(lambda: next(held))
     for seconds in (3.0, 3.0, 3.0, 0.5):

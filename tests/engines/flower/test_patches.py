@@ -10,11 +10,12 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from fedgeom.engines.flower import patches
-from fedgeom.engines.flower.access_filter import AccessFilter
 from fedgeom.engines.flower.carrier import Carrier
 from fedgeom.engines.flower.message_layer import MessageLayer
 from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.patch_table import Symbol, function, seconds
+from fedgeom.engines.flower.patches import AccessFilter
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_node_opens_no_port(flwr):
     assert patches.serve_nobody()
     server, thread = flwr.NODE_SERVER.value()(object(), object())
     server.should_exit = True  # what Flower does with them in the end
-    thread.join(timeout=1.0)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
 
 

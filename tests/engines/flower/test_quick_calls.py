@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fedgeom.engines.flower import patches, quick_calls
-from fedgeom.engines.flower.quick_calls import QUICK, at_once_if_quick, full_name
+from fedgeom.engines.flower import patches
+from fedgeom.engines.flower.patches import QUICK, at_once_if_quick, full_name
 from tests.engines.flower.link import running_link
 
 
@@ -34,7 +34,7 @@ def test_what_is_quick_is_called_at_once_and_the_rest_in_a_thread(monkeypatch):
     here = threading.get_ident()
     assert called(where, word="a")[1] != here
     assert called(Where())[1] != here
-    monkeypatch.setattr(quick_calls, "QUICK", {f"{__name__}.where", f"{__name__}.Where"})
+    monkeypatch.setattr(patches, "QUICK", {f"{__name__}.where", f"{__name__}.Where"})
     assert called(where, "a") == called(where, word="a") == ("a", here)
     assert called(Where()) == ("", here)
 

@@ -10,7 +10,7 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 
 from flwr.app import Context, RecordDict
 
-from fedgeom.engines.flower.server_app import make_server_app
+from fedgeom.engines.flower.apps import make_server_app
 
 
 @pytest.mark.parametrize(("settings", "job"), [({"job": "study-1"}, "study-1"), ({}, "")])

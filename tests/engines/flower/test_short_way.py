@@ -7,8 +7,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from fedgeom.engines.flower.direct_layer import DirectLayer
-from fedgeom.engines.flower.short_way import FLEET, NOT_FOR, RUNTIME, WHOLE, ShortWay, shortened
+from fedgeom.engines.flower.patches import FLEET_PREFIX, NOT_FOR, RUNTIME, WHOLE, DirectLayer, ShortWay, shortened
 
 
 class Layer:
@@ -43,7 +42,7 @@ ALL = ("NodeAuthMiddleware", *NOT_FOR)
 
 
 def test_a_sites_request_meets_what_asks_who_it_is_and_no_layer_of_the_coordinators():
-    assert through(FLEET + "pull-messages", *ALL) == ["NodeAuthMiddleware", "FleetEventLogMiddleware"]
+    assert through(FLEET_PREFIX + "pull-messages", *ALL) == ["NodeAuthMiddleware", "FleetEventLogMiddleware"]
     assert through(RUNTIME + "pull-messages", *ALL) == ["NodeAuthMiddleware", "RuntimeTracingMiddleware"]
 
 

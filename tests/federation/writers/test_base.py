@@ -11,7 +11,7 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.federation.writers.base import WRITERS, Writer, check_writers
+from fedgeom.federation.writers import WRITERS, Writer, check_writers
 from fedgeom.testing.examples import example_sites
 
 TRAINED = fedgeom.FedAvg(rounds=3, epochs=1, validation=0.25, holdout=0.25)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.geometry.gaussians.bundles import Gaussians, bhattacharyya, part_shares
+from fedgeom.geometry.gaussians import Gaussians, bhattacharyya, part_shares
 
 
 def drawn(seed: int, k: int, d: int) -> Gaussians:

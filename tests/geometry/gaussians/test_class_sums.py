@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.gaussians.class_sums import PIECE, ClassSums, class_moments, length
+from fedgeom.geometry.gaussians import PIECE, ClassSums, class_moments, length
 from fedgeom.geometry.hyperbolic.poincare import exp0, log0, lorentz_centroid, to_hyperboloid
 
 NAMES = ("x", "z")

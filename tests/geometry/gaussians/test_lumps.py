@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.geometry.gaussians.lumps import find_lumps
+from fedgeom.geometry.gaussians import find_lumps
 
 
 def rows(*centres: float, each: int = 60) -> np.ndarray:

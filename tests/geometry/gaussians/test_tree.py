@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.gaussians.bundles import Gaussians
-from fedgeom.geometry.gaussians.tree import joined_tree
+from fedgeom.geometry.gaussians import Gaussians, joined_tree
 from fedgeom.geometry.graphs.class_tree import ClassTree
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.geometry.hyperbolic._affine_hull import hull_indices, to_klein_unit
+from fedgeom.geometry.hyperbolic.hull import hull_indices, to_klein_unit
 
 
 def test_klein_coordinates_lie_on_the_same_rays_in_the_unit_ball() -> None:

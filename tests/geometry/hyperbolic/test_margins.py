@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic import margins
+from fedgeom.geometry.hyperbolic import svm
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def test_squared_hinge_agrees_with_linearsvc(C: float, d: int) -> None:
     rng = np.random.default_rng(d)
     rows = rng.normal(size=(150, d))
     signs = np.where(rows[:, 0] + 0.5 * rng.normal(size=150) > 0, 1.0, -1.0)
-    w, _ = margins.squared_hinge(rows, signs, np.full(150, C))
+    w, _ = svm.squared_hinge(rows, signs, np.full(150, C))
     theirs = LinearSVC(C=C, fit_intercept=False, dual=False, tol=1e-12, max_iter=100_000).fit(rows, signs).coef_[0]
     np.testing.assert_allclose(w, theirs, rtol=1e-5, atol=1e-7)
 
@@ -33,7 +33,7 @@ def test_squared_hinge_reaches_the_optimum_where_liblinear_stops_early() -> None
     rows = rng.normal(size=(5000, 2))
     signs = np.where(rows @ [1.0, 0.3] > 0, 1.0, -1.0)
     costs = np.full(5000, 2e4)
-    w, _ = margins.squared_hinge(rows, signs, costs)
+    w, _ = svm.squared_hinge(rows, signs, costs)
     early = LinearSVC(C=2e4, fit_intercept=False, dual=False, max_iter=10_000).fit(rows, signs).coef_[0]
     reached = objective(w, rows, signs, costs, 2)
     assert reached <= objective(early, rows, signs, costs, 2)
@@ -47,7 +47,7 @@ def test_hinge_is_a_minimum() -> None:
     rows = rng.normal(size=(80, 2))
     signs = np.where(rows[:, 0] + 0.7 * rng.normal(size=80) > 0, 1.0, -1.0)
     costs = rng.random(80)
-    w, _ = margins.hinge(rows, signs, costs, random_state=0)
+    w, _ = svm.hinge(rows, signs, costs, random_state=0)
     reached = objective(w, rows, signs, costs, 1)
     for _ in range(200):
         assert reached <= objective(w + 1e-2 * rng.normal(size=2), rows, signs, costs, 1) + 1e-6
@@ -61,9 +61,9 @@ def test_hard_margin_is_the_limit_of_the_soft_one(gap: float, d: int) -> None:
     rows = rng.normal(size=(400, d))
     signs = np.where(rows @ normal > 0, 1.0, -1.0)
     rows = rows + np.outer(signs, normal) * gap
-    w, _ = margins.hard_margin(rows, signs)
+    w, _ = svm.hard_margin(rows, signs)
     assert np.min(signs * (rows @ w)) == pytest.approx(1, abs=1e-9)
-    soft, _ = margins.squared_hinge(rows, signs, np.full(400, 1e9))
+    soft, _ = svm.squared_hinge(rows, signs, np.full(400, 1e9))
     np.testing.assert_allclose(w / np.linalg.norm(w), soft / np.linalg.norm(soft), atol=1e-3)
     assert np.linalg.norm(w) >= np.linalg.norm(soft) * (1 - 1e-9)
 
@@ -71,6 +71,6 @@ def test_hard_margin_is_the_limit_of_the_soft_one(gap: float, d: int) -> None:
 def test_hard_margin_says_when_there_is_none() -> None:
     rows = np.array([[1.0, 0.0], [0.5, 0.1], [-1.0, 0.0], [2.0, 0.0]])
     with pytest.raises(InputError, match="cannot be separated"):
-        margins.hard_margin(rows, np.array([1.0, 1.0, -1.0, -1.0]))
+        svm.hard_margin(rows, np.array([1.0, 1.0, -1.0, -1.0]))
     with pytest.raises(InputError, match="coincide"):
-        margins.hard_margin(np.zeros((2, 2)), np.array([1.0, -1.0]))
+        svm.hard_margin(np.zeros((2, 2)), np.array([1.0, -1.0]))

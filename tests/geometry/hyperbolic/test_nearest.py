@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.geometry.hyperbolic.nearest import NearestCorners
 from fedgeom.geometry.hyperbolic.poincare import distance, pairwise_sinh_half
+from fedgeom.geometry.hyperbolic.reference import NearestCorners
 
 
 @pytest.mark.parametrize(

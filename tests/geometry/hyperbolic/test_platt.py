@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.platt import fit_sigmoid, sigmoid
+from fedgeom.geometry.hyperbolic.svm import fit_sigmoid, sigmoid
 
 
 def noisy_scores(seed: int, n: int = 200, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

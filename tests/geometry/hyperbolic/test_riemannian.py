@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.geometry.hyperbolic import poincare
-from fedgeom.geometry.hyperbolic.riemannian import FARTHEST, sgd_step
+from fedgeom.geometry.hyperbolic.isometry import FARTHEST, sgd_step
 
 torch = pytest.importorskip("torch")
 

@@ -10,7 +10,7 @@ import pytest
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.class_tree import ClassTree
 from fedgeom.geometry.hyperbolic import poincare
-from fedgeom.geometry.hyperbolic.tree_embedding import distortion, embed_tree, random_rotation, tree_prototypes
+from fedgeom.geometry.hyperbolic.prototypes import distortion, embed_tree, random_rotation, tree_prototypes
 
 
 def rng(seed=0):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.topology.barycentres import (
+from fedgeom.geometry.topology.distances import (
     barycentre,
     barycentre_cost,
     diagram_closeness,
     site_barycentre,
+    site_distances,
 )
-from fedgeom.geometry.topology.diagram_distances import site_distances
 from fedgeom.geometry.topology.persistence import Diagrams
 
 EMPTY = np.empty((0, 2))

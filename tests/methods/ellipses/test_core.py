@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.data.findings import FaultsError
+from fedgeom.data.validation import FaultsError
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.methods.ellipses.core import Layout, check_width, read_sum, vectors, write_classes
 from tests.methods.ellipses.making import cloud

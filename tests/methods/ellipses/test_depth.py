@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.geometry.gaussians.bundles import Gaussians
-from fedgeom.methods.ellipses.depth import calls, find_coarse, joint_tree, settle
+from fedgeom.geometry.gaussians import Gaussians
+from fedgeom.methods.ellipses.matching import calls, find_coarse, joint_tree, settle
 from tests.methods.ellipses.making import cloud
 
 

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.ellipses.core import Layout, read_sum, write_classes
-from fedgeom.methods.ellipses.grouping import fit, match
+from fedgeom.methods.ellipses.matching import fit, match
 from tests.methods.ellipses.making import cloud, own_words
 
 

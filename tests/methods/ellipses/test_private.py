@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom import DP, Ellipses, InputError, SiteData
-from fedgeom.methods.ellipses import private
+from fedgeom.methods.ellipses import core
 from fedgeom.methods.ellipses.core import Layout
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")
@@ -32,13 +32,13 @@ def job(**settings: Any) -> Ellipses:
 def test_no_row_moves_the_numbers_by_more_than_is_reckoned_with() -> None:
     rng, layout, settings = np.random.default_rng(0), Layout(3, 2, 3, 1), job()
     V, y = rng.normal(scale=2.0, size=(30, 3)), np.array(["p", "q"])[rng.integers(0, 2, 30)]
-    places, most = {"p": 4, "q": 3}, private.bounds(layout)
-    whole = private.bounded_gaussians(V, y, places, layout, settings)
+    places, most = {"p": 4, "q": 3}, core.bounds(layout)
+    whole = core.bounded_gaussians(V, y, places, layout, settings)
     assert len(whole) == most["numbers"] == 6 * (1 + 3 + 6)
     moved = []
     for at in range(30):
         kept = np.arange(30) != at
-        less = private.bounded_gaussians(V[kept], y[kept], places, layout, settings)
+        less = core.bounded_gaussians(V[kept], y[kept], places, layout, settings)
         moved.append(float(np.linalg.norm((whole - less).astype(np.float64))))
     assert 0.8 * most["sensitivity"] < max(moved) <= most["sensitivity"]
 

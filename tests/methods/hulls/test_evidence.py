@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.methods.hulls.evidence import Evidence, _site_evidence, doubts, group_evidence
+from fedgeom.methods.hulls.matching import Evidence, _site_evidence, doubts, group_evidence
 
 
 def spot(x: float, y: float = 0.0) -> np.ndarray:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0
-from fedgeom.methods.hulls import grouping
-from fedgeom.methods.hulls.grouping import (
+from fedgeom.methods.hulls import matching
+from fedgeom.methods.hulls.matching import (
     affinity_from_distances,
     group,
     group_constrained,
@@ -51,7 +51,7 @@ def test_distances_are_equation_8(monkeypatch: pytest.MonkeyPatch) -> None:
     np.fill_diagonal(expected, 0)
     np.testing.assert_allclose(hull_distances(hulls), expected)
     for block in (1, 30, 100):
-        monkeypatch.setattr(grouping, "BLOCK", block)
+        monkeypatch.setattr(matching, "BLOCK", block)
         np.testing.assert_allclose(hull_distances(hulls), expected)
 
 
@@ -132,8 +132,8 @@ def test_constrained_is_close_to_the_best_of_all_groupings(seed: int) -> None:
     hulls, owners, _ = make(4, 3, noise=0.8, seed=seed)
     D = hull_distances(hulls)
     every = itertools.product(itertools.permutations(range(3)), repeat=3)
-    best = min(grouping._spread(D, np.array([0, 1, 2, *itertools.chain(*choice)]), 3) for choice in every)
-    assert grouping._spread(D, group_constrained(D, owners, 3), 3) <= 1.02 * best
+    best = min(matching._spread(D, np.array([0, 1, 2, *itertools.chain(*choice)]), 3) for choice in every)
+    assert matching._spread(D, group_constrained(D, owners, 3), 3) <= 1.02 * best
 
 
 def test_kernighan_lin_halves() -> None:
@@ -177,10 +177,11 @@ def test_fewer_hulls_than_groups() -> None:
 
 def test_some_corners_stand_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
     hulls, owners, truth = make(10, 4, noise=0.2)
-    monkeypatch.setattr(grouping, "MAX_POINTS", 10)
+    monkeypatch.setattr(matching, "MAX_POINTS", 10)
     assert same_partition(group(hulls, owners, 4), truth)
 
 
+@pytest.mark.full
 def test_two_thousand_hulls_are_grouped() -> None:
     hulls, owners, truth = make(1000, 2, corners=38)
     assert same_partition(group(hulls, owners, 2), truth)

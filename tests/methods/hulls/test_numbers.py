@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.methods.hulls.numbers import unequal_numbers
+from fedgeom.methods.label_names import unequal_numbers
 
 CENTRES = {"a": (0.5, 0.0), "b": (-0.5, 0.0), "c": (0.0, 0.5), "d": (0.0, -0.5)}
 

@@ -10,7 +10,7 @@ import pytest
 
 from fedgeom.codes.fields import is_prime
 from fedgeom.errors import DecodeError, InputError, ProtocolError
-from fedgeom.methods.hulls.plan import (
+from fedgeom.methods.hulls.encoding import (
     SPLITTING,
     Hull,
     HullPlan,

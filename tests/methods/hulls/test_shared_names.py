@@ -12,9 +12,9 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
+from fedgeom.methods.hulls.encoding import HullPlan, decode_hulls
 from fedgeom.methods.hulls.messages import EncodeCorners, Learn
-from fedgeom.methods.hulls.plan import HullPlan, decode_hulls
-from fedgeom.protocols.names.messages import OpenNames, SealNames
+from fedgeom.protocols.names import OpenNames, SealNames
 from tests.methods.coordinators import hold, kill, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.hulls.test_numbers import donors

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom import memo
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import check_aligned
 from fedgeom.errors import InputError, TooFewSitesError
@@ -19,11 +20,10 @@ from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls import core
 from fedgeom.methods.hulls.core import radius_of_level
-from fedgeom.methods.hulls.mapping import JointMap
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
-from fedgeom.methods.hulls.site import HullMemory, check_disc
+from fedgeom.methods.hulls.site import HullMemory, JointMap, check_disc
 from fedgeom.methods.moments.model import MomentsModel
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.protocols.join.messages import Hello
 from tests.methods.coordinators import fresh, hold, lie, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own
@@ -328,7 +328,7 @@ def test_a_site_looks_for_its_hulls_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return honest(points, **options)
 
     monkeypatch.setattr(core, "trimmed_hull", counted)
-    core.forget_hulls()
+    memo.clear(core.class_hulls)
     sites = blobs(3, 3)
     fedgeom.run(fedgeom.Hulls(), sites, policy=Policy(max_corner_share=0.99))
     assert len(looked) == sum(len(site.classes) for site in sites)

@@ -7,12 +7,11 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.hyperfed.conversation import HyperFedConversation, _cosines
-from fedgeom.methods.hyperfed.messages import CompareUpdates, FirstLetters, PairShares, PassOn
+from fedgeom.methods.hyperfed.method import HyperFedConversation, _cosines
+from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, PairShares, PassOn
 from fedgeom.methods.iterative import Consistent
 from fedgeom.methods.iterative.messages import TrainMasked, TrainOpen
-from fedgeom.protocols.inner_products import MODULUS
-from fedgeom.protocols.pairs import asks_first
+from fedgeom.protocols.pairwise import MODULUS, asks_first
 from tests.methods.coordinators import overhear
 from tests.methods.hyperfed.making import clinics, quick
 

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
-from fedgeom.methods.hyperfed.messages import CompareUpdates, PassOn
+from fedgeom.methods.hyperfed.site import CompareUpdates, PassOn
 from fedgeom.methods.iterative.messages import TrainMasked
 from tests.methods.coordinators import lie, overhear
 from tests.methods.hyperfed.making import clinics, quick

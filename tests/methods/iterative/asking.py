@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Message
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import Update
+from fedgeom.methods.iterative.training import Conversation
 from tests.methods.iterative.making import unlike
 
 RUN = b"r" * 32

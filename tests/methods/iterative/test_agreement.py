@@ -11,9 +11,9 @@ from fedgeom import FedAvg, SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.run_warnings import LEAVES
-from fedgeom.methods.iterative import scaling
-from fedgeom.methods.iterative.agreement import (
+from fedgeom.federation.results import LEAVES
+from fedgeom.methods.iterative import setup
+from fedgeom.methods.iterative.setup import (
     Begin,
     Ready,
     SumColumns,
@@ -213,8 +213,8 @@ def test_within():
 
 
 def test_rows_are_scaled_once_a_run_and_not_once_a_round(monkeypatch):
-    scaled, calls = scaling.scaled, []
-    monkeypatch.setattr(scaling, "scaled", lambda *given: calls.append(1) or scaled(*given))
+    scaled, calls = setup.scaled, []
+    monkeypatch.setattr(setup, "scaled", lambda *given: calls.append(1) or scaled(*given))
     sites = unlike()
     fedgeom.run(fedgeom.FedAvg(rounds=4, validation=0.2), sites, seed=0)
     assert len(calls) == len(sites)

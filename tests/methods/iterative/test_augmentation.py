@@ -8,7 +8,7 @@ import pytest
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Crops, CrossEntropy, Mixed
-from fedgeom.methods.iterative.augmentation import NoAugmentation
+from fedgeom.methods.iterative.effort import NoAugmentation
 from tests.methods.iterative.torching import DIGITS, batch_of, digits, torch
 
 

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Consistent
-from fedgeom.protocols.inner_products import cosines
+from fedgeom.protocols.pairwise import cosines
 
 CHANGES = np.array([[2.0, 0.0], [0.0, 1.0]])
 

@@ -11,8 +11,8 @@ import fedgeom
 from fedgeom import FedAvg, PTopoFL, Scaffold
 from fedgeom.errors import TooFewSitesError
 from fedgeom.methods.iterative import Decay, Tree
-from fedgeom.methods.iterative.conversation import Group
 from fedgeom.methods.iterative.site import set_aside
+from fedgeom.methods.iterative.training import Group
 from tests.methods.iterative.asking import prepared
 from tests.methods.iterative.making import ALGORITHMS, BOWLS, algorithm_class, bowls, losing, own, unlike, whole
 

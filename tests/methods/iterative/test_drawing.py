@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fedgeom.methods.iterative.drawing import draw_sites
+from fedgeom.methods.iterative.settings import draw_sites
 
 SITES = tuple(f"site-{at}" for at in range(12))
 

@@ -10,11 +10,11 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
-from fedgeom.methods.iterative.agreement import SumColumns
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.protocols.evaluation.messages import SumEvaluation
-from fedgeom.protocols.joining.messages import Letters
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.methods.iterative.setup import SumColumns
+from fedgeom.protocols.evaluation import SumEvaluation
+from fedgeom.protocols.join.messages import Letters
+from fedgeom.protocols.names import CountNames
 from fedgeom.testing.rehearsal import Rehearsal
 from tests.methods.iterative.making import unlike
 

@@ -8,8 +8,8 @@ import pytest
 
 from fedgeom import FedAvg, PTopoFL
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.iterative.grouping import Grouping
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.setup import Grouping
 from fedgeom.protocols.secure_sum.messages import Ticket
 
 SITES = tuple("abcdefgh")

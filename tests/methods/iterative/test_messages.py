@@ -8,8 +8,8 @@ import pytest
 
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import Array, decode, encode
-from fedgeom.methods.iterative.agreement import Begin, Ready, SumColumns
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.setup import Begin, Ready, SumColumns
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
 from fedgeom.protocols.secure_sum.messages import SumResult
 

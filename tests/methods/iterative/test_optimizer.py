@@ -8,7 +8,7 @@ import pytest
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import MLP, SGD, AdamW, Effort, Linear, Objective
-from fedgeom.methods.iterative.learners.network import NetworkLearner
+from fedgeom.methods.iterative.learners.torch_module import NetworkLearner
 from tests.methods.iterative.torching import digits, torch
 
 

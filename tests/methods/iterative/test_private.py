@@ -15,7 +15,7 @@ from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.privacy.bounded_sums import FINE_ONE
-from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")
@@ -127,7 +127,7 @@ def test_per_site_noise_is_larger_and_with_hardly_any_it_is_fedavg() -> None:
 
 def test_a_coordinator_cannot_make_sites_count_unlike() -> None:
     from fedgeom.errors import TooFewSitesError
-    from fedgeom.methods.iterative.conversation import Conversation, Group
+    from fedgeom.methods.iterative.training import Conversation, Group
 
     class Uneven(Conversation):
         def groups(self, number: int, state: Any, chosen: tuple[str, ...]) -> list[Group]:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 
 import fedgeom
-from fedgeom.federation.conversation import Event
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.iterative.algorithm import Algorithm
 from tests.methods.hyperfed.making import clinics
@@ -75,6 +75,7 @@ def dying(folder: Path, rounds: int) -> Any:
     return watch
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("title", [*ROWS, *OTHERS])
 def test_killed_after_every_round_and_resumed(title: str, tmp_path: Path) -> None:
     row, folder = made(title), tmp_path / "run"

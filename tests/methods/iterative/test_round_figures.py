@@ -10,8 +10,8 @@ import pytest
 import fedgeom
 from fedgeom import Ditto, FedAvg, FedNova, FedPer
 from fedgeom.methods.iterative import Effort, Logistic, Task, Tree
-from fedgeom.methods.iterative.round_figures import Figures, how_many
 from fedgeom.methods.iterative.site import set_aside
+from fedgeom.methods.iterative.training import Figures, how_many
 from tests.methods.iterative.making import unlike
 
 SITES = unlike(rows=20)

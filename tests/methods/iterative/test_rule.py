@@ -11,7 +11,7 @@ import pytest
 from fedgeom import Ditto, FedAdam, FedAvg, FedDyn, FedProx, PFedMe, Scaffold
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Cosine, Effort, Krum, Logistic, Median, Round, Tree
-from fedgeom.methods.iterative.rule import TrainingRule, built_learner
+from fedgeom.methods.iterative.settings import TrainingRule, built_learner
 from tests.methods.iterative.algorithms.against_papers import bowl_task, one
 from tests.methods.iterative.making import Bowl
 

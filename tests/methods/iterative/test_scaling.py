@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import fedgeom
 from fedgeom import FedAvg, SiteData
 from fedgeom.methods.iterative import MLP
-from fedgeom.methods.iterative.scaling import column_sums, fixed_scale, scale_from, scaled, site_sums
+from fedgeom.methods.iterative.setup import column_sums, fixed_scale, scale_from, scaled, site_sums
 from tests.methods.iterative.making import unlike, whole
 
 tables = st.tuples(st.integers(1, 12), st.integers(1, 4)).flatmap(

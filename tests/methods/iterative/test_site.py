@@ -15,14 +15,14 @@ from fedgeom import Ditto, FedAvg, Scaffold
 from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
-from fedgeom.methods.iterative.agreement import Begin, SumColumns, SumRows
-from fedgeom.methods.iterative.conversation import Conversation, Group, Outcome
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.setup import Begin, SumColumns, SumRows
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
+from fedgeom.methods.iterative.training import Conversation, Group, Outcome
 from fedgeom.methods.iterative.tree import from_wire, to_wire
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.joining.messages import Hello, PublicKeys
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.join.messages import Hello, PublicKeys
+from fedgeom.protocols.names import CountNames
 from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
 from tests.unlisted import unlisted
@@ -168,7 +168,7 @@ def test_the_number_of_sums_follows_from_the_terms():
     answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
     assert "these terms need 4 sums, not 5" in answers.missing["s0"]
     names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
-    counted, planned = (CountNames, SumRows), TrainingSite.planned_sums
+    counted, planned = (CountNames, SumRows), TrainingSite.all_sums
     assert planned(row) == columns + training
     assert planned(FedAvg(scale="none", **SHORT)) == planned(FedAvg(scale="site", **SHORT)) == counted + training
     assert planned(FedAvg(scale="none", weights="sites", **SHORT)) == names + training

@@ -6,7 +6,7 @@ import pytest
 
 from fedgeom import FedAvg, FedProto, HyperFed, LocalOnly
 from fedgeom.errors import InputError
-from fedgeom.protocols.packed import Packing
+from fedgeom.protocols.fixed_point import Packing
 
 
 def test_packing():

@@ -10,7 +10,7 @@ from fedgeom import FedAvg, FedNova, FedProto, HyperFed, Scaffold
 from fedgeom.errors import ContractError
 from fedgeom.methods.iterative import Tree
 from fedgeom.methods.iterative.summed import Summed, combined
-from fedgeom.protocols.packed import Packing
+from fedgeom.protocols.fixed_point import Packing
 from tests.methods.iterative.making import unlike
 
 LIKE = Tree(model=Tree(weights=np.zeros((3, 2)), mean=np.zeros(2), bias=np.zeros(1)), steps=0.0)

@@ -6,7 +6,7 @@ import pytest
 
 from fedgeom import FedAvg, PTopoFL, Shrunk
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.table_settings import TableSettings
+from fedgeom.methods.iterative.settings import TableSettings
 
 REFUSED = [
     ({"scale": "unit"}, "scale='unit' given; wanted one of 'joint', 'site', 'none'"),

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from fedgeom import Moments
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.geometry.gaussians.class_sums import class_moments
+from fedgeom.geometry.gaussians import class_moments
 from fedgeom.geometry.hyperbolic.poincare import log0, lorentz_centroid
 from fedgeom.methods.moments.core import build_model
 from fedgeom.methods.moments.model import MomentsModel

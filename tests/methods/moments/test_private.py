@@ -10,9 +10,9 @@ import pytest
 import fedgeom
 from fedgeom import DP, Moments, SiteData
 from fedgeom.federation.policy import StrictPolicy
-from fedgeom.methods.moments import private
+from fedgeom.methods.moments import core
 from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")
@@ -35,20 +35,20 @@ def job(**settings: Any) -> Moments:
 @pytest.mark.parametrize("space", ["euclidean", "ball"])
 def test_no_row_moves_the_numbers_by_more_than_is_reckoned_with(rule: str, space: str) -> None:
     rng, settings = np.random.default_rng(0), job(rule=rule, space=space)
-    assert private.sensitivity(settings.squares) == pytest.approx(2.0**private.UNIT, rel=0.02)
+    assert core.sensitivity(settings.squares) == pytest.approx(2.0**core.UNIT, rel=0.02)
     X = rng.normal(size=(40, 5))
     X *= (rng.uniform(0, 0.999, 40) if space == "ball" else rng.uniform(0, 50, 40))[:, None] / np.linalg.norm(
         X, axis=1, keepdims=True
     )
     y = np.array(CLASSES)[rng.integers(0, 3, 40)]
-    whole = private.bounded_moments(X, y, CLASSES, settings, 1.5)
-    assert len(whole) == private.numbers(3, 5, squares=settings.squares)
+    whole = core.bounded_moments(X, y, CLASSES, settings, 1.5)
+    assert len(whole) == core.numbers(3, 5, squares=settings.squares)
     longest = 0.0
     for at in range(40):
         kept = np.arange(40) != at
-        moved = whole - private.bounded_moments(X[kept], y[kept], CLASSES, settings, 1.5)
+        moved = whole - core.bounded_moments(X[kept], y[kept], CLASSES, settings, 1.5)
         longest = max(longest, float(np.linalg.norm(moved.astype(np.float64))))
-    assert 0.8 * private.sensitivity(settings.squares) < longest <= private.sensitivity(settings.squares)
+    assert 0.8 * core.sensitivity(settings.squares) < longest <= core.sensitivity(settings.squares)
 
 
 @pytest.mark.parametrize("rule", ["gaussian", "centroid"])

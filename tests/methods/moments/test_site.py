@@ -15,8 +15,8 @@ from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import FOLDS, MomentsSite
-from fedgeom.protocols.handing_out import TakeModel, TakeResult
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.model_delivery import TakeModel, TakeResult
+from fedgeom.protocols.names import CountNames
 from tests.methods.coordinators import RUN, fresh, hold, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own
@@ -73,7 +73,7 @@ def test_moments_of_another_kind_than_the_terms_say_are_refused(
 
 
 def test_a_second_sum_is_not_planned() -> None:
-    assert tuple(MomentsSite.planned_sums(Moments())) == (CountNames, SumMoments)
+    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumMoments)
     later = {"round": 2}
     (reason,) = refusals(
         Moments(),

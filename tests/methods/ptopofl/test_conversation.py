@@ -12,13 +12,13 @@ import fedgeom
 from fedgeom import FedAvg, PTopoFL, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array, decode, unpack
-from fedgeom.methods.iterative.conversation import Group
 from fedgeom.methods.iterative.messages import TrainMasked
+from fedgeom.methods.iterative.training import Group
 from fedgeom.methods.iterative.tree import State
-from fedgeom.methods.ptopofl.conversation import TopoConversation
-from fedgeom.methods.ptopofl.messages import Describe, Description
+from fedgeom.methods.ptopofl.method import TopoConversation
+from fedgeom.methods.ptopofl.shapes import Describe, Description
 from fedgeom.methods.ptopofl.site import TopoSite
 from tests.methods.ptopofl.making import concepts, hospitals, vector
 

@@ -7,8 +7,7 @@ import pytest
 
 import fedgeom
 from fedgeom import PTopoFL
-from fedgeom.methods.ptopofl.conversation import TopoConversation
-from fedgeom.methods.ptopofl.foresight import mixtures
+from fedgeom.methods.ptopofl.method import TopoConversation, mixtures
 from tests.methods.ptopofl.making import hospitals
 
 pytest.importorskip("gudhi", reason="needs the topology extra")

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fedgeom import PTopoFL
-from fedgeom.geometry.topology.barycentres import site_barycentre
-from fedgeom.geometry.topology.diagram_distances import wasserstein
+from fedgeom.geometry.topology.distances import site_barycentre, wasserstein
 from fedgeom.geometry.topology.persistence import Diagrams
 from fedgeom.methods.ptopofl.shapes import NONE, NOTHING, describe_rows, judge_shapes, merge_small
 

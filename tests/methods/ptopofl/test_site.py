@@ -12,14 +12,14 @@ import fedgeom
 from fedgeom import PTopoFL, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.methods.iterative.conversation import Conversation
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import generator
+from fedgeom.methods.iterative.training import Conversation
 from fedgeom.methods.iterative.tree import from_wire
-from fedgeom.methods.ptopofl.conversation import TopoConversation
-from fedgeom.methods.ptopofl.messages import Describe, DescribeActivations, DescribePrivately, Description
+from fedgeom.methods.ptopofl.method import TopoConversation
+from fedgeom.methods.ptopofl.shapes import Describe, DescribeActivations, DescribePrivately, Description
 from tests.methods.coordinators import RUN, fresh, overhear, refusals
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.ptopofl.making import hospitals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.methods.ridge.images import Conv
+from fedgeom.methods.ridge.image_features import Conv
 
 SHAPE = (6, 6, 1)
 SMALL_CONV = Conv(filters=5, patch=3, padding=1, pools=2, means=2, rounds=2, min_cell=3)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.ridge import checking
-from fedgeom.methods.ridge.checking import SolutionMemory
+from fedgeom.methods.ridge import site
 from fedgeom.methods.ridge.core import GRID, Solution, solve
+from fedgeom.methods.ridge.site import SolutionMemory
 from tests.methods.ridge.test_core import CLASSES, parts_of, problem
 
 
@@ -89,8 +89,8 @@ def test_the_same_bytes_are_looked_at_once_and_say_the_same_to_every_site(monkey
     F, y = problem()
     vectors, rows = parts_of(F, y, part=60)
     found, calls = solve(vectors, rows, 12, CLASSES, 1.0), []
-    true = checking._left_of
-    monkeypatch.setattr(checking, "_left_of", lambda *given: calls.append(1) or true(*given))
+    true = site.summed_scores
+    monkeypatch.setattr(site, "summed_scores", lambda *given: calls.append(1) or true(*given))
     memories = [SolutionMemory(), SolutionMemory(), SolutionMemory()]
     for memory in memories:
         memory.take(found.weights, 1.0, found.freedom, 1.0, found.weights.shape)

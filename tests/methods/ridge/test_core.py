@@ -13,11 +13,13 @@ from fedgeom.methods.ridge.core import (
     System,
     choose,
     class_weights,
+    cuts,
     held_out,
+    packed_gram,
     solve,
+    starts,
     surprise,
 )
-from fedgeom.methods.ridge.gram import cuts, packed_gram, starts
 
 CLASSES = 3
 

@@ -19,7 +19,7 @@ from fedgeom.methods.ridge.features import (
     stack,
     total_width,
 )
-from fedgeom.methods.ridge.images import RandomConv
+from fedgeom.methods.ridge.image_features import RandomConv
 
 
 def ground(X: np.ndarray, seed: int = 0) -> Ground:

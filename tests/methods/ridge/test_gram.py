@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.methods.ridge.gram import cuts, fold_numbers, fraction_bits, packed_gram, starts, trapezoid
+from fedgeom.methods.ridge.core import cuts, fold_numbers, fraction_bits, packed_gram, starts, trapezoid
 
 
 @given(st.integers(1, 60), st.integers(2, 9), st.integers(70, 5000))

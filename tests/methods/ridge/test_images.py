@@ -9,8 +9,15 @@ import pytest
 
 from fedgeom.errors import ProtocolError
 from fedgeom.methods.ridge.features import Ground
-from fedgeom.methods.ridge.images import Conv, RandomConv
-from fedgeom.methods.ridge.patches import brightness, grid, normalised_patches, pool_matrix, pooled_responses
+from fedgeom.methods.ridge.image_features import (
+    Conv,
+    RandomConv,
+    brightness,
+    grid,
+    normalised_patches,
+    pool_matrix,
+    pooled_responses,
+)
 
 SHAPE = (6, 5, 2)
 X = np.random.default_rng(0).integers(0, 255, (20, 60)).astype(np.uint8)

@@ -11,7 +11,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.features import FeatureMap, Ground
-from fedgeom.methods.ridge.networks import FrozenNetwork
+from fedgeom.methods.ridge.network_features import FrozenNetwork
 from tests.methods.ridge.making import SHAPE, images, pooled
 
 torch = pytest.importorskip("torch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.methods.ridge.patches import (
+from fedgeom.methods.ridge.image_features import (
     CONTRAST,
     WHITENING,
     assign,

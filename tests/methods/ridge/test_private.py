@@ -12,7 +12,7 @@ from fedgeom import DP, InputError, Ridge, SiteData
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.ridge import private
 from fedgeom.methods.ridge.messages import SumBounded
-from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")

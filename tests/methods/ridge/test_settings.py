@@ -10,8 +10,8 @@ from fedgeom import Ridge
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import decode, encode
 from fedgeom.methods.ridge.features import Fourier, Linear
-from fedgeom.methods.ridge.images import Conv
-from fedgeom.protocols.joining.messages import Hello
+from fedgeom.methods.ridge.image_features import Conv
+from fedgeom.protocols.join.messages import Hello
 
 
 @pytest.mark.parametrize(

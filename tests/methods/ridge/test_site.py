@@ -19,7 +19,7 @@ from fedgeom.methods.ridge.messages import (
     SumGram,
     TakeSolution,
 )
-from fedgeom.protocols.handing_out import TakeResult
+from fedgeom.protocols.model_delivery import TakeResult
 from tests.methods.coordinators import RUN, fresh, hold, overhear, refusals, stamped
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.ridge.making import SHAPE, SMALL_CONV, blobs, images

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.learning import Fit
-from fedgeom.methods.ridge.statistics import GRAM, Made, Statistics, stands_for
+from fedgeom.methods.ridge.statistics import GRAM, Fit, Made, Statistics, stands_for
 
 
 def made() -> Statistics:

@@ -10,7 +10,7 @@ import pytest
 
 import fedgeom
 from fedgeom.methods.ridge.features import Binned, Fourier
-from fedgeom.methods.ridge.images import Conv, RandomConv
+from fedgeom.methods.ridge.image_features import Conv, RandomConv
 from tests.methods.coordinators import kill
 from tests.methods.ridge import twin
 
@@ -149,7 +149,7 @@ def test_rows_of_rare_classes_and_of_lost_sites_are_in_no_number() -> None:
 
 def test_only_some_of_very_many_rows_decide_on_the_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those whose checksum says so: the same rows, wherever they are."""
-    monkeypatch.setattr("fedgeom.methods.ridge.sums.CALIBRATED", 20)
+    monkeypatch.setattr("fedgeom.methods.ridge.statistics.CALIBRATED", 20)
     X, y = pool(DRAWN)
     found = twin.ridge(X, y, NAMES, seed=SEED, alpha=1.0)
     codes = np.array([NAMES.index(label) for label in y.tolist()])

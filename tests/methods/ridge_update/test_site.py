@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.engines.updating import change_of, update_method
+from fedgeom.engines.run import change_of, update_method
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.ridge.statistics import Made, Statistics

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.methods.shrunk.choosing import Evidence, blend, gather, shares
-from fedgeom.methods.shrunk.core import intercept, personal, rank_quality
+from fedgeom.methods.shrunk.core import Evidence, blend, gather, intercept, personal, rank_quality, shares
 from fedgeom.methods.shrunk.site import fold_of
 from tests.methods.shrunk.making import outcomes
 

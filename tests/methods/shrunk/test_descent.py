@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.methods.shrunk.core import Terms, profile, site_terms, terms_length
-from fedgeom.methods.shrunk.descent import Descent, descend
+from fedgeom.methods.shrunk.core import Descent, Terms, descend, profile, site_terms, terms_length
 from tests.methods.shrunk.making import outcomes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.methods.shrunk.model import as_model
+from fedgeom.methods.shrunk.core import as_model
 
 
 def test_direction_and_intercept_are_a_logistic_model() -> None:

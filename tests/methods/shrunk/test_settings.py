@@ -9,11 +9,11 @@ import pytest
 
 from fedgeom import Shrunk
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.agreement import SumColumns
+from fedgeom.methods.iterative.setup import SumColumns
 from fedgeom.methods.shrunk.messages import SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.protocols.names import CountNames
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
 
 @pytest.mark.parametrize(("scale", "first"), [("joint", (SumColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
-    planned = ShrunkSite.planned_sums(Shrunk(rounds=2, scale=scale))
+    planned = ShrunkSite.all_sums(Shrunk(rounds=2, scale=scale))
     assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumEvidence)

@@ -10,8 +10,7 @@ import pytest
 
 from fedgeom import Shrunk
 from fedgeom.federation.messages import Array
-from fedgeom.methods.shrunk.choosing import Evidence
-from fedgeom.methods.shrunk.core import personal
+from fedgeom.methods.shrunk.core import Evidence, personal
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.site import fold_of, own_model
 from fedgeom.protocols.secure_sum.messages import SumResult

@@ -10,7 +10,7 @@ from fedgeom import XCLP
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums, fit_anchors, unit_rows
-from fedgeom.methods.xclp.anchor_fit import AnchorFit, AnchorPlan
+from fedgeom.methods.xclp.anchors import AnchorFit, AnchorPlan
 from fedgeom.methods.xclp.core import shared_seed
 
 X = np.random.default_rng(0).normal(size=(60, 4))

@@ -9,7 +9,7 @@ from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors
-from fedgeom.methods.xclp.anchor_messages import SumCells
+from fedgeom.methods.xclp.anchors import SumCells
 from fedgeom.methods.xclp.core import shared_seed
 from tests.methods.coordinators import RUN, hold, overhear
 from tests.methods.xclp.making import cones

@@ -13,7 +13,7 @@ import pytest
 from fedgeom import XCLP
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import from_bytes
-from fedgeom.methods.xclp.anchor_messages import CountCells, ReadModel, SumCells, SumCodes
+from fedgeom.methods.xclp.anchors import CountCells, ReadModel, SumCells, SumCodes
 from fedgeom.methods.xclp.model import XclpModel
 from tests.methods.coordinators import hold, refusals, stamped
 from tests.methods.xclp.making import cones

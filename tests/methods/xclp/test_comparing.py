@@ -12,8 +12,8 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import unpack
 from fedgeom.geometry.graphs.knn import knn_graph, normalise
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias, hamming, hash_bits
-from fedgeom.methods.xclp import comparing, message_sizes
-from fedgeom.methods.xclp.comparing import _square, layout, neighbour_graph
+from fedgeom.methods.xclp import distances
+from fedgeom.methods.xclp.distances import _square, layout, neighbour_graph
 
 
 def test_rows_lie_below_each_other_in_alphabetical_order() -> None:
@@ -34,7 +34,7 @@ def test_a_triangle_makes_a_symmetric_square() -> None:
 def test_the_graph_from_blocks_is_the_graph_of_all_rows(
     variant: str, flip: float, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparing, "_TILE", tile)
+    monkeypatch.setattr(distances, "_TILE", tile)
     rng = np.random.default_rng(0)
     bits = hash_bits(rng.normal(size=(30, 6)), bytes(32), 256)
     places = {"a": (0, 7), "b": (7, 18), "c": (18, 30)}
@@ -61,7 +61,7 @@ def drawn(rows: int = 12) -> list[SiteData]:
 def test_waves_bring_the_same_labels_as_all_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     method = XCLP(bits=64, hidden_projection=False)
     at_once = fedgeom.run(method, drawn())
-    monkeypatch.setattr(message_sizes, "WAVE_BYTES", 1)  # one pair at a time for each site
+    monkeypatch.setattr(distances, "WAVE_BYTES", 1)  # one pair at a time for each site
     waves = fedgeom.run(method, drawn())
     assert not waves.lost
     assert max(entry.step for entry in waves.ledger) == max(entry.step for entry in at_once.ledger) + 4 * 3
@@ -71,7 +71,7 @@ def test_waves_bring_the_same_labels_as_all_pairs_at_once(monkeypatch: pytest.Mo
 
 
 def test_a_site_that_is_lost_in_a_wave_takes_its_own_pairs_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_sizes, "WAVE_BYTES", 1)
+    monkeypatch.setattr(distances, "WAVE_BYTES", 1)
     begun: dict[str, int] = {}
 
     def interfere(name: str, request: bytes) -> str | None:

@@ -7,11 +7,11 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.methods.xclp.conversation import Propagation
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.names import agree_on_names
 from tests.methods.coordinators import RUN
 from tests.methods.xclp.making import cones
 

@@ -9,6 +9,7 @@ from fedgeom.errors import InputError
 from fedgeom.methods.xclp.core import (
     VARIANTS,
     at_site,
+    code_confidence,
     finish,
     label_numbers,
     own_label_counts,
@@ -17,7 +18,6 @@ from fedgeom.methods.xclp.core import (
     shared_seed,
     without_labels,
 )
-from fedgeom.methods.xclp.scores import code_confidence
 
 
 def test_numbers_read_with_gaps_are_the_same_classes() -> None:

@@ -15,9 +15,11 @@ from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
 from fedgeom.methods.xclp.messages import Begin, CountClasses
 from fedgeom.methods.xclp.site import XclpSite
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 from tests.methods.coordinators import overhear, refusals, stamped
 from tests.methods.xclp.making import cones
+
+pytestmark = pytest.mark.full
 
 METHOD = fedgeom.XCLP(bits=64, hamming="ot", hidden_projection=False, groups=2)
 SITES = cones(6, rows=9)

@@ -13,14 +13,23 @@ import fedgeom
 from fedgeom import XCLP
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.run_warnings import LEAVES
-from fedgeom.methods.xclp.core import at_site, label_numbers, setting_for
+from fedgeom.federation.results import LEAVES
+from fedgeom.methods.xclp.core import (
+    at_site,
+    code_confidence,
+    confidence_level,
+    keep_known,
+    label_numbers,
+    labels_and_confidence,
+    setting_for,
+)
 from fedgeom.methods.xclp.messages import Collect, CountLabels, Kept, Reading, Weigh
-from fedgeom.methods.xclp.scores import code_confidence, confidence_level, keep_known, labels_and_confidence
-from fedgeom.methods.xclp.spreading_site import Spreading
+from fedgeom.methods.xclp.site import Spreading
 from fedgeom.protocols.secure_sum.messages import hash_question
 from tests.methods.coordinators import RUN, fresh, hold, overhear, refusals, stamped
 from tests.methods.xclp.making import cones
+
+pytestmark = pytest.mark.full
 
 replace = msgspec.structs.replace
 METHOD = XCLP(bits=64, hamming="ot")

@@ -9,7 +9,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.xclp.message_sizes import WAVE_BYTES, check_message_sizes, largest_message, plan_waves
+from fedgeom.methods.xclp.distances import WAVE_BYTES, check_message_sizes, largest_message, plan_waves
 
 
 def some(n: int, rows: int) -> list[SiteData]:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from fedgeom.data.splitting import split
+from fedgeom.data.split import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, hamming, hash_bits
-from fedgeom.methods.xclp.core import VARIANTS
+from fedgeom.methods.xclp.core import VARIANTS, code_confidence
 from fedgeom.methods.xclp.plain import per_client, plain
-from fedgeom.methods.xclp.scores import code_confidence
 
 SEED = bytes(range(32))
 Part = tuple[np.ndarray, np.ndarray]
@@ -144,6 +143,7 @@ def test_rows_that_come_later_are_labelled_without_the_old_ones(
         assert np.mean(again == found.sites[0].codes) > 0.9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rate", [0.1, 0.2])
 def test_turned_bits_cost_little(rate: float) -> None:
     sites, hidden = digits(4, 0.1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.methods.xclp.scores import (
+from fedgeom.methods.xclp.core import (
     class_weights,
     code_confidence,
     confidence_level,

@@ -12,9 +12,9 @@ from scipy.stats import chisquare
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import Array
-from fedgeom.methods.xclp.label_reader import LabelReader
+from fedgeom.methods.xclp.labels import LabelReader
 from fedgeom.methods.xclp.messages import Collect, Kept
-from fedgeom.methods.xclp.spreading_site import Spreading
+from fedgeom.methods.xclp.site import Spreading
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.methods.coordinators import overhear
 from tests.methods.xclp.making import cones

@@ -10,11 +10,10 @@ import pytest
 from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.catalogue import read_model
-from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
-from fedgeom.methods.xclp.site import XclpSite
-from fedgeom.methods.xclp.spreading_site import ATTEMPTS
-from fedgeom.protocols.names.messages import CountNames
+from fedgeom.methods.xclp.site import ATTEMPTS, XclpSite
+from fedgeom.protocols.names import CountNames
 from tests.methods.coordinators import fresh, hold
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.xclp.making import cones
@@ -50,6 +49,7 @@ def test_unlabelled_rows_have_no_name() -> None:
     assert site.label_counts() == site.names.own_counts() == {"1": 1, "2": 1}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "method", [PAIRS, ANCHORS, replace(PAIRS, variant="paper"), replace(ANCHORS, variant="code")]
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.methods.iterative.effort import Effort
-from fedgeom.methods.xclp_training.batches import HalvedEffort
+from fedgeom.methods.xclp_training.site import HalvedEffort
 
 
 def drawn(labelled, seed=0, **settings):

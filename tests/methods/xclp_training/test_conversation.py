@@ -8,8 +8,8 @@ import pytest
 import fedgeom
 from fedgeom.federation.messages import unpack
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.xclp.anchor_messages import SumRows
-from fedgeom.methods.xclp_training.messages import Embed
+from fedgeom.methods.xclp.anchors import SumRows
+from fedgeom.methods.xclp_training.site import Embed
 from tests.methods.coordinators import overhear
 from tests.methods.xclp_training.making import quick, right, sites, without_labels
 

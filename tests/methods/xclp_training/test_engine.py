@@ -9,7 +9,7 @@ import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.iterative.algorithm import Algorithm
-from fedgeom.methods.xclp_training.engine import Engine, _fits
+from fedgeom.methods.xclp_training.settings import Engine, _fits
 from tests.methods.xclp_training.making import quick, sites
 
 ENGINES = sorted(

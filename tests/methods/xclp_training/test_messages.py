@@ -8,7 +8,7 @@ import pytest
 
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import Array, decode, encode
-from fedgeom.methods.xclp_training.messages import Embed, Embedded, hash_given
+from fedgeom.methods.xclp_training.site import Embed, Embedded, hash_given
 
 
 def test_a_stamp_changes_with_all_that_features_follow_from():

@@ -11,10 +11,9 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import LAST
-from fedgeom.methods.xclp.anchor_messages import ReadModel, SumRows
+from fedgeom.methods.xclp.anchors import ReadModel, SumRows
 from fedgeom.methods.xclp.messages import Begin, CountLabels, Weigh
-from fedgeom.methods.xclp_training.messages import Embed
-from fedgeom.methods.xclp_training.site import XclpTrainingSite
+from fedgeom.methods.xclp_training.site import Embed, XclpTrainingSite
 from tests.methods.coordinators import fresh, hold, lie, refusals, stamped
 from tests.methods.xclp_training.making import ANCHORS, PAIRS, quick, sites, without_labels
 

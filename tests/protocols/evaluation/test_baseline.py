@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from fedgeom.protocols.evaluation import baseline
-from fedgeom.protocols.evaluation.baseline import train_baseline
+from fedgeom.protocols import evaluation
+from fedgeom.protocols.evaluation import train_baseline
 
 
 def rows(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +37,7 @@ def test_the_work_is_bounded_no_class_is_left_out_and_the_same_rows_give_the_sam
     X, y = rows(2, 2000)
     y = y.astype(object).astype("U4")
     y[17] = "rare"
-    monkeypatch.setattr(baseline, "MOST_WORK", 2000)
+    monkeypatch.setattr(evaluation, "MOST_WORK", 2000)
     found = train_baseline(X, y)
     assert found.names == ("c0", "c1", "rare")
     assert (found.weights == train_baseline(X, y).weights).all()

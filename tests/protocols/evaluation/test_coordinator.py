@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.model import Model
 from fedgeom.methods.moments.model import MomentsModel
-from fedgeom.protocols.evaluation.messages import SumEvaluation
+from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.testing.examples import example_sites
 from tests.unlisted import unlisted
 

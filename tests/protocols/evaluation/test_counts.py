@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.protocols.evaluation.counts import (
+from fedgeom.protocols.evaluation import (
     BINS,
     MODELS,
     Counts,

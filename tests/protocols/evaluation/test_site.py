@@ -16,9 +16,7 @@ from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import encode
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.evaluation.counts import Counts
-from fedgeom.protocols.evaluation.messages import SumEvaluation
-from fedgeom.protocols.evaluation.site import count_rows
+from fedgeom.protocols.evaluation import Counts, SumEvaluation, count_rows
 from fedgeom.protocols.secure_sum.messages import hash_question
 from fedgeom.testing.examples import example_sites
 from fedgeom.testing.rehearsal import Rehearsal, refused

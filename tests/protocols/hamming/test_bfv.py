@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.crypto import lattice
-from fedgeom.crypto.lattice import MARGIN_BITS, leak_bits
+from fedgeom import memo
+from fedgeom.crypto import bfv
+from fedgeom.crypto.bfv import MARGIN_BITS, leak_bits
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming import (
     PackedBits,
@@ -19,6 +20,7 @@ from fedgeom.protocols.hamming import (
 )
 from fedgeom.protocols.hamming.bfv import layout
 from tests.protocols.hamming.words import bits, even, flat, opened
+from tests.tiers import examples
 
 
 def test_the_farthest_possible_distance_is_not_zero() -> None:
@@ -29,7 +31,7 @@ def test_the_farthest_possible_distance_is_not_zero() -> None:
     assert opened(variant("bfv"), asker, helper).tolist() == [[0, length]]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 400), st.integers(0, 99))
 def test_packed_lattice_on_any_size(one: int, other: int, length: int, seed: int) -> None:
     pytest.importorskip("seal")
@@ -64,26 +66,26 @@ def test_every_layout_keeps_the_margin_of_its_noise(points: int) -> None:
 def test_with_three_primes_distances_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("seal")
     asker, helper = bits(20, 300, 1), bits(9, 300, 2)
-    layout.cache_clear()
-    monkeypatch.setattr(lattice, "MARGIN_BITS", 60)  # more than two primes give
+    memo.clear(layout)
+    monkeypatch.setattr(bfv, "MARGIN_BITS", 60)  # more than two primes give
     try:
         assert layout(20, 9, 300).primes == 3
         assert np.array_equal(opened(variant("bfv"), asker, helper), plain_distances(asker, helper))
     finally:
-        layout.cache_clear()
+        memo.clear(layout)
 
 
 def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("seal")
-    layout.cache_clear()
-    monkeypatch.setattr(lattice, "MARGIN_BITS", 200)
+    memo.clear(layout)
+    monkeypatch.setattr(bfv, "MARGIN_BITS", 200)
     for turn in (
         lambda: variant("bfv").begin(bits(3, 8), 5),
         lambda: variant("bfv").step_b(bits(3, 8), 5, None, b""),
     ):
         with pytest.raises(ProtocolError, match="compare fewer rows at a time"):
             turn()
-    layout.cache_clear()
+    memo.clear(layout)
 
 
 @pytest.mark.parametrize("value", [0, 1])

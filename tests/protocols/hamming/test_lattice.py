@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.crypto import matrix_lattice
-from fedgeom.crypto.limbs import LARGE
-from fedgeom.crypto.matrix_lattice import MARGIN_BITS, leak_bits, modulus_for
+from fedgeom.crypto import bfv_matrix
+from fedgeom.crypto.bfv_matrix import LARGE, MARGIN_BITS, leak_bits, modulus_for
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming import (
     PackedBits,
@@ -19,8 +18,10 @@ from fedgeom.protocols.hamming import (
     variant,
 )
 from tests.protocols.hamming.words import bits, even, flat, opened
+from tests.tiers import examples
 
 
+@pytest.mark.full
 def test_the_farthest_possible_distance_is_not_zero() -> None:
     """Modulo L, as the paper has it, these two would be the same."""
     length = 65535
@@ -28,7 +29,7 @@ def test_the_farthest_possible_distance_is_not_zero() -> None:
     assert opened(variant("lattice"), asker, helper).tolist() == [[0, length]]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 400), st.integers(0, 99))
 def test_packed_lattice_on_any_size(one: int, other: int, length: int, seed: int) -> None:
     asker, helper = bits(one, length, seed), bits(other, length, seed + 1)
@@ -43,13 +44,13 @@ def test_every_number_of_points_keeps_the_margin_of_its_noise(points: int) -> No
 
 def test_with_the_larger_modulus_distances_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asker, helper = bits(20, 300, 1), bits(9, 300, 2)
-    monkeypatch.setattr(matrix_lattice, "MARGIN_BITS", 60)  # more than the smaller one gives
+    monkeypatch.setattr(bfv_matrix, "MARGIN_BITS", 60)  # more than the smaller one gives
     assert modulus_for(300, 20 * 9) == LARGE
     assert np.array_equal(opened(variant("lattice"), asker, helper), plain_distances(asker, helper))
 
 
 def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_lattice, "MARGIN_BITS", 200)
+    monkeypatch.setattr(bfv_matrix, "MARGIN_BITS", 200)
     for turn in (
         lambda: variant("lattice").begin(bits(3, 8), 5),
         lambda: variant("lattice").step_b(bits(3, 8), 5, None, b""),

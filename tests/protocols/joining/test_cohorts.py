@@ -6,13 +6,7 @@ import msgspec
 import pytest
 
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.joining.cohorts import (
-    broken_commitments,
-    hash_each,
-    pack_cohort,
-    read_cohort,
-    verify_cohort,
-)
+from fedgeom.protocols.join.site import broken_commitments, hash_each, pack_cohort, read_cohort, verify_cohort
 from tests.protocols.lying import Lying, replace
 
 

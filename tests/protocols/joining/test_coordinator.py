@@ -15,10 +15,10 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.joining.coordinator import Joined, invite
-from fedgeom.protocols.joining.messages import Hello, Letters
+from fedgeom.protocols.join.coordinator import Joined, invite
+from fedgeom.protocols.join.messages import Hello, Letters
 from tests.protocols.summing import ColumnSum, killer, make_sites, start
 
 

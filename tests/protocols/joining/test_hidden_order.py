@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.joining.memory import JoiningMemory
-from fedgeom.protocols.joining.messages import Letters, PublicKeys, cohort_seed, heralds_of, holder_numbers
+from fedgeom.protocols.join.messages import Letters, PublicKeys, cohort_seed, heralds_of, holder_numbers
+from fedgeom.protocols.join.site import JoiningMemory
 from fedgeom.protocols.secure_sum.messages import Confirmation, MaskedVector, UnmaskShares
 from tests.protocols.summing import Recorder, column_sum, joined, make_sites, record, remembered, start
 
@@ -131,6 +131,7 @@ def hits(n: int, strategy: Callable[[View], list[str]], block: int) -> int:
     return sum(strategy(view)[block] == view.truth[block] for view in views(n))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", sorted(RUNS))
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_coordinator_guesses_the_owner_of_a_block_no_better_than_chance(n: int, strategy: str) -> None:

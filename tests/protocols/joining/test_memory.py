@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fedgeom.protocols.joining.memory import JoiningMemory
+from fedgeom.protocols.join.site import JoiningMemory
 from tests.protocols.lying import ME, Lying
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.protocols.joining.name_lists import NO_NAMES, in_order, name_set, pack_names, read_names
+from fedgeom.protocols.join.site import NO_NAMES, in_order, name_set, pack_names, read_names
 
 NAMES = st.lists(st.text(min_size=1, max_size=12), max_size=30).map(tuple)
 

@@ -13,9 +13,8 @@ import pytest
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.site import Site
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.joining.messages import Share
-from fedgeom.protocols.joining.parts import SumParts
-from fedgeom.protocols.joining.writing import write_letters
+from fedgeom.protocols.join.messages import Share
+from fedgeom.protocols.join.site import SumParts, write_letters
 from fedgeom.protocols.secure_sum.coordinator import secure_sum
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Witness
 from fedgeom.protocols.site import SecureMemory

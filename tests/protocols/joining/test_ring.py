@@ -13,18 +13,10 @@ import pytest
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import (
-    DRAWS,
-    DrawRing,
-    Letters,
-    RingNumber,
-    Share,
-    cohort_seed,
-    follow_chain,
-)
+from fedgeom.protocols.join.messages import DRAWS, DrawRing, Letters, RingNumber, Share, cohort_seed, follow_chain
 from tests.protocols.lying import ME, Lying, replace
 from tests.protocols.summing import column_sum, joined, killer, make_sites, plain_sum, remembered, start
 

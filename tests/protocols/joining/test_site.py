@@ -11,18 +11,11 @@ import pytest
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
-from fedgeom.crypto.pair_keys import key_at, open_keys
+from fedgeom.crypto.masks import key_at, open_keys
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import (
-    Letter,
-    Letters,
-    PublicKeys,
-    Share,
-    holder_numbers,
-    lock_seal,
-)
+from fedgeom.protocols.join.messages import Letter, Letters, PublicKeys, Share, holder_numbers, lock_seal
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.protocols.lying import ME, Lying, own_mask, replace
 from tests.protocols.summing import ColumnSum, make_sites

@@ -7,9 +7,8 @@ import secrets
 import pytest
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.pair_keys import key_at, open_keys
-from fedgeom.protocols.joining.memory import JoiningMemory
-from fedgeom.protocols.joining.writing import make_pair_keys, write_letters
+from fedgeom.crypto.masks import key_at, open_keys
+from fedgeom.protocols.join.site import JoiningMemory, make_pair_keys, write_letters
 
 NAMES = ("anna", "bert", "carl", "dora")
 NUMBERS = {name: at + 1 for at, name in enumerate(NAMES)}

@@ -13,11 +13,11 @@ import fedgeom
 from fedgeom import FedAvg, Moments, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.protocols.names.messages import CountNames, HoldNames, KeepNames, OpenNames
+from fedgeom.protocols.names import CountNames, HoldNames, KeepNames, OpenNames
 from fedgeom.testing import example_sites
 from tests.methods.coordinators import RUN, hold, overhear, refusals, stamped
 

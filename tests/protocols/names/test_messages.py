@@ -6,7 +6,7 @@ import pytest
 
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import decode, encode
-from fedgeom.protocols.names.messages import (
+from fedgeom.protocols.names import (
     SLOTS,
     HoldNames,
     KeepNames,

@@ -10,16 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.crypto.keys import fingerprint
-from fedgeom.crypto.letters import seal
+from fedgeom.crypto.keys import fingerprint, seal
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.conversation import Lost, Sites
+from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import encode, unpack
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names.coordinator import agree_on_names
-from fedgeom.protocols.names.messages import PAGE, OpenNames, SealedNames, SealNames, Vocabulary
+from fedgeom.protocols.names import PAGE, OpenNames, SealedNames, SealNames, Vocabulary, agree_on_names
 from tests.protocols.lying import ME, Lying, replace
 from tests.protocols.naming import Naming, NamingSite, named_sites
 from tests.protocols.summing import Interfere, Recorder, killer

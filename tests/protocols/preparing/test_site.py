@@ -8,9 +8,9 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.preparing.messages import KeepColumns, PrepareRows, SumMoments
+from fedgeom.protocols.preparing import KeepColumns, PrepareRows, SumMoments
 from fedgeom.testing.examples import example_sites
 from tests.federation.fuzzing import record
 from tests.preparation.raw import clinical

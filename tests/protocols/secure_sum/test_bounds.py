@@ -15,9 +15,9 @@ from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.fixed_point import to_fixed
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.secure_sum.bounds import ROOM, bounded, check_sum, most_in_sum
+from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.secure_sum.messages import Ticket
+from fedgeom.protocols.secure_sum.rules import ROOM, bounded, check_sum, most_in_sum
 from fedgeom.testing import example_sites
 
 

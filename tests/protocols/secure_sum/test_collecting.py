@@ -8,8 +8,7 @@ import numpy as np
 
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.secure_sum.collecting import collect, collect_again
-from fedgeom.protocols.secure_sum.coordinator import secure_sum, unmask
+from fedgeom.protocols.secure_sum.coordinator import collect, collect_again, secure_sum, unmask
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.protocols.summing import SumColumn, column_sum, joined, killer, make_sites, plain_sum, start
 

@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.pair_keys import key_at, open_keys, proof_of
+from fedgeom.crypto.masks import key_at, open_keys, proof_of
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import LEAVES
-from fedgeom.protocols.joining import writing
-from fedgeom.protocols.joining.coordinator import Joined
-from fedgeom.protocols.joining.messages import Hello, PublicKeys, lock_seal
+from fedgeom.protocols.join import site as join_site
+from fedgeom.protocols.join.coordinator import Joined
+from fedgeom.protocols.join.messages import Hello, PublicKeys, lock_seal
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
 from fedgeom.protocols.secure_sum.messages import MaskedVector, UnmaskShares
 from fedgeom.protocols.site import SecureMemory
@@ -38,6 +38,7 @@ from tests.protocols.summing import (
     remembered,
     start,
 )
+from tests.tiers import examples
 
 MODULI = [2**10, 1009, 2**32, 2**61 - 1, 2**62 + 2**61 + 3, 2**63 - 25, 2**63, 2**64]
 PAIR = Policy(min_cohort=2)
@@ -71,7 +72,7 @@ def test_the_secure_sum_is_the_plain_sum_in_every_ring(modulus: int) -> None:
         assert (total.vector == plain_sum(data, total.sites, modulus)).all()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     n=st.integers(2, 6),
     length=st.integers(0, 9),
@@ -213,8 +214,8 @@ def test_a_lost_site_that_left_wrong_keys_is_noticed_and_named(n: int) -> None:
 
 def test_a_site_that_leaves_no_keys_of_all_its_pairs_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     data, locks = make_sites(5), iter([False, False, True, False, False])
-    real = writing.lock
-    monkeypatch.setattr(writing, "lock", lambda keys, secret: real(keys, secret)[: -32 if next(locks) else None])
+    real = join_site.lock
+    monkeypatch.setattr(join_site, "lock", lambda keys, secret: real(keys, secret)[: -32 if next(locks) else None])
     sites, _ = start(data)
     (total,) = column_sum(sites, modulus=1009)
     assert data[2].name not in total.sites

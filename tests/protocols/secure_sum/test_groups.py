@@ -14,9 +14,9 @@ from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.moments.messages import SumGroupMoments, TakeGroups
-from fedgeom.protocols.joining.messages import Share
-from fedgeom.protocols.secure_sum.groups import GroupDraw, drawn_groups
+from fedgeom.protocols.join.messages import Share
 from fedgeom.protocols.secure_sum.messages import Confirm, Witness
+from fedgeom.protocols.secure_sum.rules import GroupDraw, drawn_groups
 from fedgeom.testing import example_sites
 from tests.attacks.playing import Liar, stamped
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from fedgeom.crypto.pair_keys import mask_key
+from fedgeom.crypto.masks import mask_key
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, decode, encode
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket, hash_question, own_key

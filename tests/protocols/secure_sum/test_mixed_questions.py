@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.pair_keys import key_at, lock, mask_key
+from fedgeom.crypto.masks import add_masks, key_at, lock, mask_key
 from fedgeom.federation.messages import Refusal
-from fedgeom.protocols.joining.messages import holder_numbers
+from fedgeom.protocols.join.messages import holder_numbers
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,

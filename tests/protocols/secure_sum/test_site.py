@@ -14,7 +14,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.errors import DecodeError, ProtocolError
 from fedgeom.federation.messages import Question, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import Share
+from fedgeom.protocols.join.messages import Share
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.masks import add_masks
+from fedgeom.crypto.masks import add_masks, key_at, lock, mask_key
 from fedgeom.crypto.neighbours import ring_order
-from fedgeom.crypto.pair_keys import key_at, lock, mask_key
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.joining.messages import holder_numbers
-from fedgeom.protocols.joining.site import Joining
+from fedgeom.protocols.join.messages import holder_numbers
+from fedgeom.protocols.join.site import Joining
 from fedgeom.protocols.secure_sum.messages import (
     Confirmation,
     MaskedVector,

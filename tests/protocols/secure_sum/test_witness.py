@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Sites
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import decode, encode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.joining.coordinator import Joined
+from fedgeom.protocols.join.coordinator import Joined
 from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
 from fedgeom.protocols.secure_sum.messages import Confirmation, SumQuestion, Unmask, UnmaskShares, Witness
 from tests.protocols.summing import ColumnSite, ColumnSum, SumColumn, joined, make_sites, start

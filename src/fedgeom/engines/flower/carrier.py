@@ -7,10 +7,75 @@ that came with the message no request is made.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from fedgeom.engines.flower.attachments import HELD, HOLD, LARGEST, TAKES, Attachments, attach, detach
+from fedgeom.memo import memoize
+
+HOLD, HELD = "x-fedgeom-hold", "x-fedgeom-held"
+"""Headers: for how many seconds a poll may be held, and (in the response) that it was taken in."""
+TAKES = "x-fedgeom-takes"
+"""A header: how many bytes of parts the caller takes with a response; in a request, that it brings some."""
+LARGEST = 4 * 2**20
+"""More bytes of parts than this travel as Flower does it: one by one, never twice in memory."""
+
+
+@dataclass
+class Attachments:
+    """What travels with a message."""
+
+    parts: dict[str, bytes] = field(default_factory=dict)
+    """By their numbers, which are their hashes: Flower checks them."""
+    received: set[str] = field(default_factory=set)
+    """Messages all of whose parts are here, so that nobody has to say that they came."""
+
+
+def attach(data: bytes, parts: Mapping[str, bytes], received: Collection[str] = ()) -> bytes:
+    """Return an encoded protobuf message with something attached: two encodings one after another are one."""
+    attached = _wire()()
+    for name, content in parts.items():
+        attached.parts.add(name=name, content=content)
+    attached.received.extend(received)
+    return data + bytes(attached.SerializeToString())
+
+
+def detach(data: bytes) -> Attachments:
+    """Return what is attached to an encoded protobuf message; raises `ValueError` if it is none."""
+    from google.protobuf.message import DecodeError  # comes with Flower, which is optional
+
+    try:
+        attached = _wire().FromString(data)
+    except DecodeError as error:
+        raise ValueError("not a protobuf message") from error
+    return Attachments({part.name: part.content for part in attached.parts}, set(attached.received))
+
+
+def names_in(tree: Any) -> Iterator[str]:
+    """Yield the names of all parts of a message, given as Flower's tree of them, inner ones first."""
+    for child in tree.children:
+        yield from names_in(child)
+    yield tree.object_id
+
+
+@memoize(1)
+def _wire() -> Any:
+    """Return the protobuf class of attachments; its field numbers are far from any that Flower uses."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # comes with Flower
+
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="fedgeom/attachments.proto", package="fedgeom", syntax="proto3")
+    part = file.message_type.add(name="Part")
+    part.field.add(name="name", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    part.field.add(name="content", number=2, type=kinds.TYPE_BYTES, label=kinds.LABEL_OPTIONAL)
+    whole = file.message_type.add(name="Attachments")
+    whole.field.add(
+        name="parts", number=7101, type=kinds.TYPE_MESSAGE, label=kinds.LABEL_REPEATED, type_name=".fedgeom.Part"
+    )
+    whole.field.add(name="received", number=7102, type=kinds.TYPE_STRING, label=kinds.LABEL_REPEATED)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("fedgeom.Attachments"))
 
 
 class Carrier:

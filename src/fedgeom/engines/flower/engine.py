@@ -1,7 +1,7 @@
 """Sites on other machines: the same bytes as the embedded engine, carried by Flower.
 
 `FlowerEngine` runs inside a Flower ServerApp and sends each question as one Flower message; the site's end of it is
-`fedgeom.engines.flower.client_app`.
+`fedgeom.engines.flower.apps`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedgeom.errors import printable
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 
 if TYPE_CHECKING:
     from flwr.app import Message

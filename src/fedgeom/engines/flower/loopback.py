@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.flower import patches
-from fedgeom.engines.flower.client_app import make_client_app
+from fedgeom.engines.flower.apps import make_client_app
 from fedgeom.engines.flower.commands import SITE_SETTING, need_flower
 from fedgeom.engines.flower.engine import RECORD, FlowerEngine
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.conversation import Lost
+from fedgeom.federation.coordinator import Lost
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from fedgeom.engines.flower.answerer import AnswererDiedError, AnswererGoneError
-from fedgeom.engines.flower.attachments import names_in
-from fedgeom.engines.flower.carrier import Carrier
-from fedgeom.engines.flower.client_app import FAILED, refuse_message
+from fedgeom.engines.flower.apps import FAILED, refuse_message
+from fedgeom.engines.flower.carrier import Carrier, names_in
 from fedgeom.engines.flower.engine import CRASHED
 from fedgeom.errors import printable
 

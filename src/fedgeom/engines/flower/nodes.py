@@ -5,15 +5,105 @@ With TLS Flower knows every node by the key that was admitted for a site; withou
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import serialization
 
+from fedgeom.crypto.keys import Identity, verify
 from fedgeom.engines.flower.engine import Grid, Node, Place
-from fedgeom.engines.flower.introduction import ask_names
-from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.conversation import Event
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.coordinator import Event
+
+if TYPE_CHECKING:
+    from flwr.app import Message
+
+
+RECORD = "introduction"
+INTRODUCE = "query.introduce"
+PURPOSE = "introduction"
+"""What the signature is for."""
+SECONDS = 30.0
+"""How long a node may take to say its name."""
+
+Introduce = Callable[[bytes], tuple[str, bytes]]
+"""From a random number to the site's name and its signature, by `sign_introduction`."""
+
+
+def ask_names(
+    grid: Grid,
+    nodes: Collection[int],
+    roster: Mapping[str, bytes],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[int, str]:
+    """Ask nodes for their names; those that do not answer, or cannot prove who they are, are left out."""
+    from flwr.app import ConfigRecord, RecordDict  # optional, 2 s
+    from flwr.app import Message as FlowerMessage
+
+    if not nodes:
+        return {}
+    numbers = {node: secrets.token_bytes(32) for node in nodes}
+    messages = [
+        FlowerMessage(
+            content=RecordDict({RECORD: ConfigRecord({"number": number})}),
+            dst_node_id=node,
+            message_type=INTRODUCE,
+            ttl=SECONDS,
+        )
+        for node, number in numbers.items()
+    ]
+    sent = zip(grid.push_messages(messages), numbers, strict=False)
+    waiting = {message: node for message, node in sent if message}
+    found: dict[int, str] = {}
+    until = clock() + SECONDS
+    while waiting and clock() < until:
+        for reply in grid.pull_messages(list(waiting)):
+            node = waiting.pop(reply.metadata.reply_to_message_id, None)
+            if node is not None:
+                name = read_introduction(reply, numbers[node], roster)
+                if name is not None:
+                    found[node] = name
+        if waiting:
+            sleep(0.2)
+    return found
+
+
+def read_introduction(reply: Message, number: bytes, roster: Mapping[str, bytes]) -> str | None:
+    """Return the name in a reply if the signature proves it, else None."""
+    if reply.has_error() or RECORD not in reply.content.config_records:
+        return None
+    record = reply.content.config_records[RECORD]
+    name, signature = record.get("name"), record.get("signature")
+    if not isinstance(name, str) or not isinstance(signature, bytes) or name not in roster:
+        return None
+    try:
+        verify(roster[name], signature, PURPOSE, number, name.encode(), signer=name)
+    except ProtocolError:
+        return None
+    return name
+
+
+def sign_introduction(identity: Identity, name: str, number: bytes) -> bytes:
+    """Return the proof that whoever holds this identity, under this name, got this number."""
+    return identity.sign(PURPOSE, number, name.encode())
+
+
+def introduce_message(message: Message, introduce: Introduce) -> Message:
+    """Say at the site who it is."""
+    from flwr.app import ConfigRecord, RecordDict  # optional, 2 s
+    from flwr.app import Message as FlowerMessage
+
+    number = message.content.config_records[RECORD]["number"]
+    if not isinstance(number, bytes) or len(number) != 32:
+        raise ProtocolError("an introduction needs a number of 32 bytes")
+    name, signature = introduce(number)
+    content = ConfigRecord({"name": name, "signature": signature})
+    return FlowerMessage(content=RecordDict({RECORD: content}), reply_to=message)
+
 
 NamesOf = Callable[[Sequence[Node]], Mapping[int, str]]
 """From Flower's nodes to the names of the sites they are, by the node's number; strangers are left out."""

@@ -9,20 +9,236 @@ have to look, is in `fedgeom.engines.flower.patch_table`.
 from __future__ import annotations
 
 import gc
+import ipaddress
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from fedgeom.engines.flower import patch_table as flower
-from fedgeom.engines.flower.access_filter import AccessFilter
 from fedgeom.engines.flower.carrier import Carrier, WithCarrier
 from fedgeom.engines.flower.message_layer import MessageLayer
 from fedgeom.engines.flower.node_answers import NodeAnswers
-from fedgeom.engines.flower.pacing import Pace
 from fedgeom.engines.flower.patch_table import Symbol
-from fedgeom.engines.flower.quick_calls import at_once_if_quick
-from fedgeom.engines.flower.short_way import shortened
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+FLEET = "/v1/fleet/"
+REFUSAL = b"fedgeom: only this machine may do that; other machines reach the fleet's part of the port\n"
+
+
+class AccessFilter:
+    """Wraps Flower's web application: what other machines may not ask is refused."""
+
+    def __init__(self, app: App):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "lifespan" or may_pass(scope):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            head = [(b"content-type", b"text/plain"), (b"content-length", str(len(REFUSAL)).encode())]
+            await send({"type": "http.response.start", "status": 403, "headers": head})
+            await send({"type": "http.response.body", "body": REFUSAL})
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+
+def may_pass(scope: Scope) -> bool:
+    """Say whether a request may go on: it is for the fleet, or it comes from this machine."""
+    if scope["type"] == "http" and str(scope.get("path", "")).startswith(FLEET):
+        return True
+    client, server = scope.get("client"), scope.get("server")
+    if not client:
+        return False
+    # Programs here that use the machine's own address come from that address too.
+    return _is_loopback(client[0]) or bool(server and client[0] == server[0])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+Message = MutableMapping[str, Any]
+ReceiveMessage = Callable[[], Awaitable[Message]]
+
+
+class DirectLayer:
+    """Does for whole answers what Starlette's ``BaseHTTPMiddleware`` does for all."""
+
+    def __init__(self, app: Any, dispatch: Callable[[Any, Any], Awaitable[Any]]):
+        self._app, self._dispatch = app, dispatch
+
+    async def __call__(self, scope: Any, receive: ReceiveMessage, send: Any) -> None:
+        """Pass a request through the layer."""
+        from starlette.requests import Request  # comes with Flower, which is optional
+        from starlette.responses import Response
+
+        remembering = _Remembering(receive)
+
+        async def call_next(_: Any) -> Any:
+            start: Message = {}
+            pieces: list[bytes] = []
+
+            async def catch(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    start.update(message)
+                elif message["type"] == "http.response.body":
+                    pieces.append(message.get("body", b""))
+
+            await self._app(scope, remembering.again(), catch)
+            if not start:
+                raise RuntimeError("no response was returned")
+            response = Response(b"".join(pieces), start["status"])
+            response.raw_headers = list(start.get("headers", ()))
+            return response
+
+        response = await self._dispatch(Request(scope, remembering), call_next)
+        await response(scope, receive, send)
+
+
+class _Remembering:
+    """Hands a request's body to the layer, and once more to what is inside it."""
+
+    def __init__(self, receive: ReceiveMessage):
+        self._receive = receive
+        self._came: list[Message] = []
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._came.append(message)
+        return message
+
+    def again(self) -> ReceiveMessage:
+        """Return what hands over all that came so far, then what else comes."""
+        came = iter(self._came)
+
+        async def receive() -> Message:
+            for message in came:
+                return message
+            return await self._receive()
+
+        return receive
+
+
+class Pace:
+    """Stands for the time module in the node's loop, which sleeps 3 s whenever there is no question.
+
+    A coordinator that holds polls has let the node wait already. One that does not, because it is Flower's own or holds
+    as many as it can, is asked as rarely as Flower does it.
+    """
+
+    def __init__(self, held: Callable[[], bool]):
+        self._held = held
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, unless the coordinator has held the last poll."""
+        if not self._held():
+            time.sleep(seconds)
+
+
+QUICK = frozenset(
+    {
+        "flwr.supercore.protobuf.translation.get_protobuf_request",
+        "flwr.supercore.dependencies.version.VersionDependency",
+        "flwr.supercore.dependencies.runtime.get_runtime_state",
+        "flwr.supercore.dependencies.runtime.get_runtime_handlers",
+        "flwr.superlink.dependencies.linkstate.get_linkstate",
+    }
+)
+"""Functions of Flower's, and classes whose objects are called like functions, by their full names."""
+
+InThread = Callable[..., Awaitable[Any]]
+
+
+def at_once_if_quick(in_thread: InThread) -> InThread:
+    """Return a function that calls what is quick at once, and leaves everything else to a thread."""
+
+    async def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        if full_name(function) in QUICK:
+            return function(*arguments, **options)
+        return await in_thread(function, *arguments, **options)
+
+    return call
+
+
+def full_name(function: Any) -> str:
+    """Return a function's name with its module's; of an object that is called like one, its class's."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '')}.{name}"
+
+
+FLEET_PREFIX, RUNTIME = "/v1/fleet/", "/v1/runtime/"
+NOT_FOR: dict[str, tuple[str, ...]] = {
+    "ControlSensitiveResponseMiddleware": (FLEET_PREFIX, RUNTIME),
+    "ControlAuthenticationMiddleware": (FLEET_PREFIX, RUNTIME),
+    "ControlLicenseMiddleware": (FLEET_PREFIX, RUNTIME),
+    "ControlEventLogMiddleware": (FLEET_PREFIX, RUNTIME),
+    "RuntimeTracingMiddleware": (FLEET_PREFIX,),
+    "FleetEventLogMiddleware": (RUNTIME,),
+}
+"""Layers of Flower's, and requests that they have nothing to do with. What is not named here sees every request: who a
+node is, above all, is asked as ever."""
+
+WHOLE = frozenset(
+    f"{part}{name}"
+    for part, names in {
+        FLEET_PREFIX: "send-node-heartbeat get-run get-fab",
+        RUNTIME: "send-task-heartbeat get-nodes acquire-task pull-task-input push-task-output push-logs",
+    }.items()
+    for name in [
+        *names.split(),
+        *("pull-messages", "push-messages", "pull-object", "push-object", "confirm-message-received"),
+    ]
+)
+"""Requests that are answered in one piece; answers to others may flow."""
+
+
+class ShortWay:
+    """Stands for a layer: what does not concern it goes past it."""
+
+    def __init__(self, app: Any, make: Callable[[Any], Any], past: tuple[str, ...]):
+        self._app, self._layer, self._past = app, make(app), past
+        self._direct = DirectLayer(app, self._layer.dispatch_func) if _of_flower(self._layer) else self._layer
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, through the layer or past it."""
+        path = str(scope["path"]) if scope["type"] == "http" else ""
+        way = self._app if path.startswith(self._past) else self._direct if path in WHOLE else self._layer
+        await way(scope, receive, send)
+
+
+def shortened(layers: Iterable[Any]) -> list[Any]:
+    """Return Flower's layers, in their order, each with a way past it for what it passes on anyway."""
+    from starlette.middleware import Middleware  # comes with Flower, which is optional
+
+    return [Middleware(ShortWay, make=_maker(layer), past=NOT_FOR.get(layer.cls.__name__, ())) for layer in layers]
+
+
+def _maker(layer: Any) -> Callable[[Any], Any]:
+    return lambda app: layer.cls(app, *layer.args, **layer.kwargs)
+
+
+def _of_flower(layer: Any) -> bool:
+    """Say whether a layer is Starlette's with code of Flower's in it: others may rely on the task and the stream."""
+    from starlette.middleware.base import BaseHTTPMiddleware  # comes with Flower, which is optional
+
+    plain = type(layer).__call__ is BaseHTTPMiddleware.__call__
+    return plain and str(layer.dispatch_func.__module__).startswith("flwr.")
+
 
 HEARTBEAT_SECONDS = 10
 """How often Flower must hear of a node; silent for twice as long, it counts as gone (Flower's default is 30)."""

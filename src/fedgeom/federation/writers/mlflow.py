@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedgeom.federation.writers.base import Writer
+from fedgeom.federation.writers import Writer
 from fedgeom.storage import as_plain, make_private_folder
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"

@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from fedgeom.federation.writers.base import Writer
+from fedgeom.federation.writers import Writer
 from fedgeom.storage import make_private_folder
 
 

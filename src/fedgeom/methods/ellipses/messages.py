@@ -8,7 +8,7 @@ import msgspec
 
 from fedgeom.federation.messages import Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
-from fedgeom.methods.hulls.evidence import Evidence
+from fedgeom.methods.hulls.matching import Evidence
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 Classes = Annotated[int, msgspec.Meta(ge=2, le=4096)]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.geometry.gaussians.bundles import Gaussians
+from fedgeom.geometry.gaussians import Gaussians
 from fedgeom.geometry.hyperbolic.poincare import check_points, log0
 
 BELOW = " › "
@@ -71,7 +71,7 @@ class EllipseModel(Model):
 
         It is learnt from the Gaussians alone, so that no site sends anything more; `HyperFed(class_tree=…)` takes it.
         """
-        from fedgeom.geometry.gaussians.tree import joined_tree  # scipy.cluster: a tenth of a second
+        from fedgeom.geometry.gaussians import joined_tree  # scipy.cluster: a tenth of a second
 
         parts = Gaussians(np.exp(self.log_weights), self.means, self.covariances)
         words = self.names or tuple(f"class {group}" for group in range(self.classes))

@@ -15,8 +15,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.method import Plain
 from fedgeom.methods.ellipses.core import Layout, read_sum, vectors, write_classes
-from fedgeom.methods.ellipses.depth import joint_tree, settle
-from fedgeom.methods.ellipses.grouping import Matched, fit, match, named
+from fedgeom.methods.ellipses.matching import Matched, fit, joint_tree, match, named, settle
 from fedgeom.methods.ellipses.messages import SumGaussians, SumScales
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings

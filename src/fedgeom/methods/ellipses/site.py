@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -10,28 +9,26 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.checks import check_ball, check_known_labels, check_table
-from fedgeom.data.findings import Collector, fault
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Collector, check_ball, check_known_labels, check_table, fault
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.ellipses import private
+from fedgeom.methods.ellipses import core
 from fedgeom.methods.ellipses.core import Layout, check_width, vectors, write_classes
-from fedgeom.methods.ellipses.depth import settle
+from fedgeom.methods.ellipses.matching import settle
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
-from fedgeom.methods.hulls.evidence import Evidence, check_grouping
-from fedgeom.protocols.handing_out import HandedModel
+from fedgeom.methods.hulls.matching import Evidence, check_grouping
 from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
@@ -92,14 +89,6 @@ class EllipseSite(SummingSite[EllipseMemory]):
             columns, limit = self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE)
             check_width(columns, Layout(columns, 2, most or max(2, len(part)), settings.lumps), limit)
         faults.raise_all()
-
-    @classmethod
-    def planned_sums(cls, settings: EllipseSettings) -> Sequence[type[SumQuestion]]:
-        """Return the secure sums that follow from the settings, in order."""
-        sums: list[type[SumQuestion]] = [CountNames] if settings.shared else []
-        sums += [SumScales] if settings.joint_scale else []
-        sums += [HowMany] if settings.asks_how_many else []
-        return [*sums, SumGaussians, *([SumCovers] if settings.mixed else [])]
 
     def _floor(self, settings: EllipseSettings) -> int:
         """Return how many rows a class must have here to leave home in any form; with privacy noise hides the few."""
@@ -170,7 +159,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         if settings.asks_how_many and ask.classes > MOST_CLASSES:
             raise ProtocolError(f"{ask.classes} classes are asked for; sites agree on {MOST_CLASSES} at most")
         layout = self._layout(ask.classes)
-        self.check_size(layout.length if privacy_of(settings) is None else private.bounds(layout)["numbers"])
+        self.check_size(layout.length if privacy_of(settings) is None else core.bounds(layout)["numbers"])
         self._take_scales(ask.scales)
         rows = self._rows()
         V, y = vectors(rows.X, settings, self._scales(rows)), rows.y.astype(str)
@@ -178,7 +167,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         first = ask.classes * self.joining.block if settings.apart else 0
         places = {word: (first + slot) * layout.lumps for word, slot in self.memory.slots.items()}
         if privacy_of(settings) is not None:
-            whole, most = private.bounded_gaussians(V, y, places, layout, settings), private.bounds(layout)
+            whole, most = core.bounded_gaussians(V, y, places, layout, settings), core.bounds(layout)
             return self.contribute_noisy(ask, whole, sensitivity=most["sensitivity"])
         full = max(settings.rows_per_column, self.policy.min_rows_per_feature) * layout.columns
         return self.contribute(ask, write_classes(V, y, places, layout, settings, full))

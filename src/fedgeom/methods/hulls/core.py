@@ -6,17 +6,21 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 from numpy.typing import ArrayLike, NDArray
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
+from fedgeom.memo import memoize
+from fedgeom.methods.hulls.matching import How, group
+from fedgeom.methods.hulls.settings import HullSettings
 
 Bins = NDArray[np.int64]
 
@@ -52,10 +56,7 @@ def radius_of_level(level: int, *, c: float) -> float:
     return 1 / math.sqrt(c) * math.tanh(level * RADIUS_STEP / 2)
 
 
-MOST_KEPT = 4096
-"""Of how many tables a process remembers the corners."""
 _KEY = os.urandom(32)
-_FOUND: dict[tuple[bytes, bytes, str, float], dict[Any, ClassHull]] = {}
 
 
 @dataclass(frozen=True)
@@ -68,18 +69,18 @@ class ClassHull:
     """How many rows the class has."""
 
 
-def class_hulls(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[Any, ClassHull]:
+@memoize(4096, key=lambda points, y, trim, *, c: (hash_rows(points), hash_rows(y), str(trim), c))
+def class_hulls(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> Mapping[Any, ClassHull]:
     """Return the corners of each class, after trimming and before rounding.
 
     points (n, 2), f8, y (n,). A process remembers them: how far they reach, how long a word will be, what is sent and
     what the steward is shown all follow from the same corners.
     """
-    key = hash_rows(points), hash_rows(y), str(trim), c
-    if key not in _FOUND:
-        if len(_FOUND) >= MOST_KEPT:
-            _FOUND.clear()
-        _FOUND[key] = _class_hulls(points, y, trim, c)
-    return dict(_FOUND[key])
+    found: dict[Any, ClassHull] = {}
+    for label in np.unique(y):
+        inside = points[y == label]
+        found[label.item()] = ClassHull(inside[trimmed_hull(inside, trim=trim, c=c)], len(inside))
+    return MappingProxyType(found)
 
 
 def hulls_by_name(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[str, ClassHull]:
@@ -96,19 +97,6 @@ def hash_rows(array: NDArray[Any]) -> bytes:
     whole = np.ascontiguousarray(array)
     # A keyed hash whose key nobody knows: four times as fast as others, and rows are looked up several times.
     return Poly1305.generate_tag(_KEY, whole.view(np.uint8).reshape(-1).data)
-
-
-def forget_hulls() -> None:
-    """Forget the corners that this process remembers, for who measures how long they take."""
-    _FOUND.clear()
-
-
-def _class_hulls(points: Floats, y: NDArray[Any], trim: float | str, c: float) -> dict[Any, ClassHull]:
-    found: dict[Any, ClassHull] = {}
-    for label in np.unique(y):
-        inside = points[y == label]
-        found[label.item()] = ClassHull(inside[trimmed_hull(inside, trim=trim, c=c)], len(inside))
-    return found
 
 
 def reach_levels(points: Floats, hulls: Mapping[Any, ClassHull], *, c: float) -> tuple[int, int, int]:
@@ -172,3 +160,71 @@ def rounded_hulls(hulls: Mapping[Any, ClassHull], grid: Grid) -> dict[Any, Bins]
         bins = np.unique(grid.bin(hull.corners))
         found[label] = np.sort(bins[convex_hull(grid.center(bins), c=grid.c)])
     return found
+
+
+if TYPE_CHECKING:
+    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
+
+Classifier: TypeAlias = "PoincareSVC | EuclideanSVC"
+
+
+def classifier_of(settings: HullSettings) -> Classifier:
+    """Make the classifier that the settings name, not yet fitted.
+
+    The hinge's solver takes its steps in a random order; its seed is fixed, so that two coordinators find the same.
+    """
+    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC  # scikit-learn: 2 s
+
+    if settings.space == "euclidean":
+        return EuclideanSVC(settings.C, loss=settings.loss, margin=settings.margin, random_state=0)
+    return PoincareSVC(
+        settings.C,
+        curvature=settings.curvature,
+        loss=settings.loss,
+        margin=settings.margin,
+        pairs=settings.pairs,
+        as_published=settings.as_published,
+        random_state=0,
+    )
+
+
+def group_hulls(
+    hulls: Sequence[Bins], owners: ArrayLike | None, n_classes: int, *, grid: Grid, how: How, seed: int = 0
+) -> Indices:
+    """Group quantised hulls by class (Section 5.6); groups are numbered by their smallest bins.
+
+    owners (hulls,); returns (hulls,), whole numbers.
+
+    The numbers depend on the hulls alone, so that two coordinators who list them differently agree.
+    """
+    members = group([grid.center(bins) for bins in hulls], owners, n_classes, how, seed, c=grid.c)
+    numbers = np.unique(members).tolist()
+    unions = {g: _union(hulls, members, g).tolist() for g in numbers}
+    new = {g: rank for rank, g in enumerate(sorted(numbers, key=lambda g: (unions[g], g)))}
+    return np.array([new[g] for g in members.tolist()], dtype=np.intp)
+
+
+def points_of_groups(hulls: Sequence[Bins], members: Indices, grid: Grid) -> list[Floats]:
+    """Give the global point sets PS_j of Section 5.6: the distinct corners of all hulls of a group.
+
+    members (hulls,); each set returned is (points, 2), f8.
+    """
+    return [grid.center(_union(hulls, members, g)) for g in np.unique(members).tolist()]
+
+
+def fit_groups(groups: Sequence[Floats], classifier: Classifier) -> Classifier:
+    """Learn to tell the groups apart (Section 5.7): reference point, normal vector, Platt scaling.
+
+    Each group (points, 2), f8.
+
+    The given classifier is copied, not changed. The fitted one predicts the groups' positions in the list.
+    """
+    codes = np.repeat(np.arange(len(groups)), [len(points) for points in groups])
+    from sklearn.base import clone  # scikit-learn: 2 s
+
+    fitted: Classifier = clone(classifier).fit(np.vstack(groups), codes)
+    return fitted
+
+
+def _union(hulls: Sequence[Bins], members: Indices, g: int) -> Bins:
+    return np.unique(np.concatenate([bins for bins, m in zip(hulls, members.tolist(), strict=True) if m == g]))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.findings import FaultsError, fault
+from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError
 from fedgeom.geometry.discriminant import discriminant_plane
 from fedgeom.geometry.hyperbolic.poincare import exp0

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
-from fedgeom.methods.hulls.evidence import Evidence
-from fedgeom.methods.hulls.plan import HullPlan
+from fedgeom.methods.hulls.encoding import HullPlan
+from fedgeom.methods.hulls.matching import Evidence
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 

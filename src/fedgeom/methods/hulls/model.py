@@ -16,7 +16,7 @@ from fedgeom.geometry.hyperbolic.poincare import check_points, log_map
 from fedgeom.methods.hulls.embedding import embed
 
 if TYPE_CHECKING:
-    from fedgeom.methods.hulls.fitting import Classifier
+    from fedgeom.methods.hulls.core import Classifier
 
 
 @dataclass(frozen=True, repr=False)

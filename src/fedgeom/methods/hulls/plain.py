@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,19 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
-from fedgeom.methods.hulls.core import Bins, covering_radius, local_hulls, make_grid
-from fedgeom.methods.hulls.fitting import Classifier, fit_groups, group_hulls, points_of_groups
-from fedgeom.methods.hulls.grouping import How
+from fedgeom.methods.hulls.core import (
+    Bins,
+    covering_radius,
+    fit_groups,
+    group_hulls,
+    local_hulls,
+    make_grid,
+    points_of_groups,
+)
+from fedgeom.methods.hulls.matching import How
+
+if TYPE_CHECKING:
+    from fedgeom.methods.hulls.core import Classifier
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,106 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
+from fedgeom.arrays import Floats
+from fedgeom.crypto.keys import SEAL_BYTES
+from fedgeom.errors import ProtocolError
+from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, bytes_size, map_size, text_size
 from fedgeom.federation.site import Site
-from fedgeom.methods.hyperfed.conversation import HyperFedConversation
 from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
-from fedgeom.methods.hyperfed.site import HyperFedSite
-from fedgeom.methods.iterative.algorithm import Algorithm
-from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, HyperFedSite, PairShares, PassOn
+from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
+from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.tree import to_wire
+from fedgeom.protocols.pairwise import asks_first, deliver, letter_bytes, open_shares
+
+
+class Compared(NamedTuple):
+    """How the updates of the sites that are left lie to each other."""
+
+    names: tuple[str, ...]
+    cosines: Floats
+    """(sites, sites)"""
+    lengths: Floats
+    """(sites,): of the updates, where raw deviations are weighed; else zeros."""
+
+
+class HyperFedConversation(Conversation):
+    """One run of `HyperFed`."""
+
+    rule: HyperFedSettings
+
+    def __init__(self, rule: HyperFedSettings, sites: Sites):
+        super().__init__(rule, sites)
+        self.mixed: list[float] = []
+        """For each round, how many sites the sum really mixed: 1/Σp²."""
+
+    def exchange(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
+        """Let the sites train, and average them; where updates are compared, weigh them first."""
+        if not self.rule.compares:
+            return super().exchange(number, groups)
+        return [self._masked(number, self.weighed(number, group)) for group in groups]
+
+    def weighed(self, number: int, group: Group) -> Group:
+        """Return the group with the weights of Eq. 10, under the bound that the sites' policies set."""
+        found = self.compare(number, group)
+        self._need(found.names, group)
+        chosen = self.rule.consistent
+        assert chosen is not None
+        least = max(self.cohort.joined.keys[name].min_cohort for name in found.names)
+        lengths = found.lengths if chosen.deviations == "raw" else None
+        p = chosen.weigh(found.cosines, lengths, mixed=float(least))
+        self.mixed.append(round(1.0 / float(p @ p), 3))
+        self.sites.metrics["sites mixed"] = self.mixed
+        return replace(group, members=found.names, factors=dict(zip(found.names, p.tolist(), strict=True)))
+
+    def compare(self, number: int, group: Group) -> Compared:
+        """Have every two sites compare their updates; sites that are lost on the way are left out."""
+        given, members = to_wire(group.given), group.members
+        begin = {
+            name: CompareUpdates(
+                round=number,
+                given=given,
+                agreed=self.agreed.hash,
+                partners=tuple(other for other in members if other != name),
+            )
+            for name in members
+        }
+        first = self.sites.ask(begin, expect=FirstLetters)
+        alive, shares = set(first), dict[tuple[str, str], int]()
+        post = deliver({name: answer.letters for name, answer in first.items()}, alive)
+        for turn in (1, 2):
+            asked = {
+                name: PassOn(round=number, number=turn, letters=letters) for name, letters in sorted(post.items())
+            }
+            replies = self.sites.ask(asked, expect=PairShares)
+            alive -= set(replies.missing)
+            shares |= {(name, other): s for name, reply in replies.items() for other, s in reply.shares.items()}
+            post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
+        names = tuple(name for name in members if name in alive)
+        lengths = np.array([first[name].length for name in names])
+        return Compared(names, _cosines(names, shares), lengths)
+
+
+def _cosines(names: Sequence[str], shares: dict[tuple[str, str], int]) -> Floats:
+    """Put the shares of every two sites together."""
+    found = np.eye(len(names))
+    for i, one in enumerate(names):
+        for j, other in enumerate(names[:i]):
+            asker, helper = (one, other) if asks_first(one, other) else (other, one)
+            try:
+                found[i, j] = found[j, i] = open_shares(shares[asker, helper], shares[helper, asker])
+            except (KeyError, ProtocolError) as error:
+                raise ProtocolError(f"{one!r} and {other!r} did not finish comparing their updates") from error
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +116,39 @@ class HyperFed(HyperFedSettings, Algorithm):
     site: ClassVar[type[Site[Any]]] = HyperFedSite
     conversation: ClassVar[type[Conversation]] = HyperFedConversation
     model_type: ClassVar[type[Model]] = HyperFedModel
+
+    def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
+        """Yield how sites compare their updates, where the aggregation weighs them, and then sum them."""
+        if self.compares:
+            yield from self._plan_comparison(shape, state)
+        yield from super().plan_rounds(shape, state)
+
+    def _plan_comparison(self, shape: Shape, state: Specimen) -> Plan:
+        """Yield the letters between every two sites: half of a site's pairs begin with it."""
+        names = sum(map(text_size, shape.sites)) / shape.n_sites
+        pairs = (shape.n_sites - 1) / 2
+        asked, answered = (1, 1)
+        if shape.known:
+            asked, answered = letter_bytes(state.numbers, self.rounds)
+        first = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + asked)))
+        back = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + answered)))
+        shares = map_size(shape.n_sites, pairs * (names + 9))
+        sizes = "letters between sites are rounded up; which sites train in a round"
+
+        def compare(number: int) -> CompareUpdates:
+            partners = shape.sites[1:]
+            return CompareUpdates(round=number, given=state.given, agreed=bytes(32), partners=partners)
+
+        yield Ask(compare, FirstLetters(letters={}, length=1.0), up=first, times=self.rounds, bound=sizes)
+        for turn, came, sent in ((1, first, back), (2, back, 0.0)):
+            yield Ask(
+                PassOn(round=self.rounds, number=turn, letters={}),
+                PairShares(letters={}, shares={}),
+                down=came,
+                up=sent + shares,
+                times=self.rounds,
+                bound=sizes,
+            )
 
     @classmethod
     def published(cls, **changes: Any) -> HyperFed:

@@ -11,8 +11,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.class_tree import ClassTree, softened, tree_error
 from fedgeom.geometry.hyperbolic import poincare
-from fedgeom.methods.iterative.heads.base import Head
-from fedgeom.methods.iterative.heads.poincare import Poincare
+from fedgeom.methods.iterative.heads import Head, Poincare
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.model import TrainedModel
 

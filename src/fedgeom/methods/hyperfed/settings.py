@@ -11,12 +11,19 @@ import numpy as np
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between
 from fedgeom.geometry.graphs.class_tree import ClassTree
-from fedgeom.geometry.hyperbolic.tree_embedding import random_rotation
+from fedgeom.geometry.hyperbolic.prototypes import random_rotation
 from fedgeom.methods.iterative.consistent import Consistent
-from fedgeom.methods.iterative.heads.poincare import UNDER, Poincare, tree_lines
-from fedgeom.methods.iterative.network_settings import HeadOrName, LossOrName, NetworkOrName
+from fedgeom.methods.iterative.heads import UNDER, Poincare, tree_lines
 from fedgeom.methods.iterative.networks.base import Network
-from fedgeom.methods.iterative.rule import AggregationOrName, PersonalOrName, Round, TrainingRule
+from fedgeom.methods.iterative.settings import (
+    AggregationOrName,
+    HeadOrName,
+    LossOrName,
+    NetworkOrName,
+    PersonalOrName,
+    Round,
+    TrainingRule,
+)
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 

@@ -4,26 +4,77 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array, encode
+from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question, encode
 from fedgeom.federation.site import Memory, answers
-from fedgeom.methods.hyperfed.messages import CompareUpdates, FirstLetters, PairShares, PassOn
 from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
-from fedgeom.methods.iterative.messages import Leaves
+from fedgeom.methods.iterative.messages import Leaves, RoundNumber
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.round_figures import Figures
-from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.site import TrainingMemory, TrainingSite
+from fedgeom.methods.iterative.training import Figures
 from fedgeom.methods.iterative.tree import State, from_wire, to_wire
-from fedgeom.protocols import inner_products
-from fedgeom.protocols.pairs import asks_first, open_from, seal_for
+from fedgeom.protocols import pairwise
+from fedgeom.protocols.pairwise import MODULUS, asks_first, open_from, seal_for
+
+Share = Annotated[int, msgspec.Meta(ge=0, lt=MODULUS)]
+Letters = dict[Name, bytes]
+
+
+class FirstLetters(Message, frozen=True, kw_only=True):
+    """A site's sealed letters to the partners with whom it begins."""
+
+    kind: ClassVar[str] = "hyperfed.letters"
+    reveals: ClassVar[str] = (
+        "letters to other sites that the coordinator cannot read; with raw deviations, how long the site's update is"
+    )
+    letters: Letters
+    length: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """‖Δ_k‖, where the terms weigh raw deviations; else 0."""
+
+
+class CompareUpdates(Question, frozen=True, kw_only=True):
+    """Ask a site to train, to keep what came of it, and to begin to compare it with that of others."""
+
+    kind: ClassVar[str] = "hyperfed.compare"
+    answer: ClassVar[type[Message]] = FirstLetters
+    round: RoundNumber
+    given: Leaves
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
+    partners: Names
+    """The other sites that train in this round."""
+
+
+class PairShares(Message, frozen=True, kw_only=True):
+    """Sealed letters back, and a share of the cosine with each partner that this site is done with."""
+
+    kind: ClassVar[str] = "hyperfed.shares"
+    reveals: ClassVar[str] = (
+        "one of two shares, random by itself, for each partner; with the partner's: the cosine between the two sites' "
+        "updates"
+    )
+    letters: Letters
+    shares: dict[Name, Share]
+
+
+class PassOn(Question, frozen=True, kw_only=True):
+    """Bring a site its partners' letters."""
+
+    kind: ClassVar[str] = "hyperfed.pass"
+    answer: ClassVar[type[Message]] = PairShares
+    round: RoundNumber
+    number: Annotated[int, msgspec.Meta(ge=1, le=2)]
+    """1: letters of those who begin; 2: the answers to those."""
+    letters: Letters
+
 
 PURPOSE = b"update"
 
@@ -91,12 +142,12 @@ class HyperFedSite(TrainingSite):
         self._check_partners(ask)
         begins = [partner for partner in ask.partners if asks_first(self.name, partner)]
         numbers = sum(int(np.prod(leaf.shape)) for leaf in ask.given.values() if isinstance(leaf, Array))
-        self.check_size(inner_products.letter_bytes(numbers, rule.rounds)[0] * len(begins), 1)
+        self.check_size(pairwise.letter_bytes(numbers, rule.rounds)[0] * len(begins), 1)
         asked = fingerprint(b"compare", encode(ask))
         if memory.trained.get(ask.round) != asked or memory.under_way.round != ask.round:
             rate = rule.rate_in(min(ask.round, rule.rounds - 1))
             sent, _, figures = super().train(asked, ask.round, ask.given, rate)
-            begun = inner_products.begin(inner_products.quantise(sent.flat()), rule.rounds)
+            begun = pairwise.begin(pairwise.quantise(sent.flat()), rule.rounds)
             memory.under_way = Trained(
                 round=ask.round,
                 given=_hash(ask.given),
@@ -126,7 +177,7 @@ class HyperFedSite(TrainingSite):
         kept = self.memory.under_way
         if kept.round != ask.round:
             raise ProtocolError(f"letters of round {ask.round + 1} came, which is not under way")
-        mine = inner_products.quantise(from_wire(kept.sent).flat())
+        mine = pairwise.quantise(from_wire(kept.sent).flat())
         letters: dict[str, bytes] = {}
         shares: dict[str, int] = {}
         for partner, sealed in ask.letters.items():
@@ -135,10 +186,10 @@ class HyperFedSite(TrainingSite):
                 raise ProtocolError(f"no letter from {partner!r} is expected at this turn")
             text = open_from(self.joining, partner, PURPOSE, 2 * ask.round + ask.number, sealed)
             if begins:
-                shares[partner] = inner_products.finish(len(mine), self.rule.rounds, kept.secret, text)
+                shares[partner] = pairwise.finish(len(mine), self.rule.rounds, kept.secret, text)
                 continue
             if partner not in kept.answered:
-                helped = inner_products.respond(mine, self.rule.rounds, text)
+                helped = pairwise.respond(mine, self.rule.rounds, text)
                 kept.answered[partner] = Answered(helped.letter, helped.share)
             said = kept.answered[partner]
             letters[partner] = self._sealed(partner, 2 * ask.round + 2, said.letter)

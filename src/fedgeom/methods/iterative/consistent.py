@@ -2,7 +2,7 @@
 
 The weights follow from the cosines between every two sites' changes and, for raw deviations, from their lengths. An
 open run computes them from the changes; in a secure one the sites compute the cosines in pairs
-(`fedgeom.protocols.inner_products`), and both round alike, so that both have the same weights.
+(`fedgeom.protocols.pairwise`), and both round alike, so that both have the same weights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedgeom.arrays import Floats
 from fedgeom.federation.settings import Between
 from fedgeom.geometry import min_norm
 from fedgeom.methods.iterative.aggregation import Aggregation, Mean
-from fedgeom.protocols.inner_products import cosines
+from fedgeom.protocols.pairwise import cosines
 
 
 @dataclass(frozen=True)

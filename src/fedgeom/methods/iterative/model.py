@@ -14,8 +14,8 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Learner, Parameters
 from fedgeom.methods.iterative.learners.building import built_learner
-from fedgeom.methods.iterative.rule import TrainingRule
-from fedgeom.methods.iterative.scaling import scaled
+from fedgeom.methods.iterative.settings import TrainingRule
+from fedgeom.methods.iterative.setup import scaled
 from fedgeom.methods.iterative.tree import Tree, grow
 
 SCALE = ("scale/centre", "scale/spread")

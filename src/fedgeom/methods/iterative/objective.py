@@ -16,8 +16,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.losses.base import Loss
-from fedgeom.methods.iterative.losses.softmax import CrossEntropy
+from fedgeom.methods.iterative.losses import CrossEntropy, Loss
 from fedgeom.methods.iterative.tree import Tree
 
 

@@ -13,15 +13,14 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.methods.iterative import scaling
-from fedgeom.methods.iterative.agreement import label_indices
-from fedgeom.methods.iterative.group_agreement import scale_of_groups
-from fedgeom.methods.iterative.group_median import group_places
+from fedgeom.methods.iterative import setup
+from fedgeom.methods.iterative.aggregation import group_places
+from fedgeom.methods.iterative.group_training import scale_of_groups
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
-from fedgeom.methods.iterative.rule import Round, TrainingRule
+from fedgeom.methods.iterative.settings import Round, TableSettings, TrainingRule
+from fedgeom.methods.iterative.setup import label_indices
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
-from fedgeom.methods.iterative.table_settings import TableSettings
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.fixed_point import fixed_sum
@@ -51,8 +50,8 @@ def simulate(
     def task(at: int, number: int) -> Task:
         site, (centre, spread) = ordered[at], scale[at]
         effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
-        rows, y = scaling.rows_of(site, learner.dtype), label_indices(site.y, names)
-        rows = scaling.scaled(rows, centre, spread, learner.dtype)
+        rows, y = setup.rows_of(site, learner.dtype), label_indices(site.y, names)
+        rows = setup.scaled(rows, centre, spread, learner.dtype)
         rng = generator(seed, number, site.name)
         return Task(learner, rows, y, effort, rng, len(names), first, rule.loss_of_rows, number)
 
@@ -105,16 +104,16 @@ def scales(
     ``groups``: the places of the sites of each drawn group, if any. Returns for each site two of (columns,), f8.
     """
     columns = sites[0].shape[1]
-    fixed = scaling.fixed_scale(settings.scale, columns)
+    fixed = setup.fixed_scale(settings.scale, columns)
     if fixed is not None:
         return [fixed] * len(sites)
-    sums = [scaling.site_sums(site) for site in sites]
+    sums = [setup.site_sums(site) for site in sites]
     if settings.scale == "site":
-        return [scaling.scale_from(one) for one in sums]
+        return [setup.scale_from(one) for one in sums]
     if groups:
-        summed = [fixed_sum([sums[at] for at in one], fraction_bits=scaling.FRACTION_BITS) for one in groups]
+        summed = [fixed_sum([sums[at] for at in one], fraction_bits=setup.FRACTION_BITS) for one in groups]
         return [scale_of_groups(summed)] * len(sites)
-    return [scaling.scale_from(fixed_sum(sums, fraction_bits=scaling.FRACTION_BITS))] * len(sites)
+    return [setup.scale_from(fixed_sum(sums, fraction_bits=setup.FRACTION_BITS))] * len(sites)
 
 
 def pooled(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> TrainedModel:
@@ -124,7 +123,7 @@ def pooled(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Trai
     """
     labels = np.concatenate([site.y.astype(str) for site in sites])
     everyone = SiteData(
-        "everyone", np.vstack([scaling.rows_of(site, rule.build_learner().dtype) for site in sites]), labels
+        "everyone", np.vstack([setup.rows_of(site, rule.build_learner().dtype) for site in sites]), labels
     )
     settings = {field.name: getattr(rule, field.name) for field in fields(TrainingRule)}
     settings |= {"share": 1.0, "validation": 0.0, "patience": None, "aggregation": "mean", "personal": "none"}

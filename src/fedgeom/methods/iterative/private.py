@@ -19,16 +19,16 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.privacy import DP, privacy_of
-from fedgeom.methods.iterative.grouping import asked_again
 from fedgeom.methods.iterative.messages import Masked
+from fedgeom.methods.iterative.setup import asked_again
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
 from fedgeom.privacy.bounded_sums import FINE_ONE, BoundedVector
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.secure_sum.bounds import beyond_bound
+from fedgeom.protocols.secure_sum.rules import beyond_bound
 
 if TYPE_CHECKING:
-    from fedgeom.methods.iterative.rule import TrainingRule
+    from fedgeom.methods.iterative.settings import TrainingRule
 
 COUNT = 0.2
 """What a row's count weighs beside its gradient, whose weight is √(1 - 0.2²): the mean needs both."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import msgspec
@@ -13,16 +13,14 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.findings import Collector, fault
+from fedgeom.data.validation import Collector, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.agreement import AgreementMemory, SumColumns, SumRows, check_site, within
-from fedgeom.methods.iterative.group_agreement import GroupAgreement, sums_in_groups
-from fedgeom.methods.iterative.grouping import Grouping, asked_again
+from fedgeom.methods.iterative.group_training import GroupAgreement
 from fedgeom.methods.iterative.messages import (
     Finish,
     Finished,
@@ -34,13 +32,19 @@ from fedgeom.methods.iterative.messages import (
     Update,
 )
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
-from fedgeom.methods.iterative.round_figures import Figures, how_many
-from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.settings import TrainingRule
+from fedgeom.methods.iterative.setup import (
+    AgreementMemory,
+    Grouping,
+    asked_again,
+    check_site,
+    within,
+)
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.training import Figures, how_many
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -110,13 +114,6 @@ class TrainingSite(SummingSite[TrainingMemory]):
             )
             faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
         faults.raise_all()
-
-    @classmethod
-    def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
-        """Return the count of names, the sum of columns or of rows where it is needed, one for each group and round."""
-        columns = (SumColumns,) if settings.scale == "joint" else (SumRows,) if settings.sums_rows else ()
-        training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
-        return sums_in_groups((CountNames, *columns, *[TrainMasked] * training), settings.group_draw)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that train in a round: those drawn for it, of this site's group where there are several.

@@ -19,13 +19,12 @@ import numpy as np
 from fedgeom.arrays import Bools, Floats, Words
 from fedgeom.errors import ContractError
 from fedgeom.methods.iterative.tree import SEPARATOR, State
-from fedgeom.protocols.fixed_point import from_fixed, to_fixed
-from fedgeom.protocols.packed import SLACK, Packing
-from fedgeom.protocols.secure_sum.bounds import ROOM, beyond_bound
+from fedgeom.protocols.fixed_point import SLACK, Packing, from_fixed, to_fixed
 from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.rules import ROOM, beyond_bound
 
 if TYPE_CHECKING:
-    from fedgeom.methods.iterative.rule import TrainingRule
+    from fedgeom.methods.iterative.settings import TrainingRule
 
 FRACTION_BITS = SumQuestion.fraction_bits
 MODEL = "model"

@@ -10,8 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.learners import Learner
-from fedgeom.methods.iterative.losses.base import Loss
-from fedgeom.methods.iterative.losses.softmax import CrossEntropy
+from fedgeom.methods.iterative.losses import CrossEntropy, Loss
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 

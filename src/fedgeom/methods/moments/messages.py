@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom.federation.messages import Message, Names, Question
-from fedgeom.protocols.handing_out import ModelTaken
-from fedgeom.protocols.secure_sum.groups import GroupSum
+from fedgeom.protocols.model_delivery import ModelTaken
 from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.secure_sum.rules import GroupSum
 
 
 class SumMoments(SumQuestion, frozen=True, kw_only=True):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
-from fedgeom.methods.iterative.aggregation import Aggregation, Mean
-from fedgeom.methods.iterative.group_median import GroupMedian, drawn
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.methods.iterative.aggregation import Aggregation, GroupMedian, Mean, drawn
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 
 if TYPE_CHECKING:
     AggregationOrName = str | Aggregation | dict[str, Any]

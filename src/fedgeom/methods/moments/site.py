@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.arrays import Floats
-from fedgeom.data.checks import check_ball, check_known_labels, check_table
-from fedgeom.data.findings import Collector
 from fedgeom.data.sites import SiteData, drawn_rows
+from fedgeom.data.validation import Collector, check_ball, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.known import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.novelty import MOST_COLUMNS, MOST_SCORED, Known
 from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.geometry.gaussians.class_sums import class_moments, length
-from fedgeom.methods.moments import private
-from fedgeom.methods.moments.core import build_model, check_width
-from fedgeom.methods.moments.group_moments import middle
+from fedgeom.geometry.gaussians import class_moments, length
+from fedgeom.methods.moments import core
+from fedgeom.methods.moments.core import build_model, check_width, middle
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
-from fedgeom.protocols.handing_out import UNUSABLE, HandedModel, ModelTaken
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.groups import check_group_sums, own_group
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.model_delivery import UNUSABLE, HandedModel, ModelTaken
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
+from fedgeom.protocols.secure_sum.rules import check_group_sums, own_group
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 FOLDS = 5
@@ -69,12 +65,6 @@ class MomentsSite(SummingSite[MomentsMemory]):
             check_width(settings, len(settings.classes or names), self.data.shape[1], limit)
         faults.raise_all()
 
-    @classmethod
-    def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
-        """Return the one secure sum of this method, or one in each group, after the names where those are counted."""
-        draw = settings.group_draw
-        return (CountNames, *([SumMoments] if draw is None else [SumGroupMoments] * draw.count))
-
     @answers(SumMoments)
     def sum_moments(self, ask: SumMoments | SumGroupMoments) -> Contribution:
         """Add this site's moments to the secure sum."""
@@ -84,8 +74,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         squares, clip = self.settings.squares, self.settings.clip
         self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
         if clip is not None:
-            whole = private.bounded_moments(self.data.X, self.data.y, ask.classes, self.settings, clip)
-            return self.contribute_noisy(ask, whole, sensitivity=private.sensitivity(squares))
+            whole = core.bounded_moments(self.data.X, self.data.y, ask.classes, self.settings, clip)
+            return self.contribute_noisy(ask, whole, sensitivity=core.sensitivity(squares))
         moments = class_moments(self.data.X, self.data.y, ask.classes, c=ask.curvature, squares=squares)
         return self.contribute(ask, moments)
 
@@ -121,8 +111,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         self.sums.check_result(result, SumMoments)
         if self.settings.clip is not None:
             classes, columns = self.names.agreed, self.data.shape[1]
-            noise = self.noising.noise(**private.bounds(self.settings, len(classes), columns))
-            return private.read_model(self.settings, result, noise, classes, columns)
+            noise = self.noising.noise(**core.bounds(self.settings, len(classes), columns))
+            return core.read_model(self.settings, result, noise, classes, columns)
         total = result.reals(SumMoments)
         scores = self._scores_held_out(total)
         self.memory.fits = None if scores is None else Array.of(Known.scored(scores).scores)

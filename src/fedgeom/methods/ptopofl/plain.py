@@ -11,11 +11,11 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
-from fedgeom.geometry.topology import site_clusters as topology
+from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import descriptor
-from fedgeom.methods.iterative.agreement import label_indices
 from fedgeom.methods.iterative.learners import Learner
 from fedgeom.methods.iterative.plain import model_of, scales
+from fedgeom.methods.iterative.setup import label_indices
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task

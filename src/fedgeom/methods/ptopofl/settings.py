@@ -9,10 +9,9 @@ from fedgeom.errors import InputError
 from fedgeom.federation.privacy import Spent
 from fedgeom.federation.settings import POSITIVE, SHARE, Between
 from fedgeom.geometry.topology.descriptors import NAMES
-from fedgeom.methods.iterative.rule import TrainingRule
-from fedgeom.methods.iterative.table_settings import MOST_ROUNDS
+from fedgeom.methods.iterative.settings import MOST_ROUNDS, TrainingRule
 from fedgeom.methods.ptopofl.model import ADDED
-from fedgeom.privacy.descriptors import gaussian_sigma
+from fedgeom.methods.ptopofl.private_descriptors import gaussian_sigma
 
 TOPOLOGICAL = ("topology", "classes", "diagrams")
 

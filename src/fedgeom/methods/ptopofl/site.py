@@ -7,23 +7,31 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.arrays import Floats
-from fedgeom.crypto.noise import SystemDraws
-from fedgeom.data.findings import Collector, fault
+from fedgeom.crypto.masks import SystemDraws
+from fedgeom.data.validation import Collector, fault
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, answers
 from fedgeom.geometry.topology.persistence import rips_diagrams
 from fedgeom.methods.iterative.messages import Leaves
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.rule import TrainingRule
+from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
-from fedgeom.methods.ptopofl.messages import Describe, DescribeActivations, DescribePrivately, Description
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.private_descriptors import BLOCK_ROWS, private_descriptor
 from fedgeom.methods.ptopofl.settings import TopoSettings
-from fedgeom.methods.ptopofl.shapes import CONSENSUS, NONE, NOTHING, describe_rows
-from fedgeom.privacy.descriptors import BLOCK_ROWS, private_descriptor
+from fedgeom.methods.ptopofl.shapes import (
+    CONSENSUS,
+    NONE,
+    NOTHING,
+    Describe,
+    DescribeActivations,
+    DescribePrivately,
+    Description,
+    describe_rows,
+)
 
 RIPS_BYTES = 64
 """About how many bytes persistence takes for each pair of points (measured at 1,000 and 2,000 of them)."""

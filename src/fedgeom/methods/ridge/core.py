@@ -11,15 +11,198 @@ itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.arrays import Floats, Ints, many_zeros
+from fedgeom.arrays import Floats, Ints, Words, many_zeros
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.discriminant import turned_scores
-from fedgeom.methods.ridge.gram import Rows, lines
+from fedgeom.protocols.fixed_point import from_fixed
+
+Rows = tuple[int, int]
+"""The first row of a part, and the one after its last."""
+
+_BLOCK = 2048
+_PANEL = 512
+
+
+def starts(features: int, classes: int) -> Ints:
+    """Return where each row begins in the whole vector, and at the end how long it is: (features + 2,)."""
+    lengths = features + 1 - np.arange(features + 1) + classes
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def cuts(features: int, classes: int, part: int) -> list[Rows]:
+    """Divide the rows into parts of at most ``part`` numbers each.
+
+    >>> cuts(3, 2, 11)
+    [(0, 2), (2, 4)]
+    """
+    at, found, first = starts(features, classes), [], 0
+    while first <= features:
+        last = int(np.searchsorted(at, at[first] + part, side="right")) - 1
+        last = max(last, first + 1)
+        found.append((first, last))
+        first = last
+    return found
+
+
+def fraction_bits(rows: float, mean_square: float, sites: int, heaviest: float = 1.0) -> int:
+    """Return how many binary digits after the point the sum can have.
+
+    By Cauchy and Schwarz no entry exceeds ``rows · mean_square · heaviest``; a factor of four is kept for rounding.
+    """
+    bound = max(rows * max(mean_square, 1.0) * heaviest * max(sites, 1), 1.0)
+    return min(60 - math.ceil(math.log2(bound)), 44)
+
+
+def packed_gram(
+    features: Callable[[slice], npt.NDArray[Any]],
+    codes: Ints,
+    classes: int,
+    width: int,
+    weights: Floats | None = None,
+) -> Floats:
+    """Return this site's sums, all rows one after the other, f8.
+
+    ``features(rows)`` gives the features of a range of rows, codes (n,) their classes, weights (classes,) what each row
+    of a class counts. Products are summed over 2,048 rows at most in the features' own precision, and these sums in
+    double: in single precision a sum is then off by 10⁻⁶ of what it could be at most (Cauchy and Schwarz).
+    """
+    at = starts(width, classes)
+    total, room = many_zeros(int(at[-1])), np.empty(0)
+    for block in _blocks(len(codes)):
+        found = features(block)
+        Y = np.zeros((len(found), classes), found.dtype)
+        Y[np.arange(len(found)), codes[block]] = 1 if weights is None else weights[codes[block]]
+        left = found if weights is None else found * Y.sum(axis=1, keepdims=True)
+        sums = left.sum(axis=0, dtype=np.float64)
+        total[: at[1]] += np.concatenate([[Y.sum(dtype=np.float64)], sums, Y.sum(axis=0, dtype=np.float64)])
+        if room.dtype != found.dtype or not room.size:  # one for all: the system has to clear fresh memory
+            room = np.empty((min(_PANEL, width), width), found.dtype)
+        for first in range(0, width, _PANEL):
+            last = min(first + _PANEL, width)
+            own, ties = left[:, first:last].T, found[:, first:last].T @ Y
+            products = room[: last - first, : width - first]
+            # Without weights, the first of these takes half the work of a product of two matrices.
+            np.matmul(own, found[:, first:last], out=products[:, : last - first])
+            np.matmul(own, found[:, last:], out=products[:, last - first :])
+            for one in range(last - first):
+                begin, end = at[first + one + 1], at[first + one + 2]
+                total[begin : end - classes] += products[one, one:]
+                total[end - classes : end] += ties[one]
+    return total
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
+
+
+def lines(
+    vector: Floats, rows: Rows, features: int, classes: int
+) -> Iterator[tuple[int, npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    """Yield each row of a part: its number, its products with itself and all later features, its ties to classes."""
+    at = starts(features, classes)[rows[0] : rows[1] + 1]
+    at = at - at[0]
+    for row, (begin, end) in enumerate(zip(at[:-1].tolist(), at[1:].tolist(), strict=True), start=rows[0]):
+        yield row, vector[begin : end - classes], vector[end - classes : end]
+
+
+def trapezoid(vector: Floats, rows: Rows, features: int, classes: int) -> tuple[Floats, Floats]:
+    """Return a part as a matrix over columns from its first row on, zeros below the diagonal, and its ties to classes.
+
+    Returns (rows, features + 1 - first) and (rows, classes), f8.
+    """
+    first, last = rows
+    gram, ties = np.zeros((last - first, features + 1 - first)), np.empty((last - first, classes))
+    for row, line, some in lines(vector, rows, features, classes):
+        gram[row - first, row - first :], ties[row - first] = line, some
+    return gram, ties
+
+
+def fold_numbers(X: npt.NDArray[Any], folds: int) -> Ints:
+    """Deal rows to folds by a checksum of what is in them: the same wherever a row is, and for rows that are alike.
+
+    X (n, columns) of any dtype; returns (n,).
+    """
+    factors = _mixed(np.arange(1, X.shape[1] + 1, dtype=np.uint64))
+    found = np.empty(len(X), np.uint64)
+    for some in _blocks(len(X)):
+        bits = (np.asarray(X[some], np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+        found[some] = _mixed(np.add.reduce(bits * factors, axis=1, dtype=np.uint64))
+    return (found % np.uint64(folds)).astype(np.int64)
+
+
+def _mixed(words: Words) -> Words:
+    """Return words whose every bit depends on all bits of those given (the last step of splitmix64), u8."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(31))
+
+
+LEAST_LOG = -700.0
+"""The logarithm of the share of a class that no row has."""
+
+
+def summed_scores(
+    vector: Floats | Words, rows: Rows, weights: Floats, bits: int | None = None
+) -> tuple[Floats, Floats]:
+    """Return what a part of the sums adds to the summed scores of each class, (classes, classes), and to their sizes.
+
+    vector is the part, of these rows, in fixed point where ``bits`` are its digits; weights (features + 1, classes) are
+    the ridge's.
+    """
+    (first, last), (wide, classes) = rows, weights.shape
+    at = starts(wide - 1, classes)[first : last + 1]
+    ties: Any = np.array([vector[end - at[0] - classes : end - at[0]] for end in at[1:].tolist()])
+    ties = ties if bits is None else from_fixed(ties, fraction_bits=bits)
+    return ties.T @ weights[first:last], ties[0] if first == 0 else np.zeros(classes)
+
+
+def turn(scores: Floats, sizes: Floats, freedom: float) -> Floats:
+    """Return what turns ridge scores into discriminants, (classes + 1, classes): constants, then K.
+
+    scores (classes, classes) are each class's rows' scores added up, sizes (classes,) how much its rows count.
+    """
+    rows = max(float(sizes.sum()), 1e-300)
+    share, present = min(freedom / rows, 0.9), sizes > 0
+    classes = len(sizes)
+    prior = np.where(present, sizes / rows, 1.0)
+    mean = np.where(present[:, None], scores / np.where(present, sizes, 1.0)[:, None], 0.0)
+    fresh = np.where(present[:, None], (mean - share * (2 * np.eye(classes) - 1)) / (1 - share), 0.0)
+    middle = (sizes / rows) @ fresh
+    spread = np.where(present[:, None], (fresh - middle) / 2, 0.0)
+    K = np.linalg.inv(np.eye(classes) - spread) / (2 * prior)
+    K[:, ~present] = 0.0
+    logs = np.where(present, np.log(prior), LEAST_LOG)
+    return np.vstack([logs - np.diag(spread @ K) - middle @ K, K])
+
+
+def turn_of(vectors: Sequence[Floats], parts: Sequence[Rows], weights: Floats, freedom: float) -> Floats:
+    """Return what turns the scores of a ridge into discriminants, from all parts of its sums."""
+    scores, sizes = np.zeros((weights.shape[1],) * 2), np.zeros(weights.shape[1])
+    for vector, rows in zip(vectors, parts, strict=True):
+        more, counted = summed_scores(vector, rows, weights)
+        scores, sizes = scores + more, sizes + counted
+    return turn(scores, sizes, freedom)
+
+
+def turned_scores(scores: Floats, by: Floats | None) -> Floats:
+    """Return discriminants from the scores of a ridge, (rows, classes); with nothing to turn by, the scores."""
+    return scores if by is None else scores @ by[1:] + by[0]
+
+
+def turned(weights: Floats, by: Floats | None) -> Floats:
+    """Return weights whose scores are turned, (features + 1, classes); without anything to turn by, as they are."""
+    if by is None:
+        return weights
+    found = weights @ by[1:]
+    found[0] += by[0]
+    return found
+
 
 GRID: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 13))
 """The λ among which one is chosen, 10⁻⁴ to 10⁶."""

@@ -14,7 +14,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
 from fedgeom.methods.ridge.features import FeatureMap, Ground, stack
-from fedgeom.methods.ridge.patches import blocks
+from fedgeom.methods.ridge.image_features import blocks
 
 _ROWS = 1024
 

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.ridge.core import cuts
 from fedgeom.methods.ridge.features import FeatureMap, Linear, total_width
-from fedgeom.methods.ridge.gram import cuts
-from fedgeom.methods.ridge.images import Conv
+from fedgeom.methods.ridge.image_features import Conv
 
 MOST_CLASSES = 1000
 """As many sums are planned as this many classes need, where the terms do not name the classes."""

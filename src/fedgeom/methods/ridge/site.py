@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,27 +10,31 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats, Ints
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.data.checks import check_known_labels, check_table
+from fedgeom.data.validation import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import LARGEST_MESSAGE
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors, privacy_of
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.ridge import work
-from fedgeom.methods.ridge.checking import SolutionMemory
-from fedgeom.methods.ridge.core import TEMPERATURES, class_weights, surprise
-from fedgeom.methods.ridge.features import check_widths
-from fedgeom.methods.ridge.gram import fold_numbers, packed_gram, starts
-from fedgeom.methods.ridge.learning import (
-    PATCH_BITS,
-    Fit,
-    Plan,
-    cluster_sums,
-    column_moments,
-    features_of,
-    patch_sums,
+from fedgeom.memo import Store, memoize_per_object
+from fedgeom.methods.ridge.core import (
+    GRID,
+    TEMPERATURES,
+    Rows,
+    class_weights,
+    fold_numbers,
+    packed_gram,
+    starts,
+    summed_scores,
+    surprise,
+    trapezoid,
+    turn,
+    turned,
+    turned_scores,
 )
+from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
@@ -43,16 +47,197 @@ from fedgeom.methods.ridge.messages import (
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
+from fedgeom.methods.ridge.personal import Settling, SettlingMemory
 from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.settling import Settling, SettlingMemory
-from fedgeom.methods.ridge.statistics import hash_part, made_by, stands_for
-from fedgeom.methods.ridge.sums import check_part, gram_bits, gram_parts, planned_sums, rows_of, tried_rows
+from fedgeom.methods.ridge.statistics import (
+    PATCH_BITS,
+    FeatureProblem,
+    Fit,
+    check_part,
+    cluster_sums,
+    column_moments,
+    features_of,
+    gram_bits,
+    gram_parts,
+    hash_part,
+    made_by,
+    patch_sums,
+    rows_of,
+    stands_for,
+    tried_rows,
+)
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
-from fedgeom.protocols.handing_out import HandedModel
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
+from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+_KEPT = Store[Floats](max_bytes=2**32)
+"""Sums of a site's rows of which it was asked for a part."""
+
+
+def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -> bytes:
+    """Return a name for work on a table: it differs where the table, or anything else that is given, differs."""
+    table = zlib.crc32(np.ascontiguousarray(X).data.cast("B")) if X.size else 0
+    labels = zlib.crc32(np.ascontiguousarray(y).tobytes())
+    return fingerprint(f"{X.shape} {X.dtype} {table} {labels}".encode(), *more)
+
+
+PANEL = 128
+TOLERANCE = 1e-6
+"""How far an equation may be off, beside the largest right-hand side that its feature could have."""
+
+
+class SolutionMemory(msgspec.Struct, kw_only=True):
+    """The solution that came, and what is left of the equations so far."""
+
+    weights: Array | None = None
+    """(features + 1, classes), f8"""
+    alpha: float = 0.0
+    freedom: float = 0.0
+    checked: int = 0
+    """How many parts were looked at."""
+    remainder: Array | None = None
+    """(features + 1, classes), f8"""
+    diagonal: Array | None = None
+    """(features + 1,), f8: of the Gram matrix."""
+    scale: Array | None = None
+    """(features,), f8: the root of each feature's joint mean square; 1 for features that are always 0."""
+    class_scores: Array | None = None
+    """(classes + 1, classes), f8: how much the rows of each class count, and their scores, added up."""
+    turn: Array | None = None
+    """(classes + 1, classes), f8: what turns scores into discriminants, where the terms want these."""
+    hashes: tuple[bytes, ...] = ()
+    """Of the parts, where the sums can be updated later."""
+    fits: float | None = None
+    """The share of the site's rows that temperatures were tried on and that are put into their class."""
+    good: bool = False
+    """Whether all parts were looked at and the solution fits."""
+
+    def take(
+        self, weights: Floats, alpha: float, freedom: float, given: float | str, shape: tuple[int, int]
+    ) -> None:
+        """Take a solution, if it has the shape of one and a λ that the terms allow (``given``)."""
+        if weights.dtype != np.float64 or weights.shape != shape or not np.isfinite(weights).all():
+            raise ProtocolError("the solution that came is not one of these features and classes")
+        if alpha not in GRID if isinstance(given, str) else alpha != given:
+            raise ProtocolError("the solution that came has another alpha than the terms allow")
+        if not 0 <= freedom <= shape[0] + 1e-6 * shape[0]:
+            raise ProtocolError("the solution that came has more degrees of freedom than features")
+        self.weights, self.alpha, self.freedom = Array.of(weights), alpha, freedom
+        self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
+        self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
+        self.checked, self.good = 0, False
+
+    def comes_next(self, number: int, round: int, first: int, parts: int) -> bool:
+        """Return whether a part of the sum comes next; False: it was looked at just before, and is asked for again.
+
+        ``round`` is that of the sum that came, ``first`` that of the first part, ``parts`` how many there are.
+        """
+        if number == self.checked - 1:
+            return False
+        if self.weights is None or number != self.checked or number >= parts:
+            raise ProtocolError(f"part {number} of the sum does not come next")
+        if round != first + number:
+            raise ProtocolError(f"this is not part {number} of the sum")
+        return True
+
+    def look_at(
+        self, vector: Floats | Words, rows: Rows, bits: int | None = None, came: memoryview | None = None
+    ) -> None:
+        """Take what a part of the sum says of the equations; ``bits``: it is in fixed point, with so many digits.
+
+        ``came`` are the bytes of the message in which it stands: the very same ones are looked at once in a process.
+        """
+        if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
+            raise ProtocolError("a part of the sum came before the solution")
+        fixed = came if came is not None and isinstance(came.obj, bytes) else None  # which nobody can change
+        left, diagonal, scores = _left_of(fixed, vector, rows, self.weights, bits)
+        self.remainder = Array.of(self.remainder.numpy() + left)
+        self.diagonal = Array.of(self.diagonal.numpy() + diagonal)
+        self.class_scores = Array.of(self.class_scores.numpy() + scores)
+        self.checked += 1
+
+    def conclude(self, rule: str = "ridge") -> None:
+        """Refuse the solution unless it solves the equations that all parts make; follow the terms' rule."""
+        assert self.weights is not None
+        assert self.remainder is not None
+        assert self.diagonal is not None
+        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
+        rows = max(float(diagonal[0]), 1e-300)
+        held = self.alpha * np.maximum(diagonal, 0.0) / rows
+        held[0] = 0.0
+        left += held[:, None] * W
+        bound = TOLERANCE * np.sqrt(rows * np.maximum(diagonal, 0.0)) + TOLERANCE
+        if not (np.abs(left) <= bound[:, None]).all():
+            raise ProtocolError("the solution that came is not that of the sums which the sites added up")
+        root = np.sqrt(np.maximum(diagonal[1:], 0.0) / rows)
+        self.scale = Array.of(np.where(root > 0, root, 1.0))
+        if rule == "discriminant":
+            assert self.class_scores is not None
+            sizes, *scores = self.class_scores.numpy()
+            self.turn = Array.of(turn(np.array(scores), sizes, self.freedom))
+        self.remainder = self.diagonal = self.class_scores = None
+        self.good = True
+
+    def ridge(self) -> Floats:
+        """Return the weights of the ridge, (features + 1, classes), once they were checked."""
+        if not self.good or self.weights is None:
+            raise ProtocolError("the solution was not checked yet")
+        found: Floats = self.weights.numpy()
+        return found
+
+    def final(self) -> Floats:
+        """Return the weights that decide as the terms say, (features + 1, classes), once they were checked."""
+        return turned(self.ridge(), self.turned_by)
+
+    def note_fit(self, scores: Floats, codes: Ints) -> None:
+        """Keep how many rows these ridge scores put into their class: scores (rows, classes), codes (rows,)."""
+        if len(codes):
+            self.fits = float(np.mean(turned_scores(scores, self.turned_by).argmax(axis=1) == codes))
+
+    @property
+    def turned_by(self) -> Floats | None:
+        """What turns scores into discriminants, (classes + 1, classes); None where nothing does."""
+        return None if self.turn is None else self.turn.numpy()
+
+
+Left = tuple[Floats, Floats, Floats]
+"""What a part of the sum adds to the remainder, to the diagonal and to the classes' scores (`SolutionMemory`)."""
+
+
+def _follows_from(
+    came: memoryview | None, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None
+) -> tuple[object, ...]:
+    return bytes(weights.data), weights.shape, rows, bits
+
+
+@memoize_per_object(key=_follows_from)  # all sites of a process are shown the same part, with the same weights
+def _left_of(
+    came: memoryview | None, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None
+) -> Left:
+    """Return what a part of the sum leaves of the equations with these weights; ``came`` are the part's bytes.
+
+    It is read a panel at a time: so large a vector is memory that the system has to clear.
+    """
+    W = weights.view()
+    left, diagonal = np.zeros(W.shape), np.zeros(len(W))
+    at = starts(len(W) - 1, W.shape[1])
+    for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
+        last = min(first + PANEL, rows[1])
+        some: Any = vector[at[first] - at[rows[0]] : at[last] - at[rows[0]]]
+        some = some if bits is None else from_fixed(some, fraction_bits=bits)
+        upper, ties = trapezoid(some, (first, last), len(W) - 1, W.shape[1])
+        own = np.arange(last - first)
+        left[first:last] += upper @ W[first:] - 2 * ties
+        diagonal[first:last] += upper[own, own]
+        if first == 0:  # the targets are ±1: twice the ties to a class, less the sum of the feature
+            left += upper[0][:, None]
+        upper[own, own] = 0.0
+        left[first:] += upper.T @ W[first:last]
+    scores, sizes = summed_scores(vector, rows, W, bits)
+    return left, diagonal, np.vstack([sizes, scores])
 
 
 class RidgeMemory(SecureMemory, kw_only=True):
@@ -65,6 +250,17 @@ class RidgeMemory(SecureMemory, kw_only=True):
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
     settling: SettlingMemory = msgspec.field(default_factory=SettlingMemory)
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
+
+
+def too_few_rows(policy: Policy, rows: float, features: int) -> str:
+    """Say what a policy has against summing the products of so many features over so many rows; "": nothing."""
+    least = policy.min_rows_per_feature
+    if rows >= least * features:
+        return ""
+    return (
+        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows for {features:,} features: "
+        "take fewer features"
+    )
 
 
 class RidgeSite(SummingSite[RidgeMemory]):
@@ -89,16 +285,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
         except InputError as error:
             raise InputError(f"site {self.name!r}: {error}") from error
 
-    @classmethod
-    def planned_sums(cls, settings: RidgeSettings) -> Sequence[type[SumQuestion]]:
-        """Return the sums: names where a policy wants them counted, features, the Gram matrix, temperatures."""
-        return planned_sums(settings)
-
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> FeatureProblem:
         """What follows from the terms, the seed and the policies."""
         floors, columns = self.joining.class_floors, self.data.shape[1]
-        return Plan(self.settings, self.seed, floors, columns, len(self.names.agreed))
+        return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed))
 
     @property
     def rows(self) -> npt.NDArray[Any]:
@@ -145,8 +336,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def _clusters(self, fit: Fit) -> Floats:
         """Return how many images, and which sum of patches, each cluster has: (filters, 1 + cells)."""
         assert fit.centres is not None
-        name = work.stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
-        return work.once(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
+        name = stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
+        return _KEPT.find(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
 
     def _patches(self, ask: SumQuestion, values: Floats) -> Contribution:
         sites = len(ask.ticket.participants)
@@ -166,16 +357,16 @@ class RidgeSite(SummingSite[RidgeMemory]):
         self.check_size(int(at[last] - at[first]))
         fold = ask.part * self.settings.folds // len(parts)
         seed = msgspec.msgpack.encode([fit, fold])
-        name = work.stamp(self.rows, self.table.y, self.run, self.name.encode(), seed)
-        whole = work.once(name, lambda: self._gram(fit, plan, fold))
+        name = stamp(self.rows, self.table.y, self.run, self.name.encode(), seed)
+        whole = _KEPT.find(name, lambda: self._gram(fit, plan, fold))
         if last == plan.width + 1:
-            work.forget(name)
+            _KEPT.drop(name)
         sites = len(self.joining.memory.order)
         bits = gram_bits(self.settings, fit, sites)
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
         return self.contribute(ask, part, fresh=True)
 
-    def _gram(self, fit: Fit, plan: Plan, fold: int) -> Floats:
+    def _gram(self, fit: Fit, plan: FeatureProblem, fold: int) -> Floats:
         X, codes = self.rows, self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)
@@ -185,12 +376,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_rows(self, rows: float, features: int) -> None:
         """Refuse to sum the products of more features than the policy allows for so many rows of all sites."""
-        least = self.policy.min_rows_per_feature
-        if rows < least * features:
-            raise ProtocolError(
-                f"all sites together have {rows:,.0f} rows, and there are {features:,} features; the policy of "
-                f"{self.name!r} has min_rows_per_feature = {least:g}: take fewer features"
-            )
+        why = too_few_rows(self.policy, rows, features)
+        if why:
+            raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
     def _take(self, last: SumResult, asked: type[SumQuestion]) -> Fit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,269 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Bools, Floats, Ints, Words
 from fedgeom.crypto.keys import fingerprint
-from fedgeom.errors import InputError
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array
 from fedgeom.federation.preparation import Preparation
-from fedgeom.methods.ridge.learning import Fit
+from fedgeom.methods.ridge import image_features
+from fedgeom.methods.ridge.core import Rows, class_weights, cuts, fold_numbers, fraction_bits, starts
+from fedgeom.methods.ridge.features import Ground, OneRoom, check_widths, normals, stack
+from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.protocols.fixed_point import from_fixed, from_wide
+
+PATCH_BITS = 28
+"""Binary digits after the point in sums of patches."""
+_IMAGES = 256
+
+
+@dataclass(frozen=True)
+class FeatureProblem:
+    """What follows from the terms, the run's seed, the policies and the number of columns."""
+
+    settings: RidgeSettings
+    seed: int
+    floors: tuple[int, int]
+    """How many sites and rows of all sites a cluster of patches must have to be summed, by the policies."""
+    columns: int
+    classes: int
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return check_widths(self.settings.maps, self.columns, self.settings.shape, self.settings.max_features)
+
+    @property
+    def cells(self) -> int:
+        """How many cells a patch has."""
+        conv = self.settings.conv
+        return 0 if conv is None else conv.patch**2 * self.settings.shape[2]
+
+    @property
+    def steps(self) -> int:
+        """How many sums the features need: moments of columns, moments of patches, two for each round."""
+        conv = self.settings.conv
+        return 1 if conv is None else 2 + 2 * conv.rounds
+
+
+class Fit(msgspec.Struct, kw_only=True):
+    """How far the features have come: a site remembers it between two questions."""
+
+    taken: int = 0
+    """How many sums were taken."""
+    counts: Array | None = None
+    """(classes,), f8: rows of each class at all sites."""
+    moments: Array | None = None
+    """(3, columns), f8: mean, standard deviation, and whether a column varies."""
+    contrast: float = 1.0
+    patch_mean: Array | None = None
+    """(patch cells,), f8"""
+    whitener: Array | None = None
+    """(patch cells, patch cells), f8"""
+    centres: Array | None = None
+    """(filters, patch cells), f8: unit vectors."""
+    kept: Array | None = None
+    """(at most filters,), i8: clusters that are large enough to be summed; None: sizes are not known yet."""
+
+    def length(self, plan: FeatureProblem) -> int:
+        """Return how many words the next sum has."""
+        conv, cells = plan.settings.conv, plan.cells
+        if self.taken == 0:
+            return 2 * (plan.classes + 2 * plan.columns)
+        if self.taken >= plan.steps or conv is None:
+            raise ProtocolError("all features are made already")
+        if self.taken == 1:
+            return 1 + cells + cells * (cells + 1) // 2
+        return 2 * conv.filters if self.taken % 2 == 0 else self._sizes() * cells
+
+    def _sizes(self) -> int:
+        if self.kept is None:
+            raise ProtocolError("clusters are summed only after the small ones were left out")
+        return self.kept.shape[0]
+
+    def take(self, total: Words, plan: FeatureProblem) -> None:
+        """Take the next sum over all sites, ring elements as they were added up."""
+        if len(total) != self.length(plan):
+            raise ProtocolError(f"a sum of {len(total)} words came; wanted {self.length(plan)}")
+        if self.taken == 0:
+            self._take_columns(from_wide(total), plan)
+        elif self.taken == 1:
+            mean, whitener = image_features.whitening(from_fixed(total, fraction_bits=PATCH_BITS), plan.cells)
+            self.patch_mean, self.whitener = Array.of(mean), Array.of(whitener)
+            first = normals(plan.seed, "centres", self._conv(plan).filters, plan.cells)
+            self.centres = Array.of(first / np.linalg.norm(first, axis=1, keepdims=True))
+        elif self.taken % 2 == 0:
+            images, sites = total.view(np.int64).reshape(2, -1)
+            enough = images >= max(self._conv(plan).min_cell, plan.floors[1])
+            self.kept = Array.of(np.flatnonzero(enough & (sites >= plan.floors[0])).astype(np.int64))
+        else:
+            self._move(from_fixed(total, fraction_bits=PATCH_BITS).reshape(-1, plan.cells))
+        self.taken += 1
+
+    def _conv(self, plan: FeatureProblem) -> Any:
+        return plan.settings.conv
+
+    def _take_columns(self, values: Floats, plan: FeatureProblem) -> None:
+        counts = np.rint(values[: plan.classes])
+        rows = max(float(counts.sum()), 1.0)
+        sums, squares = values[plan.classes :].reshape(2, plan.columns) / rows
+        variance = squares - sums**2
+        varies = variance > 1e-12 * np.maximum(squares, 1e-300)
+        scale = np.sqrt(np.where(varies, variance, 1.0))
+        self.counts, self.moments = Array.of(counts), Array.of(np.array([sums, scale, varies.astype(np.float64)]))
+        whole = float(squares.mean() - sums.mean() ** 2)
+        self.contrast = float(np.sqrt(whole)) if whole > 0 else 1.0
+
+    def _move(self, sums: Floats) -> None:
+        """Put the centres of clusters that were summed to their directions; the others stay."""
+        assert self.centres is not None
+        assert self.kept is not None
+        centres, length = self.centres.numpy(), np.linalg.norm(sums, axis=1, keepdims=True)
+        kept = self.kept.numpy()
+        centres[kept] = np.where(length > 1e-9, sums / np.where(length > 1e-9, length, 1.0), centres[kept])
+        self.centres, self.kept = Array.of(centres), None
+
+    def rows(self) -> float:
+        """Return how many rows all sites have."""
+        return float(self.class_counts().sum())
+
+    def class_counts(self) -> Floats:
+        """Return how many rows of each class all sites have, (classes,)."""
+        if self.counts is None:
+            raise ProtocolError("the rows of all sites were not counted yet")
+        found: Floats = self.counts.numpy()
+        return found
+
+    def ground(self, plan: FeatureProblem) -> Ground:
+        """Return what feature maps are made from, as far as it is known."""
+        if self.moments is None:
+            raise ProtocolError("the columns' moments are not known yet")
+        mean, scale, varies = self.moments.numpy()
+        filters = offsets = None
+        if self.taken == plan.steps and self.centres is not None:
+            assert self.whitener is not None
+            assert self.patch_mean is not None
+            bank = self.whitener.numpy() @ self.centres.numpy().T
+            filters = np.ascontiguousarray(bank, np.float32)
+            offsets = (self.patch_mean.numpy() @ bank).astype(np.float32)
+        shape = tuple(plan.settings.shape)
+        return Ground(plan.columns, plan.seed, shape, mean, scale, varies, self.contrast, filters, offsets)
+
+    def finished(self, plan: FeatureProblem) -> Ground:
+        """Return what feature maps are made from, once all sums were taken."""
+        if self.taken != plan.steps:
+            raise ProtocolError("the features are not made yet")
+        return self.ground(plan)
+
+
+def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
+    """Return counts of classes, sums of columns and sums of their squares: one vector, f8."""
+    sums, squares = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for some in image_features.blocks(len(X), 4096):
+        rows = np.asarray(X[some], np.float64)
+        sums += rows.sum(axis=0)
+        squares += np.einsum("ij,ij->j", rows, rows)
+    return np.concatenate([np.bincount(codes, minlength=classes).astype(np.float64), sums, squares])
+
+
+def patch_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Floats:
+    """Return the moments of a site's patches, f8."""
+    total = np.zeros(fit.length(plan))
+    for found in _lattices(X, fit, plan):
+        total += image_features.patch_moments(found)
+    return total
+
+
+def cluster_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> tuple[Ints, Floats]:
+    """Return how many images have a patch in each cluster, (filters,), and the clusters' sums, (filters, cells)."""
+    assert fit.patch_mean is not None
+    assert fit.whitener is not None
+    assert fit.centres is not None
+    mean, whitener, centres = fit.patch_mean.numpy(), fit.whitener.numpy(), fit.centres.numpy()
+    images, sums = np.zeros(len(centres), np.int64), np.zeros(centres.shape)
+    for found in _lattices(X, fit, plan):
+        cells, units = image_features.assign(found, mean, whitener, centres)
+        images += image_features.count_images(cells, len(found), len(centres))
+        sums += image_features.sum_cells(cells, units, np.arange(len(centres)), len(centres))
+    return images, sums
+
+
+def _lattices(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Sequence[Any]:
+    conv, shape = plan.settings.conv, plan.settings.shape
+    assert conv is not None
+    contrast = fit.contrast
+    return (
+        []
+        if not len(X)
+        else _each(
+            X,
+            lambda rows: image_features.normalised_patches(
+                rows, shape, conv.patch, conv.padding, contrast, lattice=True
+            ),
+        )
+    )
+
+
+def _each(X: npt.NDArray[Any], make: Callable[[Any], Any]) -> Any:
+    return (make(X[some]) for some in image_features.blocks(len(X), _IMAGES))
+
+
+def features_of(X: npt.NDArray[Any], plan: FeatureProblem, ground: Ground) -> Callable[[slice], npt.NDArray[Any]]:
+    """Return what gives the features of a range of rows; those of the next range may be written over them."""
+    maps = plan.settings.maps
+    if len(maps) == 1:  # several would write over each other's
+        ground = OneRoom(ground)
+    return lambda some: stack(maps, X[some], ground)
+
+
+ENVELOPE = 65_536
+"""Bytes that are allowed for what is in a message beside the numbers."""
+CALIBRATED = 2000
+"""Temperatures are tried on about this many rows of all sites, or on all if there are fewer."""
+
+
+def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Rows]:
+    """Return which rows each sum of the Gram matrix has; with folds, all rows come once for each."""
+    return cuts(features, classes, settings.part) * settings.folds
+
+
+def check_part(settings: RidgeSettings, features: int, classes: int, limit: int) -> None:
+    """Refuse parts of the sum that no message of ``limit`` bytes could hold; say what to do."""
+    rows, at = gram_parts(settings, features, classes), starts(features, classes)
+    size = 8 * max(int(at[last] - at[first]) for first, last in rows) + ENVELOPE
+    if size > limit:
+        raise InputError(
+            f"a part of the sum is a message of {size:,} bytes; the limit is {limit:,} (max_message_bytes in the "
+            f"policy): say part = {max((limit - ENVELOPE) // 8, 0)} or less, which divides the sum"
+        )
+
+
+def gram_bits(settings: RidgeSettings, fit: Fit, sites: int) -> int:
+    """Return how many binary digits after the point the Gram matrix is summed with."""
+    heaviest = float(class_weights(fit.class_counts()).max(initial=1.0)) if settings.balanced else 1.0
+    return fraction_bits(fit.rows(), max(one.mean_square for one in settings.maps), sites, heaviest)
+
+
+ROOM = 2.0**12
+"""How much larger the mean square of changed rows' features may be than of those that the features were made for."""
+
+
+def change_bits(settings: RidgeSettings, changed: float, sites: int) -> int:
+    """Return how many binary digits after the point a change of the Gram matrix is summed with."""
+    return fraction_bits(changed, ROOM * max(one.mean_square for one in settings.maps), sites)
+
+
+def rows_of(site: SiteData) -> npt.NDArray[Any]:
+    """Return a site's rows in the type in which they came, such as bytes for images; sparse ones are made dense."""
+    return site.table if isinstance(site.table, np.ndarray) else site.X
+
+
+def tried_rows(X: npt.NDArray[Any], rows: float) -> Bools:
+    """Return on which rows temperatures are tried: by their content, so that it does not matter who has them."""
+    every = max(int(rows) // CALIBRATED, 1)
+    return fold_numbers(X, every) == 0 if every > 1 else np.ones(len(X), bool)
+
 
 GRAM, MADE = "ridge_gram", "ridge_made"
 """How the arrays are called among a run's artifacts."""

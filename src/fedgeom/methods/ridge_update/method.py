@@ -4,35 +4,296 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.arrays import Floats
-from fedgeom.data.checks import check_columns
+from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
-from fedgeom.federation.conversation import Sites
-from fedgeom.federation.messages import Array
+from fedgeom.data.validation import check_columns, check_known_labels, check_table
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Message, Names, Question
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
-from fedgeom.federation.site import Site
-from fedgeom.methods.ridge.core import Solution, solve
-from fedgeom.methods.ridge.discriminant import turn_of, turned
-from fedgeom.methods.ridge.gram import packed_gram, starts
-from fedgeom.methods.ridge.learning import Plan, features_of
-from fedgeom.methods.ridge.messages import SolutionTaken, TakeSolution
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.preparation import Preparation
+from fedgeom.federation.site import Memory, Part, Site, answers
+from fedgeom.methods.ridge.core import Solution, packed_gram, solve, starts, turn_of, turned
+from fedgeom.methods.ridge.features import check_widths
+from fedgeom.methods.ridge.messages import MOST_PARTS, SolutionTaken, TakeSolution
 from fedgeom.methods.ridge.model import RidgeModel
-from fedgeom.methods.ridge.statistics import Statistics
-from fedgeom.methods.ridge.sums import change_bits, gram_parts, rows_of
-from fedgeom.methods.ridge_update.messages import CheckUpdate, SumChange, SumChangedGram, TakeBase
-from fedgeom.methods.ridge_update.settings import UpdateSettings, signs_of
-from fedgeom.methods.ridge_update.site import UpdateSite
+from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.site import SolutionMemory
+from fedgeom.methods.ridge.statistics import (
+    FeatureProblem,
+    Made,
+    Statistics,
+    change_bits,
+    check_part,
+    features_of,
+    gram_parts,
+    hash_part,
+    rows_of,
+    stands_for,
+)
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.names.coordinator import agree_on_names
+from fedgeom.protocols.fixed_point import from_fixed, to_fixed
+from fedgeom.protocols.model_delivery import UNUSABLE
+from fedgeom.protocols.names import AgreeOnNames, LabelNames, NamesMemory, agree_on_names
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+
+class TakeBase(Question, frozen=True, kw_only=True):
+    """Give a site what the features were made from, and hashes of the sums; the terms say what stands for them."""
+
+    kind: ClassVar[str] = "ridge-update.base"
+    answer: ClassVar[type[Message]] = SolutionTaken
+    made: Annotated[bytes, msgspec.Meta(max_length=2**26)]
+    hashes: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_PARTS)]
+
+
+class SumChange(SumQuestion, frozen=True, kw_only=True):
+    """Ask how many rows of each class are added and how many are taken out, masked."""
+
+    kind: ClassVar[str] = "ridge-update.counts"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: how many rows of each class are added and taken out"
+    )
+    checked: ClassVar[bool] = True
+    classes: Names
+
+
+class SumChangedGram(SumQuestion, frozen=True, kw_only=True):
+    """Ask for a part of the masked products of features: those of rows added, less those of rows taken out."""
+
+    kind: ClassVar[str] = "ridge-update.gram"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: by how much the sums of products of features change. It is the sum "
+        "over the changed rows alone, which only the other sites' changes hide"
+    )
+    checked: ClassVar[bool] = True
+    counts: SumResult
+    """How many rows change."""
+    part: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
+
+
+class CheckUpdate(Question, frozen=True, kw_only=True):
+    """Show the sites a part of the sum from before and of the change; after the last they have the new model."""
+
+    kind: ClassVar[str] = "ridge-update.check"
+    answer: ClassVar[type[Message]] = SolutionTaken
+    number: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
+    before: Array
+    """(numbers,), f8"""
+    result: SumResult
+
+
+CHANGE = "change"
+"""What a table's extra array is called that says of each row whether it is added, 1, or taken out, -1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSettings(RidgeSettings):
+    """Those of the ridge that is updated, and what stands for its sums."""
+
+    since: str = ""
+    """What stands for the features and sums that are updated, 64 hexadecimal digits: ``run.local[site]["statistics"]``
+    at every site that took part."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.since) != 64 or set(self.since) - set("0123456789abcdef"):
+            raise InputError(
+                f"since={self.since!r} given; wanted the 64 hexadecimal digits that stand for the sums of a run with "
+                "Ridge(updatable=True); in Python, run.update(…) knows them"
+            )
+        if not self.classes:
+            raise InputError("an update needs `classes`, those of the ridge that is updated")
+        if self.personal:
+            raise InputError("personal=True given; an update makes the joint model only")
+
+
+def signs_of(site: SiteData) -> npt.NDArray[np.float64]:
+    """Return 1 for each row that is added and -1 for each that is taken out, (rows,), f8."""
+    found = site.extra.get(CHANGE)
+    if found is None or not np.isin(found, (-1, 1)).all():
+        raise InputError(
+            f"site {site.name!r}: wanted extra={{'{CHANGE}': …}} with 1 for each row that is added and -1 for each "
+            "that is taken out"
+        )
+    return np.asarray(found, np.float64)
+
+
+class UpdateMemory(SecureMemory, kw_only=True):
+    """What a site remembers of an update beside its keys."""
+
+    names: NamesMemory = msgspec.field(default_factory=NamesMemory)
+    made: bytes = b""
+    hashes: tuple[bytes, ...] = ()
+    changed: float = 0.0
+    """How many rows of all sites change."""
+    solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
+    after: tuple[bytes, ...] = ()
+    """Hashes of the parts as they are after the change."""
+
+
+class UpdateSite(SummingSite[UpdateMemory]):
+    """Answers the questions of `RidgeUpdate`."""
+
+    memory_type: ClassVar[type[Memory]] = UpdateMemory
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
+    takes_models: ClassVar[bool] = False
+    names: LabelNames
+
+    def check(self, settings: UpdateSettings) -> None:
+        """Refuse data that the update cannot use, naming the site."""
+        names = check_table(self.data, min_rows=0, min_rows_per_class=self.policy.min_rows_per_class)
+        check_known_labels(self.name, names, settings.classes)
+        signs_of(self.data)
+        try:
+            features = check_widths(settings.maps, self.data.shape[1], settings.shape, settings.max_features)
+            limit = (
+                min(self.policy.max_message_bytes, LARGEST_MESSAGE) // 2
+            )  # a part from before travels beside one
+            check_part(settings, features, len(settings.classes or names), limit)
+        except InputError as error:
+            raise InputError(f"site {self.name!r}: {error}") from error
+
+    @cached_property
+    def codes(self) -> Ints:
+        """The class of each changed row, (rows,)."""
+        place = {name: at for at, name in enumerate(self.settings.classes)}
+        return np.array([place[name] for name in self.table.y.astype(str).tolist()], np.int64)
+
+    @property
+    def made(self) -> Made:
+        """What the features are made from."""
+        if not self.memory.made:
+            raise ProtocolError("the features did not come yet")
+        return msgspec.msgpack.decode(self.memory.made, type=Made)
+
+    def _plan(self, made: Made) -> FeatureProblem:
+        return FeatureProblem(self.settings, made.seed, (1, 1), self.data.shape[1], len(self.settings.classes))
+
+    @answers(TakeBase)
+    def take_base(self, ask: TakeBase) -> SolutionTaken:
+        """Take the features and hashes of the sums from before, if they are what the terms stand for."""
+        if stands_for(ask.made, ask.hashes) != self.settings.since:
+            raise ProtocolError("the features and sums that came are not those that the terms stand for")
+        try:
+            made = msgspec.msgpack.decode(ask.made, type=Made)
+            plan = self._plan(made)
+            made.fit.finished(plan)
+            made.preparation()
+            fits = len(ask.hashes) == len(gram_parts(self.settings, plan.width, plan.classes))
+        except UNUSABLE as error:
+            raise ProtocolError("the features that came cannot be used") from error
+        if not fits:
+            raise ProtocolError("the sums from before have another number of parts")
+        self.memory.made, self.memory.hashes = ask.made, ask.hashes
+        return SolutionTaken()
+
+    @answers(SumChange)
+    def sum_change(self, ask: SumChange) -> Contribution:
+        """Count rows that are added, and rows that are taken out, by class."""
+        self.names.check_agreed(ask.classes)
+        signs, classes = signs_of(self.table), len(self.settings.classes)
+        counts = [np.bincount(self.codes[signs == one], minlength=classes) for one in (1, -1)]
+        return self.contribute(ask, np.concatenate(counts).astype(np.int64))
+
+    def _changed(self, counts: SumResult) -> float:
+        """Return how many rows change in all, by a sum that this site has checked, and remember it."""
+        self.sums.check_result(counts, SumChange)
+        found = counts.counts()
+        if found.shape != (2 * len(self.settings.classes),):
+            raise ProtocolError("the numbers of changed rows do not fit the classes")
+        self.memory.changed = float(found.sum())
+        return self.memory.changed
+
+    @answers(SumChangedGram)
+    def sum_gram(self, ask: SumChangedGram) -> Contribution:
+        """Add up a part of the change of the products."""
+        made, changed = self.made, self._changed(ask.counts)
+        plan = self._plan(made)
+        parts, at = gram_parts(self.settings, plan.width, plan.classes), starts(plan.width, plan.classes)
+        start = self.joining.memory.sums.index(SumChangedGram.kind)
+        if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
+            raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
+        least = self.policy.min_rows_per_feature
+        if changed < least * plan.width:
+            raise ProtocolError(
+                f"{changed:,.0f} rows of all sites change, and there are {plan.width:,} features; the policy of "
+                f"{self.name!r} has min_rows_per_feature = {least:g}: gather more changes first"
+            )
+        first, last = parts[ask.part]
+        self.check_size(int(at[last] - at[first]))
+        sites = len(self.joining.memory.order)
+        words = to_fixed(
+            self._gram(plan, made)[at[first] : at[last]], fraction_bits=self._bits(changed), sites=sites
+        )
+        return self.contribute(ask, words)
+
+    def _bits(self, changed: float) -> int:
+        return change_bits(self.settings, changed, len(self.joining.memory.order))
+
+    def _gram(self, plan: FeatureProblem, made: Made) -> Floats:
+        """Return the products of rows that are added, less those of rows taken out."""
+        signs, ground = signs_of(self.table), made.fit.finished(plan)
+        total = np.zeros(int(starts(plan.width, plan.classes)[-1]))
+        for sign in (1, -1):
+            rows = np.flatnonzero(signs == sign)
+            features = features_of(rows_of(self.table)[rows], plan, ground)
+            total += sign * packed_gram(features, self.codes[rows], plan.classes, plan.width)
+        return total
+
+    @answers(TakeSolution)
+    def take_solution(self, ask: TakeSolution) -> SolutionTaken:
+        """Keep a solution until the sums have shown whether it is one."""
+        plan, memory = self._plan(self.made), self.memory.solution
+        if memory.weights is None:  # asked the same again, it is kept as it is
+            shape = (plan.width + 1, plan.classes)
+            memory.take(ask.weights.numpy(), ask.alpha, ask.freedom, self.settings.alpha, shape)
+        return SolutionTaken()
+
+    @answers(CheckUpdate)
+    def check_update(self, ask: CheckUpdate) -> SolutionTaken:
+        """Look at one part of the sums; at the last, decide and keep the model."""
+        memory, made = self.memory.solution, self.made
+        plan = self._plan(made)
+        parts = gram_parts(self.settings, plan.width, plan.classes)
+        start = self.joining.memory.sums.index(SumChangedGram.kind)
+        if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
+            return SolutionTaken()
+        self.sums.check_result(ask.result, SumChangedGram)
+        before = ask.before.numpy()
+        if before.dtype != np.float64 or hash_part(before) != self.memory.hashes[ask.number]:
+            raise ProtocolError("a part of the sums from before is not the one that the terms stand for")
+        total = before + from_fixed(ask.result.total.numpy(), fraction_bits=self._bits(self.memory.changed))
+        memory.look_at(total, parts[ask.number])
+        self.memory.after = (*self.memory.after, hash_part(total))
+        if memory.checked == len(parts):
+            memory.conclude(self.settings.rule)
+            classes, maps, ground = self.settings.classes, self.settings.maps, made.fit.finished(plan)
+            model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
+            self.handed.keep(model.to_bytes())
+        return SolutionTaken()
+
+    def preparation(self) -> Preparation | None:
+        """Return what took raw rows to those of the features, in the run that the terms stand for."""
+        return self.made.preparation() if self.memory.made else None
+
+    def result(self) -> dict[str, Any]:
+        """Return what stands for the sums as they are now."""
+        if not self.memory.solution.good:
+            return {}
+        return {"statistics": stands_for(self.memory.made, self.memory.after), **self.names.left_out()}
+
 
 _KEPT: WeakValueDictionary[str, Statistics] = WeakValueDictionary()
 """Sums by what stands for them in the terms; they are large, and no part of the terms."""
@@ -70,18 +331,42 @@ class RidgeUpdate(UpdateSettings, Method):
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
 
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, give the features, sum the change, let the sites check the solution."""
+        classes = yield AgreeOnNames(self.classes)
+        known = self.before if shape.known else None
+        base = TakeBase(made=b"", hashes=()) if known is None else self._base(known)
+        yield Ask(base, SolutionTaken())
+        counts = yield Sum(SumChange(classes=classes), 2 * len(self.classes or classes))
+        lengths = [1] if known is None else [len(part) for part in known.parts]
+        results = []
+        for part, length in enumerate(lengths):
+            spare = self.planned_parts - len(lengths) if part == len(lengths) - 1 else 0
+            results.append((yield Sum(SumChangedGram(counts=counts, part=part), length, spare=spare)))
+        width = shape.columns if known is None else FeatureProblem(
+            self, known.made.seed, (1, 1), shape.columns, len(classes)
+        ).width  # fmt: skip
+        weights = Array.of(np.zeros((width + 1, len(self.classes or classes))))
+        yield Ask(TakeSolution(weights=weights, alpha=1.0, freedom=1.0), SolutionTaken())
+        for number, (length, result) in enumerate(zip(lengths, results, strict=True)):
+            check = CheckUpdate(number=number, before=Array.of(np.zeros(length)), result=result)
+            yield Ask(check, SolutionTaken())
+
+    @staticmethod
+    def _base(before: Statistics) -> TakeBase:
+        return TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes)
+
     def conduct(self, sites: Sites) -> RidgeModel:
         """Hold the conversation: join, give the features, sum the change, solve, let the sites check."""
         before, cohort = self.before, join(sites, self)
         assert self.classes is not None
         kept = agree_on_names(cohort, self.classes)
-        plan = Plan(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
-        self._tell(cohort, TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes))
-        counts = cohort.sum_checked(SumChange(classes=kept), length=2 * plan.classes)
+        plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
+        self._tell(cohort, self._base(before))
+        counts = cohort.sum_checked(SumChange(classes=kept))
         added, removed = counts.counts().reshape(2, -1).sum(axis=1).tolist()
-        lengths = [len(part) for part in before.parts]
-        asked = [SumChangedGram(counts=counts, part=part) for part in range(len(lengths))]
-        results = cohort.sum_parts(asked, lengths=lengths)
+        asked = [SumChangedGram(counts=counts, part=part) for part in range(len(before.parts))]
+        results = cohort.sum_parts(asked)
         bits = change_bits(self, float(added + removed), len(cohort.names))
         after = tuple(
             old + from_fixed(one.total.numpy(), fraction_bits=bits)
@@ -110,7 +395,7 @@ class RidgeUpdate(UpdateSettings, Method):
         told.need(cohort.min_sites, "that they have looked at it")
         cohort.lost_since(told)
 
-    def _solve(self, parts: Sequence[Floats], plan: Plan) -> Solution:
+    def _solve(self, parts: Sequence[Floats], plan: FeatureProblem) -> Solution:
         rows = parts[0][0]
         if rows < 1:
             raise InputError(
@@ -118,7 +403,7 @@ class RidgeUpdate(UpdateSettings, Method):
             )
         return solve(parts, gram_parts(self, plan.width, plan.classes), plan.width, plan.classes, self.alpha)
 
-    def _model(self, found: Solution, plan: Plan, sums: Sequence[Floats]) -> RidgeModel:
+    def _model(self, found: Solution, plan: FeatureProblem, sums: Sequence[Floats]) -> RidgeModel:
         made, parts = self.before.made, gram_parts(self, plan.width, plan.classes)
         by = turn_of(sums, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         ground = made.fit.finished(plan)
@@ -130,7 +415,7 @@ class RidgeUpdate(UpdateSettings, Method):
         """Compute the same in one place."""
         before = self.before
         assert self.classes is not None
-        plan = Plan(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
+        plan = FeatureProblem(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
         ground, at = before.made.fit.finished(plan), starts(plan.width, plan.classes)
         place, total = {name: code for code, name in enumerate(self.classes)}, np.concatenate(before.parts)
         for site in sites:

@@ -22,7 +22,7 @@ class SumTerms(SumQuestion, frozen=True, kw_only=True):
     last: SumResult | None = None
     """The sum before this one, from which the joint models so far follow; None: they are zero."""
     agreed: Key
-    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
+    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
 
 
 class SumEvidence(SumQuestion, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class SumEvidence(SumQuestion, frozen=True, kw_only=True):
     last: SumResult
     """The last sum of terms, from which the joint models follow."""
     agreed: Key
-    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
+    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
 
 
 class Settle(Question, frozen=True, kw_only=True):
@@ -47,6 +47,6 @@ class Settle(Question, frozen=True, kw_only=True):
     kind: ClassVar[str] = "shrunk.settle"
     answer: ClassVar[type[Message]] = Finished
     agreed: Key
-    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.agreement`)."""
+    """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
     evidence: SumResult
     """(outcomes·(ridges·strengths + ridges + 2),): everybody's evidence, added up."""

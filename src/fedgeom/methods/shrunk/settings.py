@@ -10,7 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
-from fedgeom.methods.iterative.table_settings import MOST_ROUNDS, TableSettings
+from fedgeom.methods.iterative.settings import MOST_ROUNDS, TableSettings
 from fedgeom.methods.shrunk.core import terms_length
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)

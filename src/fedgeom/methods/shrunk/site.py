@@ -13,19 +13,27 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.iterative.agreement import Agreement, AgreementMemory, SumColumns, check_site, within
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.personal import folds
+from fedgeom.methods.iterative.setup import Agreement, AgreementMemory, check_site, within
 from fedgeom.methods.iterative.site import LAST, generator
-from fedgeom.methods.shrunk.choosing import Evidence, blend, gather_all, shares
-from fedgeom.methods.shrunk.core import Terms, personal, site_terms, terms_length, told_apart
-from fedgeom.methods.shrunk.descent import Descent
+from fedgeom.methods.shrunk.core import (
+    Descent,
+    Evidence,
+    Terms,
+    as_model,
+    blend,
+    gather_all,
+    personal,
+    shares,
+    site_terms,
+    terms_length,
+    told_apart,
+)
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
-from fedgeom.methods.shrunk.model import as_model
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.protocols.names.messages import CountNames
-from fedgeom.protocols.names.site import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 STEEPEST = 1e6
@@ -63,12 +71,6 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def check(self, settings: ShrunkSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
         check_site(self.data, settings, self.policy)
-
-    @classmethod
-    def planned_sums(cls, settings: ShrunkSettings) -> Sequence[type[SumQuestion]]:
-        """Return the count of names, the columns' sum if they are scaled jointly, Newton's steps, and the evidence."""
-        columns = (SumColumns,) if settings.scale == "joint" else ()
-        return (CountNames, *columns, *[SumTerms] * settings.rounds, SumEvidence)
 
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""

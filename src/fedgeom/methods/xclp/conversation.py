@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.run_warnings import RunWarning
-from fedgeom.methods.xclp.anchor_messages import ModelRead, ReadModel
-from fedgeom.methods.xclp.anchored import AnchorConversation
-from fedgeom.methods.xclp.comparing import compare, layout, neighbour_graph
+from fedgeom.federation.results import RunWarning
+from fedgeom.methods.xclp.anchors import AnchorConversation, ModelRead, ReadModel
+from fedgeom.methods.xclp.core import GRID
+from fedgeom.methods.xclp.distances import compare, layout, neighbour_graph
 from fedgeom.methods.xclp.messages import (
     Collect,
     CountClasses,
@@ -29,12 +29,11 @@ from fedgeom.methods.xclp.messages import (
     Weigh,
 )
 from fedgeom.methods.xclp.model import XclpModel
-from fedgeom.methods.xclp.scores import GRID
 from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
-from fedgeom.methods.xclp.spreading_site import ATTEMPTS
+from fedgeom.methods.xclp.site import ATTEMPTS
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import Array, Key, Message, Name, Names, Question
-from fedgeom.methods.xclp.scores import GRID
+from fedgeom.methods.xclp.core import GRID
 from fedgeom.methods.xclp.settings import Comparison
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 

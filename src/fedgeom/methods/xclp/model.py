@@ -12,8 +12,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.methods.xclp.core import Variant, at_site, setting_for
-from fedgeom.methods.xclp.scores import shares
+from fedgeom.methods.xclp.core import Variant, at_site, setting_for, shares
 
 
 @dataclass(frozen=True, repr=False)

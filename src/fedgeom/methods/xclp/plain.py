@@ -18,17 +18,21 @@ from fedgeom.geometry.graphs.lsh import ByteSource, cosine_from_hamming, debias,
 from fedgeom.geometry.graphs.propagation import extend, propagate
 from fedgeom.methods.xclp.core import (
     Labelled,
+    Prior,
     Setting,
     Variant,
     at_site,
+    confidence_level,
     finish,
+    is_labelled,
+    keep_known,
     label_numbers,
+    label_text,
+    one_hot,
     rescale_confidence,
     setting_for,
     shared_seed,
 )
-from fedgeom.methods.xclp.prior import Prior
-from fedgeom.methods.xclp.scores import confidence_level, is_labelled, keep_known, label_text, one_hot
 from fedgeom.methods.xclp.settings import XclpSettings
 
 _TILE = 2048

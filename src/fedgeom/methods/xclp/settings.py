@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, ClassNames, Settings
 from fedgeom.methods.xclp.core import Setting, setting_for
-from fedgeom.protocols.secure_sum.groups import GroupDraw
+from fedgeom.protocols.secure_sum.rules import GroupDraw
 
 
 class NothingToSpreadError(InputError):

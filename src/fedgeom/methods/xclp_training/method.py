@@ -6,22 +6,72 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedgeom.data.checks import check_columns
-from fedgeom.data.findings import Finding
+import numpy as np
+
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.method import MessageSizes, Plain
+from fedgeom.federation.method import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm
-from fedgeom.methods.iterative.conversation import Conversation
+from fedgeom.methods.iterative.settings import Round
+from fedgeom.methods.iterative.training import STRIKES, Conversation, Group, Outcome
+from fedgeom.methods.iterative.tree import State, to_wire
+from fedgeom.methods.xclp.conversation import Propagation
 from fedgeom.methods.xclp.core import mark_unlabelled, own_label_counts
-from fedgeom.methods.xclp.message_sizes import check_message_sizes, message_sizes
+from fedgeom.methods.xclp.distances import check_message_sizes
+from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.methods.xclp.site import spreading_sums
-from fedgeom.methods.xclp_training.conversation import XclpTrainingConversation
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
-from fedgeom.methods.xclp_training.site import XclpTrainingSite
-from fedgeom.protocols.joining.messages import MOST_ROUNDS as MOST_PLANNED
+from fedgeom.methods.xclp_training.site import Embed, Embedded, XclpTrainingSite
+from fedgeom.protocols.join.messages import MOST_ROUNDS as MOST_PLANNED
+
+
+class XclpTrainingConversation(Conversation):
+    """One run of `XCLPTraining`."""
+
+    rule: XclpTrainingSettings
+
+    def round(self, number: int, state: State) -> tuple[State, float]:
+        """Hold one round, after labels have spread where they do (lines 6 and 7)."""
+        if self.rule.spreads_in(number):
+            self.spread(number, state)
+        return super().round(number, state)
+
+    def spread(self, number: int, state: State) -> None:
+        """Spread labels over the features of the sites that train in this round."""
+        self.skip_to(number)
+        cohort, chosen = self.cohort, self.chosen(number)
+        group = Group(chosen, state.select(self.rule.gives))
+        if not chosen or self._rests(group):
+            return
+        embed = Embed(round=number, given=to_wire(group.given), agreed=self.agreed.hash)
+        told = self.sites.ask(embed, of=chosen, expect=Embedded)
+        self._need(tuple(told), group)
+        everybody, cohort.left = cohort.left, tuple(sorted(told))
+        settings = self.rule.xclp
+        assert settings is not None
+        talk = Propagation(settings, cohort, round=number, columns=self._width(), features=embed.stamp())
+        try:
+            _, figures = talk.spread(self.agreed.classes)
+            self.sites.metrics.setdefault("labels spread", []).append({"round": number + 1} | figures)
+        except NothingToSpreadError:  # nobody drawn has a label; sites go on with what they have
+            self.sites.metrics.setdefault("labels spread", []).append({"round": number + 1, "labelled": 0})
+        finally:
+            reached, cohort.left = cohort.left, everybody
+        if self.rule.masked and any(cohort.joined.keys[name].min_difference for name in chosen):
+            self.strikes |= dict.fromkeys(set(chosen) - set(reached), STRIKES)  # as after a sum of models
+
+    def _width(self) -> int:
+        """Return how many features the model has."""
+        learner, columns = self.rule.build_learner(), self.agreed.columns
+        learner.bind(columns, len(self.agreed.classes))
+        return int(np.shape(learner.features(self.first, np.zeros((1, columns), learner.dtype)))[1])
+
+    def combine(self, state: State, outcomes: Sequence[Outcome], round: Round) -> State:
+        """Combine what came; where no site had a row to train on, nothing changes."""
+        return state if not outcomes[0].weight else super().combine(state, outcomes, round)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +83,7 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     """
 
     name: ClassVar[str] = "xclp-training"
+    planned: ClassVar[bool] = False
     site: ClassVar[type[Site[Any]]] = XclpTrainingSite
     conversation: ClassVar[type[Conversation]] = XclpTrainingConversation
 
@@ -91,14 +142,6 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
             remedy = "name those whose rows have labels; as large a share of them is drawn as of all"
             found.append(Finding(level="warning", what=what, remedy=remedy, topic="labels"))
         return found
-
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the larger of what training and a propagation exchange."""
-        found = super().message_sizes([mark_unlabelled(site) for site in sites])
-        if self.xclp is None:
-            return found
-        other = message_sizes(self.xclp, sites)
-        return MessageSizes(max(found.sent, other.sent), max(found.received, other.received))
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""

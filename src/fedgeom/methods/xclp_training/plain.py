@@ -12,10 +12,10 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Plain
-from fedgeom.methods.iterative import scaling
+from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.model import is_joint
 from fedgeom.methods.iterative.plain import model_of, scales
-from fedgeom.methods.iterative.rule import Round
+from fedgeom.methods.iterative.settings import Round
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
@@ -23,9 +23,9 @@ from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.xclp.core import label_numbers, own_label_counts
 from fedgeom.methods.xclp.plain import plain_of
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.methods.xclp_training.batches import HalvedEffort
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
+from fedgeom.methods.xclp_training.site import HalvedEffort
 
 
 def simulate(method: XclpTrainingSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
@@ -61,9 +61,7 @@ class _Twin:
 
     def whole(self, at: int) -> Task:
         """Return a task of all rows of a site."""
-        rows = scaling.scaled(
-            scaling.rows_of(self.sites[at], self.learner.dtype), *self.scale[at], self.learner.dtype
-        )
+        rows = setup.scaled(setup.rows_of(self.sites[at], self.learner.dtype), *self.scale[at], self.learner.dtype)
         y, rng = np.zeros(len(rows), np.int64), generator(self.seed, LAST, self.sites[at].name)
         effort = self.method.effort()
         return Task(self.learner, rows, y, effort, rng, len(self.names), self.first, self.method.loss_of_rows)

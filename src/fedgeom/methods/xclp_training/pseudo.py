@@ -11,13 +11,14 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.federation.settings import Between, Choice
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.xclp.core import at_site, setting_for
-from fedgeom.methods.xclp.scores import (
+from fedgeom.methods.xclp.core import (
+    at_site,
     code_confidence,
     confidence_level,
     keep_known,
     labels_and_confidence,
     one_hot,
+    setting_for,
 )
 from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 

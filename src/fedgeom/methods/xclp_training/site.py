@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,32 +12,109 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import Array, Key, Message, Question
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.iterative.messages import Leaves, TrainMasked
-from fedgeom.methods.iterative.round_figures import Figures
+from fedgeom.methods.iterative import setup
+from fedgeom.methods.iterative.effort import Effort
+from fedgeom.methods.iterative.messages import Leaves, RoundNumber, TrainMasked
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator, set_aside
 from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.training import Figures
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
-from fedgeom.methods.xclp.anchor_messages import CountCells, SumCells, SumCodes, SumRows
-from fedgeom.methods.xclp.anchored_site import Anchors, AnchorsMemory
-from fedgeom.methods.xclp.comparing_site import Comparing, ComparingMemory
+from fedgeom.methods.xclp.anchors import Anchors, AnchorsMemory, CountCells, SumCells, SumCodes, SumRows
 from fedgeom.methods.xclp.core import check_sparse_labels, label_numbers, own_label_counts, without_labels
-from fedgeom.methods.xclp.label_reader import LabelReader, LabelsMemory
+from fedgeom.methods.xclp.distances import Comparing, ComparingMemory
+from fedgeom.methods.xclp.labels import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.methods.xclp.site import spreading_sums
-from fedgeom.methods.xclp.spreading_site import Spreading, SpreadingMemory
-from fedgeom.methods.xclp_training.batches import HalvedEffort
-from fedgeom.methods.xclp_training.messages import Embed, Embedded, hash_given
+from fedgeom.methods.xclp.site import Spreading, SpreadingMemory, spreading_sums
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
-from fedgeom.protocols.handing_out import read_model
+from fedgeom.protocols.model_delivery import read_model
+from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HalvedEffort(Effort):
+    """An effort whose steps look at as many labelled rows as pseudo-labelled ones.
+
+    |B_L| = min(half a batch, labelled rows), |B_U| = |B_L|. An epoch is a pass over the pseudo-labelled rows; the
+    labelled ones come round as often as they are needed. Where all rows are of one kind, where batches hold all rows,
+    or where so small a step is against the site's policy, batches are those of any training.
+    """
+
+    labelled: npt.NDArray[np.bool_] | None = None
+    """(rows,): which rows have a label of their own."""
+
+    def _halves(self, rows: int) -> tuple[Rows, Rows, int] | None:
+        """Return the labelled rows, the others, and how many of each are in a step; None where nothing is halved."""
+        mask, batch = self.labelled, self.batch
+        usual = mask is None or batch is None or self.only is not None or self.sampling != "shuffled"
+        if usual or mask is None or batch is None or len(mask) != rows:  # a part of the rows is a task of its own
+            return None
+        known, others = np.flatnonzero(mask), np.flatnonzero(~mask)
+        half = min(max(batch // 2, 1), len(known), len(others))
+        return None if not half or 2 * half < self.least else (known, others, half)
+
+    def per_epoch(self, rows: int) -> int:
+        """Return how many steps make a pass over the pseudo-labelled rows; the last one takes what is left over."""
+        halves = self._halves(rows)
+        return super().per_epoch(rows) if halves is None else max(len(halves[1]) // halves[2], 1)
+
+    def batches(self, rows: int, rng: np.random.Generator, labels: Rows | None = None) -> Iterator[Rows]:
+        """Yield the rows of each step, labelled ones first."""
+        halves = self._halves(rows)
+        if halves is None:
+            yield from super().batches(rows, rng, labels)
+            return
+        known, others, half = halves
+        per_epoch, waiting = self.per_epoch(rows), np.empty(0, np.int64)
+        for at in range(self.count(rows)):
+            place = at % per_epoch
+            if place == 0:
+                order = rng.permutation(others)
+            end = len(others) if place == per_epoch - 1 else (place + 1) * half
+            if len(waiting) < half:
+                waiting = np.concatenate([waiting, rng.permutation(known)])
+            first, waiting = waiting[:half], waiting[half:]
+            yield np.concatenate([first, order[place * half : end]])
+
+
+class Embedded(Message, frozen=True, kw_only=True):
+    """A site has the model and knows its rows' features."""
+
+    kind: ClassVar[str] = "semi.embedded"
+    reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
+
+
+class Embed(Question, frozen=True, kw_only=True):
+    """Give a site the model of a round, whose features of its rows are compared (line 6 of Algorithm 2)."""
+
+    kind: ClassVar[str] = "semi.embed"
+    answer: ClassVar[type[Message]] = Embedded
+    round: RoundNumber
+    given: Leaves
+    agreed: Key
+    """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
+
+    def stamp(self) -> bytes:
+        """Hash all that features follow from: sites that were told otherwise are in no sum with the others."""
+        return fingerprint(b"features", str(self.round).encode(), hash_given(self.given), self.agreed)
+
+
+def hash_given(given: Leaves) -> bytes:
+    """Hash a model as it travels."""
+    return fingerprint(b"given", msgspec.msgpack.encode(given, order="sorted"))
+
 
 SPREADING = (SumRows, CountCells, SumCells, SumCodes, CountClasses, Spread, CountLabels)
 """The sums of a propagation."""
@@ -82,7 +159,10 @@ class XclpTrainingSite(TrainingSite):
     @classmethod
     def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the sums in order: names, columns, and for each round those of the propagation and of the models."""
-        before = [one for one in super().planned_sums(settings) if one is not TrainMasked]
+        columns = (
+            (setup.SumColumns,) if settings.scale == "joint" else (setup.SumRows,) if settings.sums_rows else ()
+        )
+        before: tuple[type[SumQuestion], ...] = (CountNames, *columns)
         spreading = () if settings.xclp is None else spreading_sums(settings.xclp)
         training = (TrainMasked,) if settings.masked else ()
         rounds = [

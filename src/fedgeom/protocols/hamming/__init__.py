@@ -24,14 +24,14 @@ own bits. The coordinator learns H and nothing else of a pair, as T is uniformly
 rests, for ``ot``, on Diffie and Hellman's problem modulo a 3072-bit prime with SHA-256 as a random oracle, on
 ChaCha20, and on AES as an ideal permutation; for ``bfv`` and ``lattice``, on ring learning with errors at 128-bit
 security, up to a statistical distance below 2^-40 for all points of two sites together, which the helper sees to
-(`fedgeom.crypto.lattice.primes_for`, `fedgeom.crypto.matrix_lattice.modulus_for`); for ``paillier``, on decisional
+(`fedgeom.crypto.bfv.primes_for`, `fedgeom.crypto.bfv_matrix.modulus_for`); for ``paillier``, on decisional
 composite residuosity at 128-bit security (keys of 3072 bits; 112-bit with 2048).
 
 *What is not.* H itself says a lot: up to rotation it is the geometry of the data, and a coordinator that knows
 the points of one site can reconstruct those of another from their distances. A party that deviates is not
 caught: a helper can make distances wrong; an asker that sends columns (``ot``), keys or ciphertexts (``bfv``,
 ``lattice``) made to a purpose can learn bits of the helper. Letters must be sealed between the two sites
-(`fedgeom.crypto.letters`), as the coordinator carries them. Times of computation depend on secrets.
+(`fedgeom.crypto.keys`), as the coordinator carries them. Times of computation depend on secrets.
 
 *Sites that vanish.* Each pair of sites talks alone, with keys and masks of its own; nothing of one pair enters
 another. A missing site takes away its own rows and columns of H and leaves the others as if it had never joined.

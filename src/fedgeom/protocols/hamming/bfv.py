@@ -16,7 +16,7 @@ that its inner product has the three of its points in 16 bits each. Masks are wh
 bits; the coordinator's subtraction undoes the carries (`fedgeom.protocols.hamming.bits.open_shares`).
 
 Two letters: the asker's public key and ciphertexts, and the closed answers. How answers are closed, so that the
-asker learns nothing of the helper's bits from noise either, is told in `fedgeom.crypto.lattice`.
+asker learns nothing of the helper's bits from noise either, is told in `fedgeom.crypto.bfv`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.lattice import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
+from fedgeom.crypto.bfv import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
 from fedgeom.errors import ProtocolError
+from fedgeom.memo import memoize
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
 
 PER_WORD = PLAIN_BITS // LIMB
@@ -101,7 +102,7 @@ class Layout:
         return np.arange(self.rows * self.columns, dtype=np.intp) * self.depth + self.depth - 1
 
 
-@lru_cache(maxsize=256)
+@memoize(256)
 def layout(asker: int, helper: int, length: int) -> Layout:
     """Choose the cheapest layout for the numbers of points and bits."""
     words = -(-asker // PER_WORD)

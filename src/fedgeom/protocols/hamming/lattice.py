@@ -4,7 +4,7 @@ The asker's bits a are encrypted, the helper's bits b become signs v = 1 − 2b.
 
     h(a, b) = Σ_l a_l·v_l + Σ_l b_l,
 
-and the sums over l are one product of matrices for all points of both (`fedgeom.crypto.matrix_lattice`, where it is
+and the sums over l are one product of matrices for all points of both (`fedgeom.crypto.bfv_matrix`, where it is
 also told how answers are closed, so that the asker learns nothing of the helper's bits from noise either).
 
 Two letters: the asker's seed, public keys and ciphertexts, and the closed answers.
@@ -17,15 +17,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgeom.crypto.limbs import Modulus, short_words
-from fedgeom.crypto.matrix_lattice import (
+from fedgeom.crypto.bfv_matrix import (
     DEGREE,
     SEED_BYTES,
+    Modulus,
     Owner,
     ciphertext_bytes,
     close_products,
     groups_of,
     modulus_for,
+    short_words,
 )
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, read, write

@@ -4,7 +4,7 @@ After Bringer, Chabanne and Patey ("SHADE", 2013) and Section 3.2 of the XCLP pa
 transfer carries the strings of *all* the helper's points, so that sites of 100 points with L = 4096 need 4·10^5
 transfers and not 4·10^7. And the strings are correlated: for bit a of the asker and bits b_m of the helper
 the asker should get r_m + a·(1 − 2·b_m), where r_m is random. The helper takes r from the first hash of
-the row (see `fedgeom.crypto.ot_extension`) and sends the one correction that turns the second hash into
+the row (see `fedgeom.crypto.oblivious_transfer`) and sends the one correction that turns the second hash into
 r + (1 − 2b). Modulo 2^16, summed over the L bits,
 
     T − R = Σ_l [r_l + a_l·(1 − 2·b_l)] − Σ_l r_l + Σ_l b_l = Σ_l (a_l ⊕ b_l) = h(a, b).
@@ -20,9 +20,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgeom.crypto import base_ot
+from fedgeom.crypto import oblivious_transfer
 from fedgeom.crypto.keys import KEY_BYTES, fingerprint
-from fedgeom.crypto.ot_extension import (
+from fedgeom.crypto.oblivious_transfer import (
     COLUMNS,
     RowHash,
     new_delta,
@@ -73,8 +73,8 @@ class _Extended(Letter, frozen=True, tag="ot.extended"):
     hash_key: bytes
 
 
-_ANNOUNCEMENT = 2 * base_ot.ELEMENT_BYTES
-_OFFERS = COLUMNS * base_ot.ELEMENT_BYTES
+_ANNOUNCEMENT = 2 * oblivious_transfer.ELEMENT_BYTES
+_OFFERS = COLUMNS * oblivious_transfer.ELEMENT_BYTES
 
 
 def _hash_key(announcement: bytes, offers: bytes) -> bytes:
@@ -99,7 +99,7 @@ class ObliviousTransfer:
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Announce the base transfers (asker)."""
-        secret, announcement = base_ot.announce()
+        secret, announcement = oblivious_transfer.announce()
         return Step(write(_Announced(secret, announcement)), write(Announcement(announcement)), None)
 
     def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
@@ -118,13 +118,13 @@ class ObliviousTransfer:
     def _offer(self, letter: bytes) -> Step:
         announcement = read(letter, Announcement, elements=_ANNOUNCEMENT).elements
         delta = new_delta()
-        offers, keys = base_ot.choose(announcement, delta.tolist())
+        offers, keys = oblivious_transfer.choose(announcement, delta.tolist())
         state = _Chosen(np.packbits(delta).tobytes(), b"".join(keys), _hash_key(announcement, offers))
         return Step(write(state), write(Offers(offers)), None)
 
     def _extend(self, mine: PackedBits, own: _Announced, letter: bytes) -> Step:
         offers = read(letter, Offers, elements=_OFFERS).elements
-        pairs = base_ot.key_pairs(own.secret, own.announcement, offers)
+        pairs = oblivious_transfer.key_pairs(own.secret, own.announcement, offers)
         columns = receiver_columns(pairs, mine.rows.ravel())
         kept = _Extended(b"".join(zero for zero, _ in pairs), _hash_key(own.announcement, offers))
         return Step(write(kept), write(Columns(columns.tobytes())), None)

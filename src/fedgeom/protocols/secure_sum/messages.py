@@ -11,8 +11,8 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint, hash_names
-from fedgeom.crypto.pair_keys import PROOF_BYTES
-from fedgeom.crypto.rings import Ring
+from fedgeom.crypto.masks import PROOF_BYTES, Ring
+from fedgeom.crypto.tags import WORDS
 from fedgeom.federation.messages import (
     Array,
     Key,
@@ -27,8 +27,9 @@ from fedgeom.federation.messages import (
     encode,
     pieces,
 )
+from fedgeom.federation.plan import words
+from fedgeom.memo import memoize_last
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.joining.last_call import remembers_last
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
 Proofs = dict[Name, Annotated[bytes, msgspec.Meta(max_length=PROOF_BYTES)]]
@@ -84,9 +85,9 @@ class SumQuestion(Question, frozen=True, kw_only=True):
     reals: ClassVar[bool] = False
     """Whether sites add real numbers as they are: then the terms' ``largest_entry`` holds for each."""
     packed: ClassVar[bool] = False
-    """Whether several numbers share a word (`fedgeom.protocols.packed`), which has bounds of its own."""
+    """Whether several numbers share a word (`fedgeom.protocols.fixed_point`), which has bounds of its own."""
     in_groups: ClassVar[bool] = False
-    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.groups`);
+    """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.rules`);
     where the terms draw none, over all sites."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
@@ -122,6 +123,11 @@ class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return from_fixed(self.total.view(), fraction_bits=question.fraction_bits)
 
 
+def blank_result(round: int, sites: tuple[str, ...], length: int = 0) -> SumResult:
+    """Return a result as long as that of a sum, for plans: it carries no numbers of anybody."""
+    return SumResult(round=round, sites=sites, total=words(length), tag=words(WORDS))
+
+
 def tag_key(secret: bytes, round: int, question_hash: bytes) -> bytes:
     """Derive the key of one sum's tags from the secret that sites share."""
     return fingerprint(b"tag", secret, str(round).encode(), question_hash)
@@ -143,14 +149,14 @@ def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
     return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
 
 
-@remembers_last  # the very same question comes to many sites of a process
+@memoize_last  # the very same question comes to many sites of a process
 def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
     """Return `hash_content` and `hash_question` of a question that came."""
     content = hash_content(question, came=True)
     return content, hash_question(question, content)
 
 
-@remembers_last
+@memoize_last
 def hash_asked(question: Question) -> bytes:
     """Hash a question that came, so that another one of its kind is told from it."""
     return fingerprint(b"asked", *pieces(question))[:16]

@@ -12,18 +12,12 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, hash_names, verify_each
-from fedgeom.crypto.masks import add_masks
-from fedgeom.crypto.pair_keys import key_at, mask_keys, proof_of
+from fedgeom.crypto.masks import add_masks, key_at, mask_keys, proof_of
 from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.envelopes import lengthened
-from fedgeom.federation.messages import Array, bytes_of
+from fedgeom.federation.messages import Array, bytes_of, lengthened
 from fedgeom.federation.site import Part, answers
-from fedgeom.protocols.joining.name_lists import name_set, pack_names
-from fedgeom.protocols.joining.site import Joining
-from fedgeom.protocols.secure_sum.bounds import bound_of, check_sum
-from fedgeom.protocols.secure_sum.groups import group_of
-from fedgeom.protocols.secure_sum.hiding import Hiding, SumRound, SumsMemory
+from fedgeom.protocols.join.site import Joining, name_set, pack_names
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -40,6 +34,7 @@ from fedgeom.protocols.secure_sum.messages import (
     tag_key,
     uneven,
 )
+from fedgeom.protocols.secure_sum.rules import Hiding, SumRound, SumsMemory, bound_of, check_sum, group_of
 
 
 class Sums(Part[SumsMemory]):

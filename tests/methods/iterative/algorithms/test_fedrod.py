@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom import FedAvg, FedRoD
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.heads.two import PERSONAL
+from fedgeom.methods.iterative.heads import PERSONAL
 from tests.methods.iterative.algorithms import by_differences as hand
 from tests.methods.iterative.making import own
 from tests.methods.iterative.torching import DIGITS, digits, torch

@@ -7,7 +7,7 @@ import pytest
 
 from tests.methods.iterative.torching import torch
 
-modules = pytest.importorskip("fedgeom.methods.iterative.heads.modules")
+modules = pytest.importorskip("fedgeom.methods.iterative.head_modules")
 
 
 def test_scores_are_cosines_with_fixed_directions():

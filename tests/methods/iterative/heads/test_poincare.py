@@ -7,8 +7,7 @@ import pytest
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic import poincare, prototypes
-from fedgeom.methods.iterative.heads.base import Head
-from fedgeom.methods.iterative.heads.poincare import Poincare, tree_lines
+from fedgeom.methods.iterative.heads import Head, Poincare, tree_lines
 
 TREE = {"CD4": "T", "CD8": "T", "T": "blood", "B": "blood"}
 LINES = ("B < blood", "T < blood", "CD4 < T", "CD8 < T")

@@ -7,10 +7,10 @@ import pytest
 
 import fedgeom
 from fedgeom.geometry.hyperbolic import poincare, prototypes
-from fedgeom.geometry.hyperbolic.riemannian import sgd_step
+from fedgeom.geometry.hyperbolic.isometry import sgd_step
 from fedgeom.methods.iterative import MLP
 from fedgeom.methods.iterative.effort import Effort
-from fedgeom.methods.iterative.heads.poincare import Poincare
+from fedgeom.methods.iterative.heads import Poincare
 
 torch = pytest.importorskip("torch")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedgeom.methods.iterative import MLP, Two
-from fedgeom.methods.iterative.heads.two import PERSONAL
-from fedgeom.methods.iterative.learners.network import NetworkLearner
+from fedgeom.methods.iterative.heads import PERSONAL
+from fedgeom.methods.iterative.learners.torch_module import NetworkLearner
 from tests.methods.iterative.torching import torch
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import DEVICE_VARIABLE
-from fedgeom.methods.iterative.learners.device import site_device
+from fedgeom.methods.iterative.learners.torch_module import site_device
 from tests.methods.iterative.torching import torch
 
 

@@ -9,7 +9,7 @@ import fedgeom
 from fedgeom import FedAvg, FedPer
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import MLP, ConvNet, Linear, Orthonormal
-from fedgeom.methods.iterative.learners.network import NetworkLearner, network_learner
+from fedgeom.methods.iterative.learners.torch_module import NetworkLearner, network_learner
 from tests.methods.iterative.making import whole
 from tests.methods.iterative.torching import DIGITS, digits, torch
 

@@ -11,8 +11,8 @@ import pytest
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import MLP, Effort, Linear, Loss, Objective, Tree
-from fedgeom.methods.iterative.learners.network import NetworkLearner
-from fedgeom.methods.iterative.losses.softmax import cross_entropy
+from fedgeom.methods.iterative.learners.torch_module import NetworkLearner
+from fedgeom.methods.iterative.losses import cross_entropy
 from tests.methods.iterative.torching import DIGITS, batch_of, digits, torch
 
 SEEN: list[dict[str, object]] = []

@@ -9,12 +9,12 @@ import pytest
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic import poincare, prototypes
-from fedgeom.methods.iterative.heads.linear import Linear
-from fedgeom.methods.iterative.heads.poincare import Poincare
-from fedgeom.methods.iterative.losses.base import Batch, Loss
-from fedgeom.methods.iterative.losses.hyperbolic import (
+from fedgeom.methods.iterative.heads import Linear, Poincare
+from fedgeom.methods.iterative.losses import (
+    Batch,
     Geodesic,
     GeodesicSoftmax,
+    Loss,
     PublicTriplet,
     TreeSoftmax,
     TreeTargets,

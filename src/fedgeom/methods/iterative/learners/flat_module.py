@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgeom.geometry.hyperbolic.riemannian import sgd_step
+from fedgeom.geometry.hyperbolic.isometry import sgd_step
 from fedgeom.methods.iterative.tree import Tree
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import DEVICE_VARIABLE
+from fedgeom.memo import memoize
 from fedgeom.methods.iterative.effort import USUAL, Effort
+from fedgeom.methods.iterative.heads import Head
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
-from fedgeom.methods.iterative.learners.device import site_device
-from fedgeom.methods.iterative.losses.base import Batch
+from fedgeom.methods.iterative.losses import Batch
+from fedgeom.methods.iterative.networks.base import Network
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 
@@ -21,6 +28,23 @@ if TYPE_CHECKING:
     import torch
 
     from fedgeom.methods.iterative.learners.flat_module import FlatModule
+
+
+DEVICES = ("cpu", "cuda", "mps")
+
+
+def site_device() -> torch.device:
+    """Return the device that this process computes on; refuse one that is not there."""
+    import torch  # optional
+
+    name = os.environ.get(DEVICE_VARIABLE, "cpu")
+    if name not in DEVICES:
+        raise InputError(f"{DEVICE_VARIABLE}={name} given; wanted one of {', '.join(DEVICES)}")
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there[name]:
+        raise InputError(f"{DEVICE_VARIABLE}={name} given, but torch finds no such device here; use cpu")
+    return torch.device(name)
+
 
 Build = Callable[[int, int], "torch.nn.Module"]
 
@@ -235,3 +259,44 @@ class TorchLearner(Learner):
         with self._torch.random.fork_rng(devices=range(self._torch.cuda.device_count())):
             self._torch.manual_seed(seed)
             yield
+
+
+NAME = "network"
+"""The learner's name, whatever the network."""
+
+
+class NetworkLearner(TorchLearner):
+    """A body and a head. Its arrays are called "body.…" and "head.…"."""
+
+    def __init__(self, network: Network, head: Head, shape: tuple[int, ...] | None = None):
+        self.network, self.head_choice, self.shape = network, head, shape
+        self._prepare(NAME, self._whole)
+
+    @cached_property
+    def head(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The head's trained arrays; none where the head is fixed."""
+        with self._seeded(0):
+            names = self.head_choice.trained_arrays(self.network.width)
+        return tuple(f"head.{name}" for name in names)
+
+    def _whole(self, columns: int, classes: int) -> Any:
+        shape = self.shape or (columns,)
+        if math.prod(shape) != columns:
+            raise InputError(
+                f"shape={shape} given, {math.prod(shape):,} numbers a row; the tables have {columns:,} columns"
+            )
+        from fedgeom.methods.iterative.networks.layers import Whole  # needs torch, which is optional
+
+        return Whole(self.network.build(shape), self.head_choice.build(self.network.width, classes))
+
+
+def network_learner(options: Mapping[str, Any]) -> NetworkLearner:
+    """Return the learner with these options, as they travel; the same ones give the same learner."""
+    return _known(json.dumps(options, sort_keys=True))
+
+
+@memoize(16)
+def _known(options: str) -> NetworkLearner:
+    found = json.loads(options)
+    shape = None if found.get("shape") is None else tuple(found["shape"])
+    return NetworkLearner(Network.read(found["network"], "network"), Head.read(found["head"], "head"), shape)

@@ -1,0 +1,187 @@
+"""Splitting rows: into sites, and into rows to learn from and rows to test on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.data.columns import index_of, names_of
+from fedgeom.data.rows import as_rows
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+
+
+def split(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    n_sites: int | None = None,
+    how: Literal["iid", "dirichlet", "by"] | None = None,
+    seed: int = 0,
+    *,
+    by: npt.ArrayLike | None = None,
+    alpha: float = 0.5,
+    names: Sequence[str] | None = None,
+    extra: Mapping[str, npt.ArrayLike] | None = None,
+) -> list[SiteData]:
+    """Split one data set, rows X of shape (rows, columns) with labels y, into sites.
+
+    ``how`` the rows are dealt, drawn by ``seed``:
+
+    - ``iid``, the default: a shuffled deal into ``n_sites`` (3), each class spread evenly;
+    - ``dirichlet``: each class is divided by Dirichlet(``alpha``) shares, small alpha meaning skewed sites;
+    - ``by``: one site for each value of the array ``by`` (hospital, donor, writer), which alone says this.
+
+    ``names`` are those of the sites, in order; ``extra`` has arrays that are dealt along with the rows, by name.
+
+    >>> [len(site) for site in split([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], n_sites=2)]
+    [2, 2]
+    >>> [site.name for site in split([[0.0], [1.0], [2.0]], [0, 1, 1], by=["anna", "bob", "anna"])]
+    ['anna', 'bob']
+    """
+    table, labels = as_rows(X, "site 'the whole set'"), np.asarray(y)
+    rows = table.shape[0]
+    if len(labels) != rows:
+        raise InputError(f"{rows} rows but {len(labels)} labels were given")
+    if how == "by" or by is not None:
+        owner, default_names = _by_value(by, rows, n_sites, how)
+    else:
+        asked = 3 if n_sites is None else n_sites
+        if not 1 <= asked <= rows:
+            raise InputError(f"n_sites={asked} given for {rows} rows; wanted 1 … {rows}")
+        rng = np.random.default_rng(seed)
+        dealt = how is None or how == "iid"
+        owner = _deal(labels, asked, rng) if dealt else _dirichlet(labels, asked, str(how), alpha, rng)
+        width = len(str(asked))
+        default_names = [f"site-{i + 1:0{width}d}" for i in range(asked)]
+    titles = list(names) if names is not None else default_names
+    if len(titles) != len(default_names):
+        raise InputError(f"{len(titles)} names were given for {len(default_names)} sites")
+    extras = {key: np.asarray(value) for key, value in (extra or {}).items()}
+    whole = SiteData("the whole set", table, labels, extras, names_of(X), index=index_of(X))
+    parts = [whole.take(np.flatnonzero(owner == i)) for i in range(len(titles))]
+    return [replace(part, name=title, row_numbers=None) for part, title in zip(parts, titles, strict=True)]
+
+
+def _by_value(
+    by: npt.ArrayLike | None, rows: int, n_sites: int | None, how: str | None
+) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Return the site of each row and the sites' names: one for each value of ``by``."""
+    if how not in (None, "by"):
+        raise InputError(
+            f"how={how!r} and `by` were given; `by` makes a site of each of its values, {how!r} deals rows at random: "
+            "leave one of them away"
+        )
+    if by is None or np.ndim(by) != 1 or len(np.asarray(by)) != rows:
+        shape = "nothing" if by is None else f"an array of shape {np.shape(by)}"
+        raise InputError(
+            'how="by" needs `by`, one value per row that says which site it belongs to; '
+            f"{shape} was given for {rows} rows"
+        )
+    values, owner = np.unique(np.asarray(by), return_inverse=True)
+    if n_sites is not None and n_sites != len(values):
+        raise InputError(
+            f"n_sites={n_sites} given, but `by` has {len(values)} values, which are as many sites: leave n_sites away"
+        )
+    return owner, [str(value) for value in values.tolist()]
+
+
+def _deal(labels: npt.NDArray[Any], n_sites: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    """Deal class after class like cards, going on where the last class stopped."""
+    _, coded = np.unique(labels, return_inverse=True)
+    order = np.lexsort((rng.random(len(labels)), coded))
+    owner = np.empty(len(labels), np.intp)
+    owner[order] = np.arange(len(labels)) % n_sites
+    return owner
+
+
+def _dirichlet(
+    labels: npt.NDArray[Any], n_sites: int, how: str, alpha: float, rng: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    if how != "dirichlet":
+        raise InputError(f'how={how!r} given; wanted "iid", "dirichlet" or "by"')
+    if not alpha > 0:
+        raise InputError(f"alpha={alpha} given; wanted a positive concentration")
+    owner = np.empty(len(labels), np.intp)
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        cuts = np.floor(np.cumsum(rng.dirichlet(np.full(n_sites, alpha))) * len(members)).astype(int)
+        owner[members] = np.searchsorted(cuts[:-1], np.arange(len(members)), side="right")
+    return owner
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+def holdout(
+    site: SiteData, share: float, seed: int | np.random.Generator = 0, *, keep: int = 2, few: int = 0
+) -> tuple[SiteData, SiteData]:
+    """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
+
+    ``seed`` draws which rows. Rows without a label cannot be tested and are never set aside. Where the site knows which
+    rows belong together (``site.groups``), such as those of one patient, all of a group are on the same side, and no
+    class gives more than half of its rows away. ``keep`` is how many rows of a class must be left to learn
+    from. Of a class with at least four times as many rows, ``few`` are set aside even where the share is smaller.
+
+    >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
+    >>> len(kept), len(aside)
+    (3, 1)
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"a holdout share of {share} was given; wanted at least 0 and less than 1")
+    rng = np.random.default_rng(seed)
+    aside = _by_group(site, share, rng, keep, few) if site.groups is not None else None
+    if aside is None:
+        aside = np.zeros(len(site), bool)
+        for label in site.classes:
+            members = rng.permutation(np.flatnonzero(site.y == label))
+            aside[members[: _wanted(len(members), share, keep, few)]] = True
+    return site.take(~aside), site.take(aside)
+
+
+def holdout_by_content(site: SiteData, share: float, salt: bytes) -> tuple[SiteData, SiteData]:
+    """Set about a share of a site's rows aside, each by what is in it: one row more or less moves no other.
+
+    Where the site knows which rows belong together, a row's group decides instead, so that they are on the same side.
+    Rows without a label are never set aside. Differential privacy needs this: rows of both sides are then different
+    rows, whatever other rows there are.
+    """
+    if site.groups is not None:
+        keys = [str(group).encode() for group in np.asarray(site.groups).tolist()]
+    else:
+        rows = np.ascontiguousarray(site.X, np.float64)
+        keys = [row.tobytes() + str(label).encode() for row, label in zip(rows, site.y.tolist(), strict=True)]
+    drawn = [int.from_bytes(blake2b(key, digest_size=8, key=salt[:64]).digest(), "big") for key in keys]
+    aside = (np.array(drawn, np.uint64) < np.uint64(int(share * 2**64))) & site.has_label
+    return site.take(~aside), site.take(aside)
+
+
+def _wanted(rows: int, share: float, keep: int, few: int) -> int:
+    """Return how many of a class's rows are to be set aside."""
+    least = min(few, rows // 4) if share else 0
+    return min(max(round(share * rows), least), max(rows - keep, 0))
+
+
+def _by_group(site: SiteData, share: float, rng: np.random.Generator, keep: int, few: int) -> Mask:
+    """Mark whole groups, for the rarest class first, until each class has as many rows aside as it should."""
+    labelled = site.has_label
+    _, group = np.unique(np.asarray(site.groups).astype(str), return_inverse=True)
+    names, coded = np.unique(site.y[labelled].astype(str), return_inverse=True)
+    table = np.zeros((int(group.max(initial=-1)) + 1, len(names)), int)  # (groups, classes): rows of each
+    np.add.at(table, (group[labelled], coded), 1)
+    rows = table.sum(axis=0)
+    wanted = np.array([_wanted(int(n), share, keep, few) for n in rows], int)
+    most = np.minimum(np.maximum(wanted, rows // 2), np.maximum(rows - keep, 0))
+    chosen, order = np.zeros(len(table), bool), rng.permutation(len(table))
+    for label in np.argsort(rows, kind="stable"):
+        for one in order[table[order, label] > 0]:
+            taken = table[chosen].sum(axis=0)
+            if taken[label] >= wanted[label]:
+                break
+            if not chosen[one] and (taken + table[one] <= most).all():
+                chosen[one] = True
+    return np.asarray(chosen[group], bool)

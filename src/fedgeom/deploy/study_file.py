@@ -1,0 +1,297 @@
+"""Which methods a federation file wants compared or swept, and with which settings.
+
+`fedgeom compare` names its methods, each a row with one setting; `fedgeom sweep` reads the rows of ``[sweep]``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from fedgeom.data.sites import SiteData
+from fedgeom.deploy.federation_file import OWN_KEYS, FederationFile, convert_part, only_known, prepare_of
+from fedgeom.errors import FedgeomError, InputError
+from fedgeom.evaluation.benchmark import JUDGED
+from fedgeom.federation.holdout import Holdout
+from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.preparation import fit_plain
+from fedgeom.methods.catalogue import method_class
+from fedgeom.registry import did_you_mean
+
+DEFAULT_SHARE = 0.25
+"""The share of rows kept aside where the file does not say."""
+EFFORT = ("rounds", "epochs", "steps")
+"""The settings that say how much sites train."""
+Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
+
+
+class RowBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ``[sweep.rows.NAME]`` block."""
+
+    method: str = ""
+    """If left out, the row's name."""
+    parameters: dict[str, Any] = {}
+    """What all of the row's settings have in common."""
+    grid: dict[str, Values] = {}
+    """Added to the grid of all rows; where both name a setting, the row's values are taken."""
+    settings: list[dict[str, Any]] = []
+    """Instead of the list of all rows."""
+
+
+class SweepBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ``[sweep]`` block."""
+
+    seeds: Annotated[int, msgspec.Meta(ge=1)] | Annotated[list[int], msgspec.Meta(min_length=1)] = 3
+    """How many, from the file's seed on, or which."""
+    methods: list[str] = []
+    """Rows that are methods with nothing of their own."""
+    rows: dict[str, RowBlock] = {}
+    grid: dict[str, Values] = {}
+    """For each setting its values; every combination is tried."""
+    settings: list[dict[str, Any]] = []
+    """Settings written out, each tried with every combination of the grid."""
+    tries: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How many of its settings each row tries, drawn at random where there are more; None: all."""
+    by: Literal["accuracy", "balanced_accuracy", "macro_f1", "auc"] = JUDGED  # type: ignore[assignment]
+    """The figure that settings are chosen by."""
+    effort: Literal["equal", "any"] = "equal"
+    """"any": rows may try different numbers of settings, and train for different times."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is to be compared or swept."""
+
+    rows: dict[str, list[Method]]
+    settings: dict[str, list[dict[str, Any]]]
+    """For each row the settings in which its methods differ."""
+    seeds: list[int]
+    by: str = JUDGED
+    failed: dict[str, str] = field(default_factory=dict)
+    """Rows of a comparison that cannot be run, and why."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs it takes."""
+        return len(self.seeds) * sum(len(one) + 1 if len(one) > 1 else 1 for one in self.rows.values())
+
+
+def holdout_of(federation: FederationFile) -> Holdout:
+    """Return which rows are kept aside."""
+    return Holdout(federation.holdout or DEFAULT_SHARE, grouped=bool(federation.holdout_by))
+
+
+def read_comparison(
+    path: str | Path, federation: FederationFile, sites: Sequence[SiteData], wanted: str, seeds: int = 1
+) -> Study:
+    """Return the methods that ``wanted`` names, divided by commas, or all; each has what ``[compare.NAME]`` says.
+
+    A method that cannot be run, for want of an extra or for its settings, fails and stops no other.
+    """
+    names = list(METHODS) if wanted == "all" else [name.strip() for name in wanted.split(",") if name.strip()]
+    for name in [*names, *federation.compare]:
+        if name not in METHODS:
+            hint = did_you_mean(name, METHODS)
+            raise InputError(f"there is no method {name!r}; there are: {METHODS}{'.' if hint else ''}{hint}")
+    if not names:
+        raise InputError('no methods are named; wanted --methods all, or names such as "moments,hulls,fedavg"')
+    rows = {name: RowBlock(parameters=federation.compare.get(name, {})) for name in names}
+    reader = _Reader(path, federation, sites, "[compare.{}]", tolerant=True)
+    return reader.study(SweepBlock(rows=rows, seeds=seeds, effort="any"))
+
+
+def read_sweep(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Study:
+    """Return the methods that a file's ``[sweep]`` wants tried, row by row; refuse rows of unequal effort."""
+    if not federation.sweep:
+        raise InputError(
+            f'{path}: there is no [sweep]; wanted one with methods = ["fedavg", …] and a grid, as in '
+            "docs/federation-file.md"
+        )
+    block = _read_block(path, federation)
+    rows = {name: RowBlock() for name in block.methods} | block.rows
+    if not rows and federation.method:
+        rows = {federation.method: RowBlock()}
+    if not rows:
+        raise InputError(f'{path}: [sweep] names no rows; say methods = ["fedavg", …] or add [sweep.rows.NAME]')
+    for name, row in rows.items():
+        chosen = row.method or name
+        if chosen not in METHODS:
+            hint = did_you_mean(chosen, METHODS)
+            raise InputError(
+                f"{path}: row {name!r} of [sweep] is of the method {chosen!r}, which there is none of; say method = … "
+                f"in [sweep.rows.{name}]; there are: {METHODS}.{hint}"
+            )
+    reader = _Reader(path, federation, sites, "[sweep.rows.{}] parameters")
+    return reader.study(msgspec.structs.replace(block, rows=rows))
+
+
+def _read_block(path: str | Path, federation: FederationFile) -> SweepBlock:
+    """Read the block, with errors that name the nearest key."""
+    content = federation.sweep
+    only_known(path, "[sweep]", content, SweepBlock.__struct_fields__)
+    for name, row in content.get("rows", {}).items():
+        if isinstance(row, dict):
+            only_known(path, f"[sweep.rows.{name}]", row, RowBlock.__struct_fields__)
+    return convert_part(path, "[sweep]", content, SweepBlock)
+
+
+class _Reader:
+    """Makes the methods of a study's rows.
+
+    Each has what its tables ask for (`Method.suggested`), what of ``[parameters]`` it knows and allows, what all of its
+    row have in common, and what its setting says; the later comes first.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        federation: FederationFile,
+        sites: Sequence[SiteData],
+        block: str,
+        *,
+        tolerant: bool = False,
+    ):
+        self._path = path
+        self._federation = federation
+        self._block = block
+        """What a row's block is called in errors."""
+        self._tolerant = tolerant
+        self._prepared = prepare_of(path, federation)
+        self._sites = as_seen(self._prepared, sites)
+
+    def study(self, block: SweepBlock) -> Study:
+        """Return the methods of all rows."""
+        rows: dict[str, list[Method]] = {}
+        settings: dict[str, list[dict[str, Any]]] = {}
+        failed: dict[str, str] = {}
+        known: set[str] = set()
+        for name, row in block.rows.items():
+            try:
+                cls = method_class(row.method or name)
+            except (FedgeomError, ImportError) as error:  # an extra that is not installed
+                if not self._tolerant:
+                    raise
+                failed[name] = str(error)
+                continue
+            own = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
+            known |= set(own)
+            only_known(self._path, self._block.format(name), row.parameters, own)
+            tried = _drawn(self._path, name, _combined(block, row), block.tries)
+            for one in tried:
+                only_known(self._path, f"what row {name!r} of [sweep] tries", one, own)
+            try:
+                rows[name] = [self._method(cls, row.parameters | one) for one in tried]
+                settings[name] = tried
+            except InputError as error:
+                if not self._tolerant:
+                    raise InputError(f"{self._path}: row {name!r} of [sweep]: {error}") from error
+                failed[name] = str(error)
+        only_known(self._path, "[parameters]", self._federation.parameters, sorted(known))
+        if block.effort == "equal":
+            _check_effort(self._path, rows)
+        first = self._federation.seed
+        seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
+        return Study(rows, settings, seeds, block.by, failed)
+
+    def _method(self, cls: type[Method], own: Mapping[str, Any]) -> Method:
+        return cls.from_terms(fitting_settings(cls, self._federation, self._sites, own) | self._prepared)
+
+
+def as_seen(prepared: Mapping[str, Any], sites: Sequence[SiteData]) -> Sequence[SiteData]:
+    """Return the tables as methods will see them."""
+    if not prepared:
+        return sites
+    found = fit_plain(prepared["prepare"], sites)
+    return [found.transform(site) for site in sites]
+
+
+def fitting_settings(
+    cls: type[Method], federation: FederationFile, sites: Sequence[SiteData], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return one method's settings: its own, what of ``[parameters]`` fits it, and what its tables ask for.
+
+    What it has of its own comes first, then the file's, then the tables'. A setting that the method named in the file
+    does not allow is an error there and passed over in the others.
+    """
+    settings = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
+    given = {key: value for key, value in federation.parameters.items() if key in settings}
+    fitting = given if cls.name == federation.method else {k: v for k, v in given.items() if _fits(cls, k, v)}
+    said = fitting | dict(own)
+    return _suggested(cls, federation, sites, said) | said
+
+
+def _suggested(
+    cls: type[Method], federation: FederationFile, sites: Sequence[SiteData], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the tables ask for, and what the file says of names where the method can match them."""
+    found = cls.suggested(sites)
+    if cls.matches_names and federation.names:
+        found["names"] = federation.names
+    if "n_classes" in own:  # whoever says how many classes there are has them matched
+        found.pop("names", None)
+    return found
+
+
+def _fits(cls: type[Method], name: str, value: Any) -> bool:
+    try:
+        cls.from_terms({name: value})
+    except InputError:
+        return False
+    return True
+
+
+def _combined(block: SweepBlock, row: RowBlock) -> list[dict[str, Any]]:
+    """Return every combination of the grid with each of the settings that are written out."""
+    grid = block.grid | row.grid
+    written = row.settings or block.settings or [{}]
+    return [
+        dict(zip(grid, values, strict=True)) | one
+        for one in written
+        for values in itertools.product(*grid.values())
+    ]
+
+
+def _drawn(
+    path: str | Path, name: str, all_settings: list[dict[str, Any]], tries: int | None
+) -> list[dict[str, Any]]:
+    """Return as many settings as are to be tried, in their order; which ones is always the same draw."""
+    if tries is None or tries == len(all_settings):
+        return all_settings
+    if tries > len(all_settings):
+        raise InputError(
+            f"{path}: [sweep] tries = {tries}, but row {name!r} has only {len(all_settings)} settings; give it more "
+            "values, or take fewer tries"
+        )
+    chosen = np.random.default_rng(0).choice(len(all_settings), tries, replace=False)
+    return [all_settings[at] for at in sorted(chosen.tolist())]
+
+
+def _check_effort(path: str | Path, rows: dict[str, list[Method]]) -> None:
+    """Refuse rows that try different numbers of settings or train for different times."""
+    tries = {name: len(methods) for name, methods in rows.items()}
+    if len(set(tries.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in tries.items())
+        raise InputError(
+            f"{path}: rows try different numbers of settings ({said}), which favours those with more; say "
+            f'tries = {min(tries.values())} in [sweep], give all as many, or say effort = "any"'
+        )
+    efforts = {
+        name: {tuple(getattr(one, key) for key in EFFORT) for one in methods}
+        for name, methods in rows.items()
+        if all(hasattr(methods[0], key) for key in EFFORT)
+    }
+    names = list(efforts)
+    for name in names[1:]:
+        if efforts[name] != efforts[names[0]]:
+            mine, others = (sorted(map(str, efforts[one])) for one in (name, names[0]))
+            raise InputError(
+                f"{path}: {name} trains with (rounds, epochs, steps) of {', '.join(mine)} and {names[0]} of "
+                f'{", ".join(others)}; say them once for all, in [parameters], or say effort = "any" in [sweep]'
+            )

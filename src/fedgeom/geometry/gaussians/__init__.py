@@ -1,1 +1,0 @@
-"""Gaussians of classes, from sums."""

@@ -1,0 +1,218 @@
+"""Personal models: Ditto, pFedMe, FedPer, FedRep and FedBABU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from fedgeom.errors import InputError
+from fedgeom.federation.settings import POSITIVE, Between
+from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.objective import Objective
+from fedgeom.methods.iterative.settings import PersonalOrName, Round, TrainingRule
+from fedgeom.methods.iterative.task import Task
+from fedgeom.methods.iterative.tree import State, Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ditto(Algorithm):
+    """Each site also minimises h_k(v) = F_k(v) + λ/2·‖v − w_t‖² for itself (Li et al. 2021, Algorithm 1)."""
+
+    name: ClassVar[str] = "ditto"
+
+    lam: Annotated[float, Between(0)] = 0.1
+    """λ: from 0 (local models) to large (the joint model)."""
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train the joint model, then the personal one around the joint model that was given."""
+        w = given["model"]
+        sent = task.fit(w)
+        own["personal"] = task.fit(own.get("personal", w), Objective(strength=self.lam, centre=w))
+        return Tree(model=sent)
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return the personal model, trained once more around the last joint model."""
+        w = given["model"]
+        return task.fit(own.get("personal", w), Objective(strength=self.lam, centre=w))
+
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the personal model."""
+        return Tree(own["personal"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFedMe(Algorithm):
+    """A personal model θ_k near the site's copy w_k; the copy follows θ_k, and copies are averaged.
+
+    T Dinh et al. 2020, Algorithm 1: in each of R local rounds θ ≈ argmin F_k(θ) + λ/2·‖θ − w_k‖² on one minibatch by
+    K steps, then w_k ← w_k − ηλ(w_k − θ); at the coordinator w ← (1 − β)w + β·mean(w_k).
+    """
+
+    name: ClassVar[str] = "pfedme"
+    needs_steps: ClassVar[bool] = True
+
+    weights: Literal["rows", "sites"] = "sites"
+    """The published algorithm counts every site the same."""
+    lam: Annotated[float, POSITIVE] = 15.0
+    """λ: how near θ_k stays to the copy."""
+    local_rounds: Annotated[int, Between(1)] = 20
+    """R: how often the copy moves in a round."""
+    inner_steps: Annotated[int, Between(1)] = 5
+    """K: gradient steps for each θ."""
+    outer_rate: Annotated[float, POSITIVE] = 0.05
+    """η: how fast the copy follows; ηλ ≤ 1 for stability."""
+    inner_rate: Annotated[float, POSITIVE] = 0.05
+    """The rate of the gradient steps for θ."""
+    beta: Annotated[float, POSITIVE] = 1.0
+    """β: how far the joint model moves towards the mean copy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.outer_rate * self.lam <= 1:
+            raise InputError(f"lam={self.lam}, outer_rate={self.outer_rate} given; wanted 0 < outer_rate·lam ≤ 1")
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Move the site's copy after its personal models."""
+        copy = given["model"].copy()
+        for _ in range(self.local_rounds):
+            theta = self._envelope(task, copy)
+            copy = copy - self.outer_rate * self.lam * (copy - theta)
+        own["personal"] = theta
+        return Tree(model=copy)
+
+    def _envelope(self, task: Task, copy: Tree) -> Tree:
+        size = task.effort.batch_size(task.rows)
+        rows = np.sort(task.rng.choice(task.rows, size, replace=False))
+        objective = Objective(strength=self.lam, centre=copy)
+        return task.fit(copy, objective, steps=self.inner_steps, only=rows, rate=self.inner_rate)
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Move the joint model towards the mean copy."""
+        return Tree(model=(1 - self.beta) * state["model"] + self.beta * mean["model"])
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return θ_k around the last joint model, on all of the site's rows."""
+        return task.fit(
+            given["model"],
+            Objective(strength=self.lam, centre=given["model"]),
+            steps=self.local_rounds * self.inner_steps,
+            batch=None,
+            rate=self.inner_rate,
+        )
+
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the personal model."""
+        return Tree(own["personal"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedPer(Algorithm):
+    """Body and head train together; only the body is sent and averaged (Arivazhagan et al. 2019).
+
+    The head is the learner's: for logistic regression the intercept, for a torch module the arrays it names. A site
+    that did not train has the head of the first model and should train it.
+    """
+
+    name: ClassVar[str] = "fedper"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_head(self)
+
+    def shared(self, model: Tree) -> Tree:
+        """Return the body."""
+        return body_of(self, model)
+
+    def whole(self, task: Task, model: Tree, own: State) -> Tree:
+        """Put the site's head on the joint body."""
+        return with_own_head(task, model, own)
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train both, send the body."""
+        trained = task.fit(self.whole(task, given["model"], own))
+        own["head"] = trained.select(task.learner.head)
+        return Tree(model=self.shared(trained))
+
+
+def check_head(rule: TrainingRule) -> None:
+    """Refuse a learner without a head that is trained."""
+    if not rule.build_learner().head:
+        raise InputError(
+            f"learner {rule.learner!r} names no head; give it one: TorchLearner(…, head=(…)), or to a "
+            'network one that is trained, head="linear"'
+        )
+
+
+def body_of(rule: TrainingRule, model: Tree) -> Tree:
+    """Return all of a model but the learner's head."""
+    return model.select(set(model) - set(rule.build_learner().head))
+
+
+def with_own_head(task: Task, model: Tree, own: State, names: tuple[str, ...] = ()) -> Tree:
+    """Put the head that a site kept on a joint body; one that never trained has that of the first model."""
+    head = own["head"] if "head" in own else task.first.select(names or task.learner.head)
+    return model | head
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedRep(Algorithm):
+    """A site trains its own head on the joint body for some epochs, then the body under that head, and sends the body.
+
+    Collins et al. 2021, Algorithm 1. ``epochs`` or ``steps`` are those of the body.
+    """
+
+    name: ClassVar[str] = "fedrep"
+    needs_steps: ClassVar[bool] = True
+
+    head_epochs: Annotated[int, Between(1, 10**6)] = 5
+    """τ: passes over the rows for the head."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_head(self)
+
+    def shared(self, model: Tree) -> Tree:
+        """Return the body."""
+        return body_of(self, model)
+
+    def whole(self, task: Task, model: Tree, own: State) -> Tree:
+        """Put the site's head on the joint body."""
+        return with_own_head(task, model, own)
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train the head, then the body."""
+        trained = self._head(task, self.whole(task, given["model"], own))
+        own["head"] = trained.select(task.learner.head)
+        return Tree(model=self.shared(task.fit(trained, frozen=task.learner.head)))
+
+    def _head(self, task: Task, model: Tree) -> Tree:
+        body = tuple(name for name in self.shared(model) if name not in task.learner.statistics)
+        return task.fit(model, frozen=body, epochs=self.head_epochs, steps=None)
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return the last body with the site's head, trained once more for it."""
+        return self._head(task, self.whole(task, given["model"], own))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedBABU(Algorithm):
+    """Sites train the body alone; the head stays as it was first drawn, and each site fine-tunes all in the end.
+
+    Oh, Kim and Yun 2022.
+    """
+
+    name: ClassVar[str] = "fedbabu"
+    needs_steps: ClassVar[bool] = True
+
+    personal: PersonalOrName = "finetuned"
+    """Body and head are trained on at the site."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_head(self)
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train the body under the first head."""
+        return Tree(model=task.fit(given["model"], frozen=task.learner.head))

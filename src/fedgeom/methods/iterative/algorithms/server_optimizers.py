@@ -1,0 +1,92 @@
+"""Optimizers at the coordinator: FedAvgM, FedAdam and FedYogi."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from fedgeom.federation.settings import POSITIVE, Between
+from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.settings import PrivateTraining, Round
+from fedgeom.methods.iterative.tree import State, Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvgM(PrivateTraining, Algorithm):
+    """m ← βm + (mean − w), w ← w + η·m (Hsu, Qi and Brown 2019)."""
+
+    name: ClassVar[str] = "fedavgm"
+
+    server_rate: Annotated[float, POSITIVE] = 1.0
+    """η: the coordinator's step."""
+    beta: Annotated[float, Between(0, 1, open_high=True)] = 0.9
+    """β: how much of the last step the next one repeats."""
+
+    def start(self, model: Tree) -> State:
+        """Return the model and no momentum."""
+        return Tree(model=model, momentum=model.zeros())
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Step along the momentum."""
+        momentum = self.beta * state["momentum"] + (mean["model"] - state["model"])
+        return Tree(model=state["model"] + self.server_rate * momentum, momentum=momentum)
+
+
+BETA = Between(0, 1, open_high=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveStep:
+    """The step of Reddi et al. 2021, Algorithm 2, but for the rule of v."""
+
+    server_rate: Annotated[float, POSITIVE] = 0.1
+    """η: the coordinator's step."""
+    beta1: Annotated[float, BETA] = 0.9
+    """β₁"""
+    beta2: Annotated[float, BETA] = 0.99
+    """β₂"""
+    tau: Annotated[float, POSITIVE] = 1e-3
+    """τ: how adaptive the step is (small: very); also the start of √v."""
+
+    def start(self, model: Tree) -> State:
+        """Return the model and its moments; v starts at τ²."""
+        return Tree(
+            model=model, first=model.zeros(), second=model.map(lambda leaf: np.full_like(leaf, self.tau**2))
+        )
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Take the adaptive step."""
+        change = mean["model"] - state["model"]
+        first = self.beta1 * state["first"] + (1 - self.beta1) * change
+        second = self.second_moment(state["second"], change**2)
+        step = self.server_rate * first / (second.map(np.sqrt) + self.tau)
+        return Tree(model=state["model"] + step, first=first, second=second)
+
+    @abstractmethod
+    def second_moment(self, old: Tree, square: Tree) -> Tree:
+        """Return the next v."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAdam(AdaptiveStep, PrivateTraining, Algorithm):
+    """Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ)."""
+
+    name: ClassVar[str] = "fedadam"
+
+    def second_moment(self, old: Tree, square: Tree) -> Tree:
+        """Return the next v."""
+        return self.beta2 * old + (1 - self.beta2) * square
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedYogi(AdaptiveStep, PrivateTraining, Algorithm):
+    """FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²)."""
+
+    name: ClassVar[str] = "fedyogi"
+
+    def second_moment(self, old: Tree, square: Tree) -> Tree:
+        """Return the next v, which moves by at most (1 − β₂)Δ²."""
+        return old - (1 - self.beta2) * square * (old - square).map(np.sign)

@@ -1,1 +1,0 @@
-"""Heads: how features become one score per class."""

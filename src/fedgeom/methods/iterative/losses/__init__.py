@@ -1,1 +1,0 @@
-"""Losses: what a site minimises over its rows, with eyes for features, class counts and models of before."""

@@ -1,0 +1,379 @@
+"""Label propagation through anchors: secure sums of cluster sizes, cluster sums and two small matrices.
+
+No distance between two rows is ever computed. Anchors are found by spherical k-means whose every step is a
+secure sum; a cluster's rows are added up only after its size is known not to be too small. Then two sums, ZᵀZ and
+ZᵀY, decide the anchors' class scores, and these label rows at the sites, now or later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array, Key, Message, Names, Question
+from fedgeom.federation.site import answers
+from fedgeom.methods.xclp.core import label_numbers, one_hot, shared_seed
+from fedgeom.methods.xclp.labels import LabelReader, XclpPart
+from fedgeom.methods.xclp.messages import Reading, RoundNumber
+from fedgeom.methods.xclp.model import XclpModel
+from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
+from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.names import LabelNames
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.site import Contribution
+
+
+@dataclass(frozen=True)
+class AnchorPlan:
+    """What follows from the terms, the run's seed and the sites' policies."""
+
+    anchors: int
+    """A: how many there are at most."""
+    rounds: int
+    min_cell: int
+    """A cluster with fewer rows at all sites together is never summed."""
+    min_sites: int
+    """Nor one that has rows of fewer sites."""
+    seed: bytes
+    columns: int
+
+    @classmethod
+    def of(cls, settings: XclpSettings, seed: int, floors: tuple[int, int], columns: int) -> AnchorPlan:
+        """Put together what both halves know; ``floors`` are those of the policies (`Policy.class_floors`)."""
+        least = max(settings.min_cell, floors[1])
+        return cls(settings.anchors, settings.rounds, least, floors[0], shared_seed(seed), columns)
+
+
+class AnchorFit(msgspec.Struct, kw_only=True):
+    """How far the clustering has come: a site remembers it between two questions."""
+
+    taken: int = 0
+    """How many sums were taken: first that of the rows, then in turn sizes of cells and sums over cells."""
+    mean: Array | None = None
+    """(columns,), f8: the mean direction of all rows."""
+    anchors: Array | None = None
+    """(anchors, columns), f8: unit vectors; None: rows are dealt by random directions from the mean."""
+    kept: Array | None = None
+    """(cells,), i4: which of the cells are large enough to be summed; None: their sizes are not known yet."""
+
+    def cells(self, plan: AnchorPlan) -> int:
+        """Return how many cells there are whose sizes are counted next."""
+        return plan.anchors if self.anchors is None else self.anchors.shape[0]
+
+    def sums(self) -> int:
+        """Return how many cells are summed next."""
+        if self.kept is None:
+            raise ProtocolError("cells are summed only after the small ones were left out")
+        return self.kept.shape[0]
+
+    def take(self, values: Floats, plan: AnchorPlan) -> None:
+        """Take the next sum over all sites.
+
+        values: (1 + columns,) of the rows, (2·cells,) of sizes, or (cells·(1 + columns),) of sums over cells; f8.
+        """
+        from fedgeom.geometry.graphs.anchors import move, next_seed  # scipy.sparse: slow to import
+
+        if self.taken == 0:
+            self.mean = Array.of(values[1:] / max(values[0], 1.0))
+        elif self.taken % 2:
+            kept = self._large_enough(np.rint(values).reshape(2, self.cells(plan)), plan)
+            if self.anchors is not None:
+                self.anchors, kept = Array.of(self.anchors.numpy()[kept]), np.arange(len(kept))
+            self.kept = Array.of(kept.astype(np.int32))
+        else:
+            step, cells = self.taken // 2 - 1, self.sums()
+            counts, sums = np.rint(values[:cells]), values[cells:].reshape(cells, plan.columns)
+            most = cells if step == plan.rounds - 1 else plan.anchors
+            self.anchors, self.kept = Array.of(move(sums, counts, most, next_seed(plan.seed, step))), None
+        self.taken += 1
+
+    def _large_enough(self, sizes: Floats, plan: AnchorPlan) -> npt.NDArray[np.int64]:
+        """Return the cells with enough rows of enough sites; sizes (2, cells): rows, and sites that have some."""
+        from fedgeom.geometry.graphs.anchors import occupied  # scipy.sparse: slow to import
+
+        rows, sites = sizes
+        if plan.min_sites <= 1:
+            return occupied(rows, plan.min_cell)
+        kept = np.flatnonzero((rows >= plan.min_cell) & (sites >= plan.min_sites))
+        if not kept.size:
+            raise InputError(
+                f"no cluster has {plan.min_cell} rows of {plan.min_sites} sites, as policies ask; use fewer anchors, "
+                "or let stewards loosen min_rows, min_sites or single_site_classes"
+            )
+        return kept
+
+    def deal(self, X: Floats, plan: AnchorPlan) -> npt.NDArray[np.int64]:
+        """Return the cell of each row, (rows,), -1 for rows of cells that are not kept."""
+        from fedgeom.geometry.graphs.anchors import assign, first_cells  # scipy.sparse: slow to import
+
+        if self.anchors is not None:
+            return assign(X, self.anchors.numpy())
+        if self.mean is None:
+            raise ProtocolError("rows cannot be dealt to cells before their mean is known")
+        found = first_cells(X, self.mean.numpy(), plan.seed, plan.anchors)
+        if self.kept is None:
+            return found
+        new, kept = np.full(plan.anchors, -1, np.int64), self.kept.numpy()
+        new[kept] = np.arange(len(kept))
+        return new[found]
+
+    def finished(self, plan: AnchorPlan) -> Floats:
+        """Return the anchors, once all sums were taken."""
+        if self.taken != 1 + 2 * plan.rounds or self.anchors is None:
+            raise ProtocolError("the anchors are not settled yet")
+        found: Floats = self.anchors.numpy()
+        return found
+
+
+class SumRows(SumQuestion, frozen=True, kw_only=True):
+    """Ask for the masked sum of a site's unit rows, and their number."""
+
+    kind: ClassVar[str] = "xclp.mean"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: the mean direction of all rows (of their features where a network is "
+        "trained), and how many there are"
+    )
+    checked: ClassVar[bool] = True
+    features: Key | None = None
+    """A hash of what all sites make features with, and of the round; None: the rows are the table's own. Sites that
+    were told otherwise refuse, so that no sum mixes features of different models."""
+
+
+class CountCells(SumQuestion, frozen=True, kw_only=True):
+    """Ask, masked, how many of a site's rows are in each cell, and whether there are any."""
+
+    kind: ClassVar[str] = "xclp.cell-counts"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: the sizes of clusters over all sites, and how many sites have a part"
+    )
+    checked: ClassVar[bool] = True
+    last: SumResult
+    """The sum before this one, from which the cells follow."""
+
+
+class SumCells(SumQuestion, frozen=True, kw_only=True):
+    """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
+
+    kind: ClassVar[str] = "xclp.cell-sums"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: the centres of clusters of rows, or of their features, over all sites"
+    )
+    checked: ClassVar[bool] = True
+    last: SumResult
+    """The sizes of the cells, from which it follows which are large enough."""
+
+
+class SumCodes(SumQuestion, frozen=True, kw_only=True):
+    """Ask for a site's masked ZᵀZ and ZᵀY."""
+
+    kind: ClassVar[str] = "xclp.codes"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how strongly clusters are tied, and how many labels of each class are near each"
+    )
+    last: SumResult
+    """The last sums over cells, from which the anchors follow."""
+    nearest: Annotated[int, msgspec.Meta(ge=1, le=100)]
+    classes: Names
+
+
+class ModelRead(Message, frozen=True, kw_only=True):
+    """A site has the model and its labels."""
+
+    kind: ClassVar[str] = "xclp.model-read"
+    reveals: ClassVar[str] = "nothing: a receipt"
+    harmless: ClassVar[bool] = True
+
+
+class ReadModel(Question, frozen=True, kw_only=True):
+    """Give the sites the anchors and their class scores."""
+
+    kind: ClassVar[str] = "xclp.read-model"
+    answer: ClassVar[type[Message]] = ModelRead
+    model: bytes
+    reading: Reading
+    round: RoundNumber = 0
+    """In which round labels spread; `XCLP` has one."""
+
+
+class AnchorConversation:
+    """The coordinator's side."""
+
+    def __init__(
+        self, settings: XclpSettings, cohort: Cohort, columns: int | None = None, features: bytes | None = None
+    ):
+        """Begin; ``columns`` and ``features`` (`SumRows`) are those of what a network makes of the rows."""
+        self.settings, self.cohort, self.features = settings, cohort, features
+        self.columns = cohort.columns if columns is None else columns
+        self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, self.columns)
+        self.state = AnchorFit()
+        self.last: SumResult
+        """What came of the last sum, which the next question shows to the sites."""
+
+    def fit(self) -> Floats:
+        """Find the anchors, a secure sum at a time; the plain twin is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
+        self._sum(SumRows(features=self.features), 1 + self.columns)
+        for _ in range(self.plan.rounds):
+            self._sum(CountCells(last=self.last), 2 * self.state.cells(self.plan))
+            self._sum(SumCells(last=self.last), self.state.sums() * (1 + self.columns))
+        return self.state.finished(self.plan)
+
+    def _sum(self, question: SumQuestion, length: int) -> None:
+        self.last = self.cohort.sum_checked(question, length=length)
+        self.state.take(self.last.reals(type(question)), self.plan)
+
+    def scores(self, anchors: Floats, classes: tuple[str, ...]) -> tuple[Floats, Floats]:
+        """Return the anchors' class scores, and how many labels each class has."""
+        from fedgeom.geometry.graphs.anchors import anchor_scores  # scipy.sparse: slow to import
+
+        A, C = len(anchors), len(classes)
+        pairs = A * (A + 1) // 2
+        question = SumCodes(last=self.last, nearest=self.settings.code, classes=classes)
+        found = self.cohort.sum_reals(question, length=pairs + A * C + C)
+        gram = np.zeros((A, A))
+        gram[np.triu_indices(A)] = found[:pairs]
+        gram = gram + np.triu(gram, 1).T
+        counts = np.rint(found[pairs + A * C :])
+        if counts.sum() == 0:
+            raise NothingToSpreadError("no site has a labelled row: there is nothing to spread")
+        labels = found[pairs : pairs + A * C].reshape(A, C)
+        return anchor_scores(gram, labels, self.settings.setting.alpha), counts
+
+
+def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
+    """Return the secure sums of this conversation, in order."""
+    return (SumRows, *[CountCells, SumCells] * rounds, SumCodes)
+
+
+class AnchorsMemory(msgspec.Struct, kw_only=True):
+    """How far the clustering has come here, and the last sum that was taken."""
+
+    fit: AnchorFit = msgspec.field(default_factory=AnchorFit)
+    last: bytes = b""
+    """A hash of it: asked again, the site takes it once."""
+    begun: int = -1
+    """The number of the sum of the rows, with which all begins."""
+
+
+class Anchors(XclpPart[AnchorsMemory]):
+    """Answers the questions of `XCLP` with ``graph="anchors"``."""
+
+    name: ClassVar[str] = "anchors"
+
+    @answers(SumRows)
+    def sum_rows(self, ask: SumRows) -> Contribution:
+        """Add up this site's unit rows."""
+        from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
+
+        if (ask.features or b"") != self.features_hash:
+            raise ProtocolError("features of another model, or of none, were to be summed")
+        self.memory.begun = ask.ticket.round
+        rows = unit_rows(self.rows)
+        return self.contribute(ask, np.concatenate([[len(rows)], rows.sum(axis=0)]))
+
+    @answers(CountCells)
+    def count_cells(self, ask: CountCells) -> Contribution:
+        """Count this site's rows in each cell."""
+        from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
+
+        fit, plan = self._take(ask.last), self.plan
+        self.site.check_size(2 * fit.cells(plan))
+        counts = cell_counts(fit.deal(self.rows, plan), fit.cells(plan))
+        return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
+
+    @answers(SumCells)
+    def sum_cells(self, ask: SumCells) -> Contribution:
+        """Add up this site's unit rows in each cell that was found large enough."""
+        from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
+
+        fit, plan = self._take(ask.last), self.plan
+        self.site.check_size(fit.sums() * (1 + plan.columns))
+        cells, kept = fit.deal(self.rows, plan), fit.sums()
+        inside = cells >= 0
+        counts = cell_counts(cells[inside], kept)
+        sums = cell_sums(self.rows[inside], cells[inside], kept)
+        return self.contribute(ask, np.concatenate([counts, sums.ravel()]))
+
+    @answers(SumCodes)
+    def sum_codes(self, ask: SumCodes) -> Contribution:
+        """Add up ZᵀZ, ZᵀY and the class counts."""
+        from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
+
+        self.keep_to(code=ask.nearest)
+        self.names.check_agreed(ask.classes)
+        anchors = self._take(ask.last).finished(self.plan)
+        count, names = len(anchors), len(ask.classes)
+        self.site.check_size(count * (count + 1) // 2 + count * names + names)
+        Z = codes(self.rows, anchors, ask.nearest)
+        numbers = label_numbers(self.site.table.y, ask.classes)
+        here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing
+        Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
+        tied, labelled = np.zeros((count, names)), np.zeros(names)
+        tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
+        gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
+        return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
+
+    @answers(ReadModel)
+    def read_model(self, ask: ReadModel) -> ModelRead:
+        """Keep the model and label this site's rows with it."""
+        self.check_round(ask.round)
+        anchors, model = self.memory.fit.finished(self.plan), self._keep(ask.model)
+        self.names.check_agreed(model.classes)
+        if (
+            model.anchors is None
+            or model.anchors.shape != anchors.shape
+            or not np.allclose(model.anchors, anchors)
+        ):
+            raise ProtocolError("the anchors of the model that came are not those that the sites found")
+        scores = model.scores(self.rows)
+        codes = label_numbers(self.site.table.y, model.classes)
+        own = one_hot(codes, len(model.classes))  # a row's own label counts for itself
+        self.reader.read(own + scores, model.classes, ask.reading, ask.model)
+        return ModelRead()
+
+    def _take(self, last: SumResult) -> AnchorFit:
+        """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
+        memory, stamp = self.memory, fingerprint(b"last", msgspec.msgpack.encode(last))
+        if memory.last == stamp:  # asked the same again
+            return memory.fit
+        planned = self.joining.memory.sums
+        if memory.begun < 0 or last.round != memory.begun + memory.fit.taken:
+            raise ProtocolError("the sum that came is not the one that was taken last")
+        kind = self.site.understands()[planned[last.round]]
+        assert issubclass(kind, SumQuestion)
+        self.site.sums.check_result(last, kind)
+        try:
+            memory.fit.take(last.reals(kind), self.plan)
+        except (InputError, ValueError) as error:  # it depends on the sum alone, which is the same for all
+            raise ProtocolError(f"no anchors follow from the sum that came: {error}") from error
+        memory.last = stamp
+        return memory.fit
+
+    @property
+    def plan(self) -> AnchorPlan:
+        """What follows from the terms, the seed and the policies."""
+        columns = self.rows.shape[1]
+        return AnchorPlan.of(self.xclp, self.site.seed, self.joining.class_floors, columns)
+
+    @property
+    def names(self) -> LabelNames:
+        """The part that knows the classes."""
+        found: LabelNames = self.site.names  # type: ignore[attr-defined]
+        return found
+
+    def _keep(self, data: bytes) -> XclpModel:
+        """Return the anchors and their scores from what came; the site says what becomes of them."""
+        found: XclpModel = self.site.keep_anchors(data)  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def reader(self) -> LabelReader:
+        """The part that reads and keeps labels."""
+        found: LabelReader = self.site.labels  # type: ignore[attr-defined]
+        return found

@@ -1,0 +1,545 @@
+"""The coordinator's first half: let every two sites compare their rows, and build the graph (lines 5 to 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.masks import KeyStream
+from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import FaultsError, fault
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.messages import Array
+from fedgeom.federation.site import answers
+from fedgeom.memo import memoize
+from fedgeom.methods.xclp.core import is_labelled, shared_seed
+from fedgeom.methods.xclp.labels import XclpPart
+from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
+from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.hamming import PackedBits, Variant, open_shares, plain_distances, variant
+from fedgeom.protocols.pairwise import asks_first, deliver, open_from, seal_for
+from fedgeom.protocols.secure_sum.rules import drawn_groups, own_group
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+_FRAME = 1024
+"""What a letter's seal and a message's frame take, at most."""
+
+
+WAVE_BYTES = 32 * 2**20
+"""As many pairs are compared at once as keep every site's messages below this; a pair that takes more goes alone."""
+
+Turns = dict[tuple[int, bool], int]
+"""Bytes by turn, and whether they are written, not read."""
+Wave = dict[str, tuple[str, ...]]
+"""Who is compared with whom at a time: for each site its partners."""
+
+
+def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, theirs: int) -> Turns:
+    """Return the bytes that a site writes and reads at each turn with one partner.
+
+    At turn 0 a site writes its first letters; at turn n it reads letters and answers each with the next one, or with
+    its share.
+    """
+    first, turns = asks_first(me, partner), Turns()
+    letters = _letter_sizes(comparison, *((mine, theirs) if first else (theirs, mine)), bits)
+    for number, size in enumerate(letters):
+        by_me = first == (number % 2 == 0)  # the two of them write in turn
+        turns[number if by_me else number + 1, by_me] = size + _FRAME
+    at = len(letters), True
+    turns[at] = turns.get(at, 0) + 2 * mine * theirs + _FRAME
+    return turns
+
+
+@memoize(1024)  # many sites have as many rows
+def _letter_sizes(comparison: str, asker: int, helper: int, bits: int) -> tuple[int, ...]:
+    return variant(comparison).sizes(asker, helper, bits)
+
+
+def largest_message(comparison: str, bits: int, me: str, rows: Mapping[str, int], *, own: bool = True) -> int:
+    """Return the bytes of the largest message that a site writes or reads while rows are compared at once, about.
+
+    ``rows`` has the number of rows of every site, ``me`` among them; with ``own``, distances within it are sent, too.
+    """
+    mine = rows[me]
+    total = Turns({(0, True): (mine * (mine - 1) if own else 0) + _FRAME})
+    for partner, theirs in rows.items():
+        if partner != me:
+            for turn, size in _pair_turns(comparison, bits, me, mine, partner, theirs).items():
+                total[turn] = total.get(turn, 0) + size
+    return max(total.values())
+
+
+def plan_waves(comparison: str, bits: int, rows: Mapping[str, int]) -> list[Wave]:
+    """Divide all pairs of sites into waves, so that no site has messages above `WAVE_BYTES` in one; mostly one will do.
+
+    A pair whose letters alone are larger has a wave in which neither site has another partner.
+    """
+    waves: list[dict[str, list[str]]] = [{name: [] for name in rows}]
+    loads: list[dict[str, Turns]] = [{name: {(0, True): rows[name] ** 2} for name in rows}]
+    for one, other in circle_pairs(sorted(rows)):
+        pair = (one, other), (other, one)
+        turns = {me: _pair_turns(comparison, bits, me, rows[me], you, rows[you]) for me, you in pair}
+        number = next((k for k in range(len(waves)) if _fits(waves[k], loads[k], turns)), len(waves))
+        if number == len(waves):
+            waves.append({})
+            loads.append({})
+        for me, you in pair:
+            waves[number].setdefault(me, []).append(you)
+            load = loads[number].setdefault(me, {})
+            for turn, size in turns[me].items():
+                load[turn] = load.get(turn, 0) + size
+    return [{name: tuple(sorted(partners)) for name, partners in wave.items()} for wave in waves]
+
+
+def circle_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield all pairs as in a tournament, round by round: in each, nobody plays twice."""
+    ring = [*names, ""] if len(names) % 2 else list(names)
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        yield from ((a, b) for a, b in zip(ring[:half], reversed(ring[half:]), strict=True) if a and b)
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+
+
+def _fits(wave: Mapping[str, Sequence[str]], load: Mapping[str, Turns], more: Mapping[str, Turns]) -> bool:
+    """Say whether another pair can be compared in a wave; one that finds both sites free always can."""
+    return all(
+        not wave.get(me) or all(load[me].get(turn, 0) + size <= WAVE_BYTES for turn, size in turns.items())
+        for me, turns in more.items()
+    )
+
+
+def sizes_over_pairs(settings: XclpSettings, sites: Sequence[SiteData]) -> dict[str, int]:
+    """Return the bytes of the largest message that each site writes or reads when all rows are compared, about.
+
+    Within groups, whose draw is not known beforehand, at most those of a site among the largest of the others.
+    """
+    if settings.groups is None:
+        return _sizes_together(settings, sites, sites)
+    largest, most = sorted(sites, key=len, reverse=True), -(-len(sites) // settings.groups)
+    needed: dict[str, int] = {}
+    for site in sites:
+        others = [one for one in largest if one is not site][: most - 1]
+        needed |= _sizes_together(settings, [site, *others], [site])
+    return needed
+
+
+def _sizes_together(
+    settings: XclpSettings, sites: Sequence[SiteData], wanted_of: Sequence[SiteData]
+) -> dict[str, int]:
+    """Return the bytes of some sites' largest messages when the rows of all of ``sites`` are compared, about."""
+    rows = {site.name: len(site) for site in sites}
+    needed, waves = {}, plan_waves(settings.hamming, settings.bits, rows)
+    for site in wanted_of:
+        wanted = len(site) if settings.hide_labelled else int(np.sum(is_labelled(site.y)))
+        needed[site.name] = 4 * sum(rows.values()) * wanted + _FRAME
+        for number, wave in enumerate(waves):
+            some = {name: rows[name] for name in (site.name, *wave.get(site.name, ()))}
+            compared = largest_message(settings.hamming, settings.bits, site.name, some, own=number == 0)
+            needed[site.name] = max(needed[site.name], compared)
+    return needed
+
+
+def check_message_sizes(settings: XclpSettings, sites: Sequence[SiteData], most: int) -> None:
+    """Refuse a run that would lose sites to their limit of the size of a message, saying what to do instead."""
+    if settings.graph != "pairs":
+        return
+    large = {name: size for name, size in sizes_over_pairs(settings, sites).items() if size > most}
+    if not large:
+        return
+    shown = ", ".join(f"{name!r} {size:,} bytes" for name, size in list(large.items())[:8])
+    more = f" and {len(large) - 8} more" if len(large) > 8 else ""
+    enough = -(-max(large.values()) // 2**20) * 2**20
+    what = (
+        f"{len(large)} of {len(sites)} sites would be lost: comparing all rows takes messages of {shown}{more}, and "
+        f"the policy has max_message_bytes = {most:,}"
+    )
+    remedy = (
+        f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.bits:,}, or '
+        f"fewer rows, or groups of sites (groups); or allow max_message_bytes = {enough:,}"
+    )
+    raise FaultsError([fault(what, remedy, topic="size")])
+
+
+Distances = dict[tuple[str, str], npt.NDArray[np.uint16]]
+"""For each pair of sites, the one who asked first, the distances between their rows; two bytes hold L = 65,528."""
+Places = dict[str, tuple[int, int]]
+"""For each site, where its rows begin and end in the graph."""
+
+_TILE = 2048
+"""Cosines take eight bytes where distances take two, so they are made a tile at a time."""
+
+
+def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
+    """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
+    seed = b"" if settings.hidden_projection else shared_seed(cohort.sites.seed)
+    hashing = Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=seed)
+    talk = _Comparison(settings, cohort, rows, hashing, round)
+    for number, wave in enumerate(plan_waves(settings.hamming, settings.bits, rows)):
+        talk.hold(number, wave)
+    return talk.distances()
+
+
+class _Comparison:
+    """The comparisons of all pairs, wave after wave."""
+
+    def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
+        self._settings, self._sites, self._rows = settings, cohort.sites, rows
+        self._hashing, self._round = hashing, round
+        self._alive, self._found = set(rows), Distances()
+        self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
+        """Shares whose other half has not come yet, by sender and partner."""
+
+    def hold(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
+        """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
+        first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
+        if not wave:
+            first.need(self._settings.min_sites, "with first letters")
+            for name, answer in first.items():
+                self._found[name, name] = _square(answer.own.numpy(), self._rows[name])
+        self._alive -= set(first.missing)
+        post = deliver({name: answer.letters for name, answer in first.items()}, self._alive)
+        number = 1
+        while post:
+            asked = {
+                name: PassOn(
+                    hashing=self._hashing, number=number, letters=post[name], wave=wave, round=self._round
+                )
+                for name in sorted(post)
+            }
+            replies = self._sites.ask(asked, expect=PairLetters)
+            self._alive -= set(replies.missing)
+            for name, reply in replies.items():
+                for partner, share in reply.shares.items():
+                    self._take(name, partner, share.numpy())
+            post = deliver({name: reply.letters for name, reply in replies.items()}, self._alive)
+            number += 1
+
+    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, Begin]:
+        """Return the first question of a wave, to those that have a partner in it; of the first wave, to all."""
+        questions = {}
+        for name in sorted(self._alive & set(partners)):
+            others = {one: count for one, count in self._rows.items() if one != name}
+            now = tuple(one for one in partners[name] if one in self._alive)
+            if now or not wave:
+                some = None if len(now) == len(others) else now
+                questions[name] = Begin(
+                    hashing=self._hashing, partners=others, now=some, wave=wave, round=self._round
+                )
+        return questions
+
+    def _take(self, name: str, partner: str, share: npt.NDArray[Any]) -> None:
+        """Take a site's share, and open the distances where the partner's is there."""
+        other = self._waiting.pop((partner, name), None)
+        if other is None:
+            self._waiting[name, partner] = share
+            return
+        (asker, one), (helper, two) = (name, share), (partner, other)
+        if not asks_first(name, partner):
+            (asker, one), (helper, two) = (helper, two), (asker, one)
+        group = variant(self._settings.hamming).group
+        self._found[asker, helper] = open_shares(one, two, self._settings.bits, group).astype(np.uint16)
+
+    def distances(self) -> Distances:
+        """Return the distances between the sites that are left, by pair, the one who asked first."""
+        alive, rows = self._alive, self._rows
+        for one_site in sorted(alive):
+            for other_site in sorted(alive):
+                if one_site != other_site and asks_first(one_site, other_site):
+                    block = self._found.get((one_site, other_site))
+                    if block is None or block.shape != (rows[one_site], rows[other_site]):
+                        raise ProtocolError(f"{one_site!r} and {other_site!r} did not finish their comparison")
+        return {pair: H for pair, H in self._found.items() if set(pair) <= alive}
+
+
+def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places) -> sp.csr_array:
+    """Build the normalised graph from the blocks of distances (lines 6 to 9)."""
+    from fedgeom.geometry.graphs.knn import Neighbours, normalise  # scipy.sparse: slow to import
+    from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
+
+    n, setting = max(end for _, end in places.values()), settings.setting
+    found = Neighbours(n, setting.k, self_loops=setting.self_loops)
+    for (one, other), H in sorted(distances.items()):
+        for i in range(0, H.shape[0], _TILE):
+            for j in range(i if one == other else 0, H.shape[1], _TILE):  # a diagonal block counts for both halves
+                tile = H[i : i + _TILE, j : j + _TILE]
+                true = debias(tile, settings.bits, settings.flip) if settings.flip else tile
+                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.bits))
+    return normalise(found.graph(power=setting.power))
+
+
+def layout(names: Sequence[str], rows: dict[str, int]) -> Places:
+    """Put the sites' rows one below the other, in alphabetical order of the sites."""
+    places, at = {}, 0
+    for name in sorted(names):
+        places[name] = (at, at + rows[name])
+        at += rows[name]
+    return places
+
+
+def _square(upper: npt.NDArray[Any], n: int) -> npt.NDArray[np.uint16]:
+    """Fill a symmetric matrix from its upper triangle."""
+    if upper.shape != (n * (n - 1) // 2,) or upper.dtype != np.uint16:
+        raise ProtocolError(
+            f"{upper.size} distances ({upper.dtype}) within a site of {n} rows came; wanted {n * (n - 1) // 2} of "
+            "two bytes"
+        )
+    full = np.zeros((n, n), np.uint16)
+    full[np.triu_indices(n, 1)] = upper
+    return full + full.T
+
+
+PURPOSE = b"hamming"
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What was answered to a partner's letter: asked again, the site says the very same.
+
+    The other partner may have got the first answer, and a second one, made with new randomness, would not fit it.
+    """
+
+    heard: bytes
+    """A hash of the letter that was answered: a state serves one letter only."""
+    letter: bytes | None
+    share: Array | None
+    """(rows, partner's rows), u2"""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """How far the comparison with a partner has come."""
+
+    theirs: int
+    """How many rows the partner has."""
+    state: bytes | None
+    """The secret state for the next turn; None when there is none."""
+    said: dict[int, Said]
+    """What this site said, by the number of the letter it answered; 0 is the beginning."""
+
+
+class ComparingMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the comparisons with its partners."""
+
+    pairs: dict[str, Pair] = {}
+    hashing: bytes = b""
+    """A hash of how rows are hashed: it is said once."""
+    wave: int = -1
+    """The wave that was begun last."""
+
+
+class Comparing(XclpPart[ComparingMemory]):
+    """Compares the site's rows with those of every other site."""
+
+    name: ClassVar[str] = "comparing"
+
+    @answers(CountRows)
+    def count_rows(self, ask: CountRows) -> Rows:
+        """Open the mail and say how many rows there are."""
+        self.keep_to(hide_labelled=ask.hide)
+        self.check_round(ask.round)
+        self.joining.check_many_enough(ask.members)
+        self.joining.open_letters(ask.members, ask.letters)
+        wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
+        return Rows(labelled=Array.of(wanted.astype(np.uint8)))
+
+    @property
+    def _purpose(self) -> bytes:
+        """What letters are sealed for: a partner that was told to make other features cannot open them."""
+        return PURPOSE + self.features_hash
+
+    def bits(self, hashing: Hashing) -> PackedBits:
+        """Hash the rows with the projection that the sites share."""
+        from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits  # scipy.sparse: slow to import
+
+        self.keep_to(
+            bits=hashing.bits,
+            flip=hashing.flip,
+            hamming=hashing.comparison,
+            hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
+        )
+        seed = hashing.seed or fingerprint(b"projection", self.joining.memory.secret)
+        packed = hash_bits(self.rows, seed, hashing.bits)
+        if hashing.flip:  # the same flips every time: a second draw would average the noise away
+            packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
+        return PackedBits(packed, hashing.bits)
+
+    @answers(Begin)
+    def begin(self, ask: Begin) -> FirstLetters:
+        """Hash the rows, compare them among themselves, and write the first letters."""
+        memory, me = self.memory, self.site.name
+        self.check_round(ask.round)
+        if not self.joining.memory.secret:
+            raise ProtocolError("the sites have no common secret yet")
+        if me in ask.partners or not set(ask.partners) <= set(self.joining.memory.order):
+            raise ProtocolError("the announced partners are not other members of the cohort")
+        groups = drawn_groups(self.site)
+        if groups and not set(ask.partners) <= set(groups[own_group(self.site)]):
+            raise ProtocolError("the announced partners are not of the group that this site is drawn into")
+        self.joining.check_many_enough({*ask.partners, me})
+        self._check_hashing(ask.hashing)
+        now = tuple(ask.partners) if ask.now is None else ask.now
+        if not set(now) <= set(ask.partners):
+            raise ProtocolError("the partners of this wave are not among those that were announced")
+        self._check_wave(ask.wave, now)
+        how, letters = variant(ask.hashing.comparison), {}
+        most = self.site.policy.max_message_bytes
+        if self._largest(ask, now) > most:  # how large would tell how many rows there are
+            raise ProtocolError(
+                f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
+                f'{most:,}; graph="anchors" or fewer bits make messages smaller'
+            )
+        mine = self.bits(ask.hashing)
+        if not set(now) & set(memory.pairs):
+            self.forget()  # the waves before are over
+            memory.pairs |= {partner: self._first(partner, ask.partners[partner], mine, how) for partner in now}
+        memory.wave = ask.wave
+        for partner in now:
+            letter = self._recall(partner, 0, b"").letter
+            if letter is not None:
+                letters[partner] = letter
+        return FirstLetters(letters=letters, own=Array.of(self._own(mine, ask.wave)))
+
+    def _check_wave(self, wave: int, now: Sequence[str]) -> None:
+        """Refuse waves out of their order, and partners whose wave was another."""
+        memory = self.memory
+        if wave == memory.wave:
+            return
+        if wave < memory.wave or (
+            wave and memory.wave < 0
+        ):  # all sites have a first one; not each is in every other
+            raise ProtocolError(f"wave {wave} of comparisons was to begin after wave {memory.wave}")
+        if wave and (not now or set(now) & set(memory.pairs)):
+            raise ProtocolError(f"wave {wave} of comparisons has no partners, or some of an earlier wave")
+
+    def _own(self, mine: PackedBits, wave: int) -> npt.NDArray[np.uint16]:
+        """Return the distances between the site's own rows, which are told in the first wave."""
+        if wave:
+            return np.zeros(0, np.uint16)
+        return plain_distances(mine, mine)[np.triu_indices(len(mine), 1)].astype(np.uint16)
+
+    def _largest(self, ask: Begin, now: Sequence[str]) -> int:
+        """Return the size of the largest message of this wave's turns, and in the first one of any pair's to come.
+
+        A site that leaves in the middle has cost the others their work.
+        """
+        how, me, rows = ask.hashing, self.site.name, {self.site.name: len(self.site.data), **ask.partners}
+        waves = [tuple(now)] if ask.wave else [tuple(now), *((partner,) for partner in ask.partners)]
+        known = ({one: rows[one] for one in (me, *some)} for some in waves)
+        return max(largest_message(how.comparison, how.bits, me, some, own=not ask.wave) for some in known)
+
+    def _check_hashing(self, hashing: Hashing) -> None:
+        """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
+        self.keep_to(
+            bits=hashing.bits,
+            flip=hashing.flip,
+            hamming=hashing.comparison,
+            hidden_projection=not hashing.seed,
+        )
+        if hashing.seed and hashing.seed != shared_seed(self.site.seed):
+            raise ProtocolError("the projection does not follow from the run's seed")
+        asked = fingerprint(msgspec.msgpack.encode(hashing))
+        if self.memory.hashing and self.memory.hashing != asked:
+            raise ProtocolError("distances of another kind were asked for before")
+        self.memory.hashing = asked
+
+    def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
+        """Begin with a partner, or wait for its letter."""
+        if not asks_first(self.site.name, partner):
+            return Pair(theirs, None, {0: Said(b"", None, None)})
+        step = how.begin(mine, theirs)
+        letter = seal_for(self.joining, partner, self._purpose, 1, step.letter or b"")
+        return Pair(theirs, step.state, {0: Said(b"", letter, None)})
+
+    @answers(PassOn)
+    def pass_on(self, ask: PassOn) -> PairLetters:
+        """Answer the partners' letters; shares of finished pairs go to the coordinator."""
+        memory = self.memory
+        self.check_round(ask.round)
+        if not memory.hashing:
+            raise ProtocolError("letters came before the site began")
+        if ask.wave != memory.wave:
+            raise ProtocolError(f"letters of wave {ask.wave} came in wave {memory.wave}")
+        self._check_hashing(ask.hashing)
+        self._check_letters(ask)
+        mine: PackedBits | None = None
+        letters, shares = {}, {}
+        for partner, sealed in ask.letters.items():
+            if partner not in memory.pairs:
+                raise ProtocolError(f"{partner!r} is not a partner of this site")
+            heard = fingerprint(sealed)
+            if ask.number not in memory.pairs[partner].said:
+                if mine is None:
+                    mine = self.bits(ask.hashing)
+                self._turn(partner, ask, sealed, mine)
+            said = self._recall(partner, ask.number, heard)
+            if said.letter is not None:
+                letters[partner] = said.letter
+            if said.share is not None:
+                shares[partner] = said.share
+        return PairLetters(letters=letters, shares=shares)
+
+    def _check_letters(self, ask: PassOn) -> None:
+        """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
+        how, rows, total = variant(ask.hashing.comparison), len(self.site.data), 0
+        for partner in ask.letters:
+            if partner in self.memory.pairs:
+                theirs = self.memory.pairs[partner].theirs
+                asker, helper = (rows, theirs) if asks_first(self.site.name, partner) else (theirs, rows)
+                written = how.sizes(asker, helper, ask.hashing.bits)
+                total += written[ask.number] if ask.number < len(written) else 2 * rows * theirs
+        self.site.check_size(total, 1)
+
+    def _recall(self, partner: str, number: int, heard: bytes) -> Said:
+        """Return what was said at a turn; another letter at the same turn is refused."""
+        said = self.memory.pairs[partner].said.get(number)
+        if said is None:
+            raise ProtocolError(f"the comparison with {partner!r} is over")
+        if said.heard != heard:
+            raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
+        return said
+
+    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
+        """Answer a partner's letter, once."""
+        memory, how = self.memory, variant(ask.hashing.comparison)
+        pair = memory.pairs[partner]
+        if not pair.said or ask.number < max(pair.said):
+            raise ProtocolError(f"no letter from {partner!r} is expected any more")
+        text = open_from(self.joining, partner, self._purpose, ask.number, sealed)
+        first = asks_first(self.site.name, partner)
+        if first and pair.state is None:
+            raise ProtocolError(f"no letter from {partner!r} is expected any more")
+        try:
+            take = how.step_a if first else how.step_b
+            step = take(mine, pair.theirs, pair.state, text)  # type: ignore[arg-type]
+        except ProtocolError as error:  # how large a letter must be depends on how many rows there are here
+            raise InputError(f"the letter from {partner!r} cannot be used: {error}") from error
+        letter = (
+            None
+            if step.letter is None
+            else seal_for(self.joining, partner, self._purpose, ask.number + 1, step.letter)
+        )
+        said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
+        memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})
+
+    def forget(self) -> None:
+        """Forget what was said to partners, which is megabytes, once all comparisons are over."""
+        memory = self.memory
+        memory.pairs = {name: Pair(pair.theirs, None, {}) for name, pair in memory.pairs.items()}
+
+
+class _Noise:
+    """Random bytes from a key, for flips that must come out the same each time."""
+
+    def __init__(self, key: bytes):
+        self._stream = KeyStream(key)
+
+    def bytes(self, length: int, /) -> bytes:
+        """Return the next bytes."""
+        return self._stream.words(-(-length // 8)).tobytes()[:length]

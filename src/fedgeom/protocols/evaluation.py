@@ -1,0 +1,452 @@
+"""Testing the model on held-out rows: messages, what sites count, both halves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Floats, Ints
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.holdout import by_group
+from fedgeom.federation.messages import Array
+from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape, Steps, Sum
+from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.results import RunWarning
+from fedgeom.federation.site import Part, answers
+from fedgeom.privacy.mechanism import SumNoise
+from fedgeom.protocols.secure_sum.messages import SumQuestion
+
+
+class SumEvaluation(SumQuestion, frozen=True, kw_only=True):
+    """Ask how often the model is right on the rows that a site kept aside."""
+
+    kind: ClassVar[str] = "evaluation.sum"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how many rows kept aside have which class and are given which, by the model, by the "
+        "joint one and by models trained at each site alone (for two classes also by score), how many rows of each "
+        "class were learnt from, and at how many sites; a count of 1 is one row, but not whose; where the terms keep "
+        "rows aside by group, also how many groups there are and sums over groups of squares of rows and right answers"
+    )
+    classes: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    """How many classes the model has."""
+
+
+MODELS = ("own", "joint", "local")
+"""Whose answers are counted: the model that a site ends with, the joint one where that is another, and one that is
+trained on the site's own rows alone."""
+BINS = 256
+"""How many bins the scores of two classes fall into."""
+FARTHEST = 8.0
+"""asinh of the largest log-odds with a bin of its own: farther ones are in the last bin."""
+
+
+SQUARES = 4
+"""How many numbers say how a model's right answers fall on groups of rows (`Tally.groups`)."""
+
+
+def counts_length(classes: int, *, grouped: bool = False) -> int:
+    """Return how many numbers a site sends: they follow from the number of classes, and whether rows have groups."""
+    return 1 + (classes + 1) + len(MODELS) * (_block(classes) + SQUARES * grouped)
+
+
+def _block(classes: int) -> int:
+    return 1 + (classes + 1) ** 2 + (2 * BINS if classes == 2 else 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """The counts of one model."""
+
+    right: int
+    """How many rows it calls as their site does."""
+    confusion: Ints
+    """(classes + 1, classes + 1): rows by the class they have and the class they are given. The last row is of words
+    that no joint class stands for, the last column of answers that are none of the site's words for the class."""
+    scores: Ints | None
+    """(2, bins): for two classes, rows by the class they have and the bin of the log-odds (`score_bins`)."""
+    groups: Ints | None = None
+    """(4,): where rows are kept aside by group, such as patient, with r of its n rows called rightly: how many groups
+    there are, and the sums over groups of r², r·n and n²."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows were tested."""
+        return int(self.confusion.sum())
+
+    def flat(self) -> Ints:
+        """Return all counts in one vector."""
+        scores = [] if self.scores is None else [self.scores.ravel()]
+        return np.concatenate([[self.right], self.confusion.ravel(), *scores]).astype(np.int64)
+
+    @classmethod
+    def read(cls, values: Ints, classes: int) -> Tally:
+        """Read a vector of counts."""
+        size = classes + 1
+        scores = values[1 + size**2 :].reshape(2, BINS) if classes == 2 else None
+        return cls(int(values[0]), values[1 : 1 + size**2].reshape(size, size), scores)
+
+    @classmethod
+    def blank(cls, classes: int, *, grouped: bool = False) -> Tally:
+        """Return counts of nothing."""
+        made = cls.read(np.zeros(_block(classes), np.int64), classes)
+        return replace(made, groups=np.zeros(SQUARES, np.int64)) if grouped else made
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """All counts of one site, or their sum over sites."""
+
+    sites: int
+    """How many sites had rows to test on."""
+    trained: Ints
+    """(classes + 1,): how many rows of each class were learnt from; the last are of words without a joint class."""
+    models: dict[str, Tally]
+    """By name (`MODELS`); all zero where a model is none."""
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.trained) - 1
+
+    def flat(self) -> Ints:
+        """Return all counts in one vector, (`counts_length`,)."""
+        ordered = [self.models[name] for name in MODELS]
+        squares = [one.groups for one in ordered if one.groups is not None]
+        return np.concatenate([[self.sites], self.trained, *(one.flat() for one in ordered), *squares]).astype(
+            np.int64
+        )
+
+    @classmethod
+    def read(cls, values: Ints, classes: int) -> Counts:
+        """Read a vector of counts."""
+        first, size = 2 + classes, _block(classes)
+        blocks = [values[first + at * size : first + (at + 1) * size] for at in range(len(MODELS))]
+        models = {name: Tally.read(block, classes) for name, block in zip(MODELS, blocks, strict=True)}
+        if len(values) == counts_length(classes, grouped=True):
+            squares = values[counts_length(classes) :].reshape(len(MODELS), SQUARES)
+            models = {name: replace(models[name], groups=own) for name, own in zip(MODELS, squares, strict=True)}
+        return cls(int(values[0]), values[1:first], models)
+
+
+def private_counts(counts: Counts) -> Ints:
+    """Return what is summed with privacy: which class the rows have and which the joint model gives them, and no more.
+
+    A row is in one cell, so that one more or less moves one number by 1. What models trained at one site say, and how
+    many rows they were trained on, has no such bound. Returns (classes²,).
+    """
+    return counts.models["own"].confusion[:-1, :-1].ravel()
+
+
+def mended_counts(noisy: Floats, classes: int, sites: int) -> Counts:
+    """Return counts that could be, from a sum with noise: the nearest with no cell below 0 and the same total.
+
+    noisy (classes²,), f8. Cutting off what is below 0 alone would add rows that nobody has: one for each empty cell.
+    """
+    total = max(float(noisy.sum()), 0.0)
+    ordered = np.sort(noisy)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(noisy) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1]) if (ordered > excess).any() else 0
+    cells = np.rint(np.maximum(noisy - excess[last], 0.0)).astype(np.int64).reshape(classes, classes)
+    models = {name: Tally.blank(classes) for name in MODELS}
+    confusion = np.zeros((classes + 1, classes + 1), np.int64)
+    confusion[:-1, :-1] = cells
+    models["own"] = Tally(int(np.trace(cells)), confusion, models["own"].scores)
+    # How many rows were learnt from is not told; which class most rows have, the test's counts say as well.
+    return Counts(sites, np.append(cells.sum(axis=1), 0), models)
+
+
+def tally(
+    said: npt.NDArray[np.str_],
+    words: npt.NDArray[np.str_],
+    said_class: Ints,
+    true_class: Ints,
+    classes: int,
+    chances: Floats | None = None,
+    groups: npt.NDArray[Any] | None = None,
+) -> Tally:
+    """Count what a model says of rows.
+
+    said, words (rows,): the model's words and the site's own; said_class, true_class (rows,): the joint classes of
+    both, ``classes`` where there is none; chances (rows, 2): for two classes, their probabilities; groups (rows,): the
+    group of each, where intervals are to heed them.
+    """
+    right = said == words
+    # The class may be right and the word another one of the site: then the row is called wrongly all the same.
+    given = np.where((said_class == true_class) & ~right, classes, said_class)
+    confusion = np.zeros((classes + 1, classes + 1), np.int64)
+    np.add.at(confusion, (true_class, given), 1)
+    scores = None
+    if classes == 2:
+        scores = np.zeros((2, BINS), np.int64)
+        if chances is not None:
+            known = true_class < classes
+            np.add.at(scores, (true_class[known], score_bins(chances[known])), 1)
+    return Tally(int(right.sum()), confusion, scores, None if groups is None else _squares(right, groups))
+
+
+def _squares(right: npt.NDArray[np.bool_], groups: npt.NDArray[Any]) -> Ints:
+    """Return how right answers fall on groups (`Tally.groups`)."""
+    found, of_row = np.unique(groups, return_inverse=True)
+    n = np.bincount(of_row, minlength=len(found)).astype(np.int64)
+    r = np.bincount(of_row, weights=right, minlength=len(found)).astype(np.int64)
+    return np.array([len(found), (r * r).sum(), (r * n).sum(), (n * n).sum()], np.int64)
+
+
+def score_bins(chances: Floats) -> Ints:
+    """Return the bin of each row's log-odds of the second class: equally wide in asinh, so that far ones have bins too.
+
+    chances (rows, 2), f8; returns (rows,), i8 from 0 to `BINS` - 1.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.nan_to_num(np.log(chances[:, 1]) - np.log(chances[:, 0]), nan=0.0, posinf=1e300, neginf=-1e300)
+    place = (np.arcsinh(odds) / FARTHEST + 1) / 2 * BINS
+    return np.asarray(np.clip(place, 0, BINS - 1), np.int64)
+
+
+def class_numbers(words: npt.NDArray[np.str_], numbers: dict[str, int], classes: int) -> Ints:
+    """Return the joint class of each word, ``classes`` where there is none.
+
+    words (rows,); returns (rows,), i8.
+    """
+    return np.array([numbers.get(word, classes) for word in words.tolist()], np.int64)
+
+
+def numbered(names: Sequence[object]) -> dict[str, int]:
+    """Return the number of each name of a list."""
+    return {str(name): at for at, name in enumerate(names)}
+
+
+MOST_WORK = 2 * 10**7
+"""The most numbers (rows, columns and classes multiplied) that a baseline looks at in a step; of more rows a part is
+drawn."""
+MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Logistic regression on standardised columns."""
+
+    names: tuple[str, ...]
+    """The classes that it was trained on, sorted; one that is alone is always the answer."""
+    weights: Floats
+    """(1 + columns, classes): intercepts, then weights of the columns as they are given."""
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Return a probability for each row and class, in the order of ``names``."""
+        scores = np.asarray(X, np.float64) @ self.weights[1:] + self.weights[0]
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.str_]:
+        """Return the name of the likeliest class of each row."""
+        return np.asarray(np.array(self.names, np.str_)[self.predict_proba(X).argmax(axis=1)])
+
+
+def train_baseline(X: Floats, words: npt.NDArray[np.str_]) -> Baseline:
+    """Train on a table; the same table gives the same model, and the work is bounded.
+
+    X (rows, columns), f8; words (rows,): the class of each.
+    """
+    names = tuple(np.unique(words).tolist())
+    if len(names) < 2:
+        return Baseline(names, np.zeros((1 + X.shape[1], 1)))
+    most = max(MOST_WORK // (max(X.shape[1], 1) * len(names)), 50 * len(names))
+    if len(X) > most:
+        rows = np.sort(np.random.default_rng(0).permutation(len(X))[:most])
+        rows = np.union1d(rows, np.unique(words, return_index=True)[1])  # no class is left out
+        X, words = X[rows], words[rows]
+    centre, spread = X.mean(axis=0), X.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    from sklearn.linear_model import LogisticRegression  # scikit-learn: 2 s
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it may stop before the optimum: the effort is bounded
+        fitted = LogisticRegression(max_iter=MOST_STEPS).fit((X - centre) / spread, words)
+    slopes, starts = fitted.coef_.T / spread[:, None], fitted.intercept_
+    if len(names) == 2:  # scikit-learn has the log-odds of the second class
+        slopes, starts = np.column_stack([np.zeros(len(slopes)), slopes]), np.array([0.0, starts[0]])
+    return Baseline(names, np.vstack([starts - centre @ slopes, slopes]))
+
+
+class EvaluationMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers: what it counted, which it sends again when it is asked again."""
+
+    counts: Array | None = None
+    """(numbers,), i8 (`Counts.flat`)."""
+    classes: int = 0
+
+
+class Evaluating(Part[EvaluationMemory]):
+    """Counts how often models are right on the rows kept aside."""
+
+    name: ClassVar[str] = "evaluation"
+
+    @answers(SumEvaluation)
+    def count(self, ask: SumEvaluation) -> Any:
+        """Add this site's counts to the secure sum."""
+        site, memory = self.site, self.memory
+        file = site.model_file()
+        if not file:
+            raise ProtocolError("the model was to be tested before the site had one")
+        own = site.handed.read(file)  # type: ignore[attr-defined]
+        if own.joint_classes != ask.classes:
+            raise ProtocolError(f"a model of {ask.classes} classes was to be tested; the site's has others")
+        site.check_size(counts_length(ask.classes, grouped=self._grouped))
+        if memory.counts is None:
+            memory.classes, memory.counts = ask.classes, Array.of(self._counts(own).flat())
+        if privacy_of(site.settings) is not None:  # type: ignore[attr-defined]
+            counts = Counts.read(memory.counts.numpy(), ask.classes)
+            return site.contribute_noisy(ask, private_counts(counts), sensitivity=1.0, apart=True)  # type: ignore[attr-defined]
+        return site.contribute(ask, memory.counts.numpy())  # type: ignore[attr-defined]
+
+    def _counts(self, own: Model) -> Counts:
+        site: Any = self.site
+        file = site.joint_file()
+        joint = site.handed.read(file) if file else None
+        train, aside = self._labelled(site.data), self._labelled(site.aside)
+        return count_rows(train, aside, own, joint, site.class_numbers(own), grouped=self._grouped)
+
+    @property
+    def _grouped(self) -> bool:
+        """Whether the terms keep rows aside by group, so that intervals heed groups."""
+        return by_group(self.site.settings)  # type: ignore[attr-defined]
+
+    def _labelled(self, part: SiteData) -> SiteData:
+        """Return the rows of a part that have a label, in the site's words, those of rare classes aside."""
+        read: SiteData = self.site.settings.normalise_labels(part)  # type: ignore[attr-defined]
+        names = getattr(self.site.memory, "names", None)
+        known = read.has_label & ~np.isin(read.y.astype(str), names.rare if names is not None else ())
+        return read.take(known)
+
+    def result(self) -> dict[str, Any]:
+        """Return, for the site's own result, what it counted."""
+        memory = self.memory
+        if memory.counts is None:
+            return {}
+        return {"evaluation": {"classes": memory.classes, "counts": memory.counts.numpy().tolist()}}
+
+
+def count_rows(
+    train: SiteData,
+    aside: SiteData,
+    own: Model,
+    joint: Model | None,
+    numbers: dict[str, int],
+    *,
+    grouped: bool = False,
+) -> Counts:
+    """Count what models say of a site's rows: its own, the joint one, and one trained on the site's rows alone.
+
+    ``train`` and ``aside`` have labels in the site's words only; ``numbers`` gives the joint class of each.
+    """
+    classes, words = own.joint_classes, aside.y.astype(str)
+    here = class_numbers(train.y.astype(str), numbers, classes)
+    trained = np.bincount(here, minlength=classes + 1).astype(np.int64)
+    models = {name: Tally.blank(classes, grouped=grouped) for name in MODELS}
+    groups = aside.groups if grouped else None
+    if len(aside):
+        true = class_numbers(words, numbers, classes)
+        models["own"] = _said_by(own, aside, words, true, groups)
+        if joint is not None:
+            models["joint"] = _said_by(joint, aside, words, true, groups)
+        if len(train):
+            models["local"] = _said_alone(train, aside, words, true, numbers, classes, groups)
+    return Counts(int(len(aside) > 0), trained, models)
+
+
+def _said_by(
+    model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints, groups: npt.NDArray[Any] | None
+) -> Tally:
+    classes, said = model.joint_classes, model.predict(aside.X).astype(str)
+    given = class_numbers(said, model.answer_numbers(), classes)
+    chances: Floats | None = None
+    if classes == 2 == len(model.classes_) and hasattr(model, "predict_proba"):
+        chances = model.predict_proba(aside.X)
+    return tally(said, words, given, true, classes, chances, groups)
+
+
+def _said_alone(
+    train: SiteData,
+    aside: SiteData,
+    words: npt.NDArray[np.str_],
+    true: Ints,
+    numbers: dict[str, int],
+    classes: int,
+    groups: npt.NDArray[Any] | None,
+) -> Tally:
+    alone = train_baseline(train.X, train.y.astype(str))
+    chances, said = alone.predict_proba(aside.X), alone.predict(aside.X)
+    by_class = np.zeros((len(aside), classes + 1))
+    np.add.at(by_class.T, class_numbers(np.array(alone.names, np.str_), numbers, classes), chances.T)
+    given = class_numbers(said, numbers, classes)
+    return tally(said, words, given, true, classes, by_class[:, :2] if classes == 2 else None, groups)
+
+
+NOT_TESTED = "the model was not tested on the rows that the sites kept aside"
+
+
+class Summing(Protocol):
+    """What testing needs of the cohort."""
+
+    sites: Sites
+    left: tuple[str, ...]
+    missed_sums: set[str]
+    settings: Any
+
+    def noise(self, **sum: Any) -> SumNoise:
+        """Return the noise that the sites put into a sum."""
+
+    def sum_counts(self, question: SumEvaluation, *, length: int) -> npt.NDArray[np.int64]:
+        """Return the sum of the whole numbers that all sites still there contribute."""
+
+
+@dataclass(frozen=True)
+class EvaluateModel(Steps):
+    """The plan of `evaluate`."""
+
+    classes: int
+    grouped: bool = False
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the last sum of a run."""
+        length = self.classes**2 if private else counts_length(self.classes, grouped=self.grouped)
+        yield Sum(SumEvaluation(classes=self.classes), length)
+
+
+def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:
+    """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
+    sites = cohort.sites
+    # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.
+    away = {*sites.lost, *cohort.missed_sums}
+    cohort.left = tuple(name for name in cohort.left if name not in away)
+    try:
+        classes = len(model.classes_)
+        private = privacy_of(cohort.settings) is not None
+        length = classes**2 if private else counts_length(classes, grouped=grouped)
+        total = cohort.sum_counts(SumEvaluation(classes=classes), length=length)
+    except AttributeError as error:
+        sites.notices.append(RunWarning(NOT_TESTED, str(error), "give the model classes_, or names"))
+    except (TooFewSitesError, ProtocolError) as error:
+        remedy = "the model is kept; to have figures, run again when all sites are there"
+        sites.notices.append(RunWarning(NOT_TESTED, str(error), remedy))
+    else:
+        if not private:
+            sites.evaluation = Counts.read(total, classes)
+            return
+        noise = cohort.noise(sensitivity=1.0, numbers=length, apart=True)
+        sites.evaluation = mended_counts(noise.read(total), classes, len(cohort.left))
+        sites.notices.append(
+            RunWarning(
+                f"the test's counts have noise of deviation {noise.spread:.2g} each, for privacy",
+                remedy="figures of small classes mean little, and intervals do not heed the noise: read them with care",
+            )
+        )

@@ -1,0 +1,612 @@
+"""The site's half of joining: keys made once, a cohort that is checked, letters with shares, the hidden order."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import msgspec
+
+from fedgeom.crypto import shamir
+from fedgeom.crypto.keys import (
+    agreement,
+    derive,
+    derive_for,
+    exchange_public,
+    fingerprint,
+    new_exchange_secret,
+    seal,
+    unseal,
+    verify,
+)
+from fedgeom.crypto.masks import keys_by_sum, lock
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
+from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.approval import hash_terms, release_series
+from fedgeom.federation.messages import decode, encode
+from fedgeom.federation.policy import check_settings
+from fedgeom.federation.privacy import privacy_of, smallest_sum, spent_by
+from fedgeom.federation.settings import Settings
+from fedgeom.federation.site import Part, answers
+from fedgeom.memo import memoize, memoize_last
+from fedgeom.protocols.join.messages import (
+    DRAWS,
+    DrawRing,
+    Hello,
+    Letter,
+    Letters,
+    PublicKeys,
+    RingNumber,
+    Share,
+    Term,
+    class_floors,
+    cohort_seed,
+    follow_chain,
+    hash_columns,
+    heralds_of,
+    hidden_order,
+    holder_numbers,
+    lock_seal,
+    seal_of,
+)
+from fedgeom.version import __version__
+
+
+class SumParts:
+    """For each planned sum, the sites that may be in it."""
+
+    def __init__(self, sums: int, sites: Sequence[Collection[str]] | None):
+        self.sums, self.sites = sums, sites
+        """``sites`` is None where any site may be in any sum."""
+        self._of: dict[str, Sequence[int]] = {}
+
+    def of(self, name: str) -> Sequence[int]:
+        """Return the numbers of the sums that a site may be in, in order."""
+        if self.sites is None:
+            return range(self.sums)
+        if name not in self._of:
+            self._of[name] = tuple(at for at, part in enumerate(self.sites) if name in part)
+        return self._of[name]
+
+    def check(self, number: int, names: Iterable[str]) -> None:
+        """Refuse a sum over sites that are not drawn for it: nobody holds shares with which they could be unmasked."""
+        if self.sites is None:
+            return
+        strange = sorted(set(names) - set(self.sites[number]))
+        if strange:
+            raise ProtocolError(
+                f"{', '.join(strange[:8])} cannot be in this sum, of round {number}, for which by the terms and the "
+                "seed others are drawn"
+            )
+
+
+@memoize_last
+def pack_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
+    """Encode everybody's keys; the same keys always give the same bytes."""
+    return msgspec.msgpack.encode(dict(cohort), order="sorted")
+
+
+@memoize(2, key=lambda seed, packed: seed)
+def cohort_of(seed: bytes, packed: memoryview) -> Mapping[str, PublicKeys]:
+    """Read everybody's keys, which have this hash (`cohort_seed`): to look at a thousand keys' bytes takes a while."""
+    return read_cohort(bytes(packed))
+
+
+@memoize(16, key=lambda seed, names, cohort: (seed, names))
+def strictest_policy(seed: bytes, names: frozenset[str], cohort: Mapping[str, PublicKeys]) -> tuple[str, int]:
+    """Return which of some sites asks for the most sites in a sum, and for how many; the cohort has this hash."""
+    wanted = {name: cohort[name].min_cohort for name in sorted(names) if name in cohort}
+    strictest = max(wanted, key=wanted.__getitem__, default="")
+    return strictest, wanted.get(strictest, 0)
+
+
+@memoize(2)  # the same for all sites of a process
+def read_cohort(packed: bytes) -> Mapping[str, PublicKeys]:
+    """Read everybody's keys (`pack_cohort`)."""
+    return MappingProxyType(msgspec.msgpack.decode(packed, type=dict[str, PublicKeys]))
+
+
+@memoize(2)  # the same for all sites of a process
+def hash_each(packed: bytes) -> Mapping[str, bytes]:
+    """Return a hash of each site's keys, of a cohort that is packed."""
+    return {name: fingerprint(encode(keys))[:16] for name, keys in read_cohort(packed).items()}
+
+
+@memoize(2)  # the same for all sites of a process
+def broken_commitments(packed: bytes, numbers: bytes, draw: int) -> tuple[str, ...]:
+    """Return the sites of a packed cohort whose numbers, encoded by name, are not those that they committed to."""
+    shown = msgspec.msgpack.decode(numbers, type=dict[str, bytes])
+    cohort = read_cohort(packed)
+    return tuple(sorted(n for n in cohort if follow_chain(shown[n], draw + 1) != cohort[n].ring_commit))
+
+
+@memoize(4)  # the same for all sites of a process
+def hash_cohort(packed: bytes) -> bytes:
+    """Return what a packed cohort is remembered by when the ring is drawn for it."""
+    return fingerprint(b"drawn for", packed)
+
+
+@memoize(4)  # the same for all sites of a process that have the same columns
+def misfits(packed: bytes, columns: bytes, rounds: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the sites of a packed cohort with other columns, by their hash, and those with keys for other sums."""
+    cohort = read_cohort(packed)
+    others = [n for n, keys in cohort.items() if columns and keys.columns_hash and columns != keys.columns_hash]
+    odd = [n for n, keys in cohort.items() if not len(keys.masks) == len(keys.seals) == rounds]
+    return tuple(others), tuple(odd)
+
+
+@memoize(2)  # failures are not kept; the sites of a process check the same keys by the same roster
+def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
+    """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
+    known = dict(roster)
+    for name, keys in read_cohort(packed).items():
+        verify(known[name], keys.signature, "keys", *keys.statement(run, name, terms), signer=name)
+
+
+class RingMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of the draws."""
+
+    secret: bytes = b""
+    """Where the chain of numbers begins."""
+    draws: dict[int, bytes] = {}
+    """For each draw a hash of the cohort for which the number was shown."""
+    cohort: dict[str, bytes] = {}
+    """The cohort of the last draw: a hash of each site's keys."""
+
+
+class RingDraw(Part[RingMemory]):
+    """Commits to numbers, shows each for one cohort, and checks those of the others."""
+
+    name: ClassVar[str] = "ring"
+
+    def commit(self) -> bytes:
+        """Return the end of this site's chain, which is made once."""
+        memory = self.memory
+        memory.secret = memory.secret or secrets.token_bytes(32)
+        return follow_chain(memory.secret, DRAWS)
+
+    @answers(DrawRing)
+    def show_number(self, ask: DrawRing) -> RingNumber:
+        """Show the number of a draw, for one cohort and no other."""
+        memory, joining = self.memory, self.site.joining  # type: ignore[attr-defined]
+        if not 0 <= ask.draw < DRAWS:
+            raise ProtocolError(f"draw {ask.draw + 1} of the ring is asked for; a run has {DRAWS}")
+        joining.check_cohort(ask.cohort)
+        if not self._is_drawn(len(ask.cohort)):
+            raise ProtocolError(
+                f"{len(ask.cohort)} sites need no ring; it is drawn for more than {COMPLETE_UP_TO}"
+            )
+        packed = pack_cohort(ask.cohort)
+        over = hash_cohort(packed)
+        if ask.draw not in memory.draws:
+            shown = dict(hash_each(packed))
+            anew = not memory.draws or (ask.draw > max(memory.draws) and shown.items() < memory.cohort.items())
+            if joining.memory.cohort or not anew:
+                raise ProtocolError(
+                    "the ring was drawn; it is drawn anew, with the next number, when a site was lost"
+                )
+            memory.draws[ask.draw], memory.cohort = over, shown
+        if memory.draws[ask.draw] != over:
+            raise ProtocolError(f"the number of draw {ask.draw + 1} was shown for another cohort")
+        return RingNumber(number=follow_chain(memory.secret, DRAWS - 1 - ask.draw))
+
+    def _is_drawn(self, sites: int) -> bool:
+        """Whether the order of so many sites is drawn: that of many is, and wherever the terms have drawn groups."""
+        draw = getattr(self.site.joining.settings, "group_draw", None)  # type: ignore[attr-defined]
+        return sites > COMPLETE_UP_TO or (draw is not None and draw.by == "sites")
+
+    def check(self, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes], draw: int) -> None:
+        """Refuse a ring that does not follow from the numbers to which the sites of this cohort have committed."""
+        if not self._is_drawn(len(cohort)):
+            if numbers or draw:
+                raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
+            return
+        draws, packed = self.memory.draws, pack_cohort(cohort)
+        if not draws or draw != max(draws) or draws[draw] != hash_cohort(packed):
+            raise ProtocolError(
+                "this is not the cohort, or not the draw, for which this site showed its last number"
+            )
+        if set(numbers) != set(cohort):
+            raise ProtocolError("the ring's numbers are not those of the sites of the cohort, one from each")
+        wrong = broken_commitments(packed, msgspec.msgpack.encode(dict(numbers), order="sorted"), draw)
+        if wrong:
+            raise ProtocolError(f"the ring's numbers of {', '.join(wrong[:8])} are not those committed to")
+
+
+NO_NAMES = memoryview(b"")
+
+
+@memoize_last
+def pack_names(names: tuple[str, ...]) -> memoryview:
+    """Encode a list of names; none are no bytes."""
+    return memoryview(msgspec.msgpack.encode(names)) if names else NO_NAMES
+
+
+def read_names(packed: memoryview) -> tuple[str, ...]:
+    """Read a list of names (`pack_names`); equal lists are the very same tuple."""
+    return _read(bytes(packed)) if packed else ()
+
+
+@memoize(64)  # a few lists for all sites of a process
+def _read(packed: bytes) -> tuple[str, ...]:
+    return msgspec.msgpack.decode(packed, type=tuple[str, ...])
+
+
+@memoize(64)  # likewise
+def in_order(names: tuple[str, ...]) -> bool:
+    """Say whether names are given once each, in alphabetical order."""
+    return list(names) == sorted(set(names))
+
+
+@memoize(64)  # likewise
+def name_set(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the set of some names; those of a list that was read before are looked up."""
+    return frozenset(names)
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """The shares that a site holds for one sum, by the site that they are of."""
+
+    masks: dict[str, bytes]
+    selves: dict[str, bytes]
+
+
+class JoiningMemory(msgspec.Struct, kw_only=True):
+    """What a site remembers of its keys, its peers and the terms."""
+
+    letter_secret: bytes = b""
+    mask_secrets: tuple[bytes, ...] = ()
+    """For each sum the secret by which the site locks its pairs' keys, and which it shares."""
+    pair_keys: tuple[bytes, ...] = ()
+    """For each sum the keys of the site's pairs, in the order of its peers (`fedgeom.crypto.masks`)."""
+    self_seeds: tuple[bytes, ...] = ()
+    herald_secret: bytes = b""
+    private: bytes = b""
+    """The seed of randomness that is never shared, not even in shares."""
+    own_keys: bytes = b""
+    """A hash of the public keys that the site showed."""
+    terms_hash: bytes = b""
+    """A hash of the terms on which the site joined."""
+    terms: dict[str, Term] = {}
+    """The terms themselves: later questions must keep to them."""
+    seed: int = 0
+    """The run's seed, which is part of the terms."""
+    participants_bytes: memoryview = NO_NAMES
+    """Everyone who may take part, which is part of the terms, encoded."""
+    sums: tuple[str, ...] = ()
+    """The kinds of the questions whose answers are summed, by round: no other sum is answered."""
+    cohort_bytes: memoryview = memoryview(b"")
+    """Everybody's keys, encoded: a thousand sites' are read when they are needed, not copied with every question."""
+    peers: tuple[str, ...] = ()
+    cohort_seed: bytes = b""
+    """A hash of the cohort, from which the neighbourhoods follow."""
+    own_letter: Letter | None = None
+    letters: bytes = b""
+    """What was sent to the others: asked again, the site sends the very same."""
+    shares: tuple[bytes, ...] = ()
+    """For each sum the shares that came in letters (`Held`), encoded: they are read when they are asked for."""
+    secret: bytes = b""
+    order_bytes: memoryview = NO_NAMES
+    """All sites that shared their keys, in the hidden order, encoded."""
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Everyone who may take part."""
+        return read_names(self.participants_bytes)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All sites that shared their keys, in the hidden order; none before it is settled."""
+        return read_names(self.order_bytes)
+
+    def keep_shares(self, letters: Mapping[str, Letter], parts: SumParts) -> None:
+        """Keep the shares of letters, by the site that they came from, each sum's together."""
+        held = [Held({}, {}) for _ in self.mask_secrets]
+        for name, letter in letters.items():
+            for at, mask, own in zip(parts.of(name), letter.mask_shares, letter.self_shares, strict=True):
+                held[at].masks[name], held[at].selves[name] = mask, own
+        self.shares = tuple(map(msgspec.msgpack.encode, held))
+
+    def held(self, round: int) -> Held:
+        """Return the shares that the site holds for one sum."""
+        return msgspec.msgpack.decode(self.shares[round], type=Held)
+
+    @property
+    def cohort(self) -> Mapping[str, PublicKeys]:
+        """Everybody's keys, by name; nobody's before the site joined."""
+        return cohort_of(self.cohort_seed, self.cohort_bytes) if self.cohort_bytes else {}
+
+
+@memoize(4, key=lambda settings, joined: (type(settings), joined.terms_hash, joined.cohort_seed))
+def sum_parts(settings: Any, joined: JoiningMemory) -> SumParts:
+    """Return who may be in which of the planned sums, by what a site remembers of terms and cohort."""
+    drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
+    return SumParts(len(joined.sums), drawn)
+
+
+def write_letters(
+    memory: JoiningMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, herald: bool
+) -> dict[str, Letter]:
+    """Return a site's letters, one to itself among them, with shares of its secrets of the sums that it may be in.
+
+    ``numbers`` are those of the holders; a ``herald`` writes its secret to all.
+    """
+    holders = (*memory.peers, me)
+    given = [secrets[at] for secrets in (memory.mask_secrets, memory.self_seeds) for at in sums]
+    shares = shamir.share_each(given, needed, [numbers[name] for name in holders])
+    secret = memory.herald_secret if herald else b""
+    letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
+    for name in holders:
+        own = shares[numbers[name]]
+        letters[name] = Letter(own[: len(sums)], own[len(sums) :], secret)
+    return letters
+
+
+def make_pair_keys(
+    memory: JoiningMemory, me: str, run: bytes, agreed: Mapping[str, bytes], sums: Sequence[int]
+) -> tuple[bytes, ...]:
+    """Remember the keys of a site's pairs for the sums that it may be in, and return them locked; none for the others.
+
+    ``agreed`` is what the site has agreed on with each of its peers. The keys are those of this run, cohort and pair.
+    """
+    names = {peer: sorted((me.encode(), peer.encode())) for peer in memory.peers}
+    roots = [derive(agreed[peer], b"masks", run, memory.cohort_seed, *both) for peer, both in names.items()]
+    mine, made = set(sums), keys_by_sum(roots, len(memory.mask_secrets))
+    memory.pair_keys = tuple(keys if at in mine else b"" for at, keys in enumerate(made))
+    return tuple(map(lock, memory.pair_keys, memory.mask_secrets))
+
+
+@memoize(64, key=lambda method, terms, terms_hash: (method, terms_hash))
+def _settings_of(method: type[Any], terms: Mapping[str, Any], terms_hash: bytes) -> Settings:
+    """Return the settings that terms stand for, read once in a process: a site is built anew for each question."""
+    found: Settings = method.from_terms(terms)
+    return found
+
+
+class Joining(Part[JoiningMemory]):
+    """Joins a run, once, on terms that are then kept to."""
+
+    name: ClassVar[str] = "joining"
+
+    @answers(Hello)
+    def show_keys(self, ask: Hello) -> PublicKeys:
+        """Look at the data, make this run's keys, once, and sign them."""
+        memory = self.memory
+        if release_series(ask.release) != release_series(__version__):
+            raise ProtocolError(
+                f"the coordinator runs fedgeom {ask.release or 'of no release'}, this site {__version__}"
+            )
+        if not in_order(ask.participants):
+            raise ProtocolError("those who may take part must be named once each, in alphabetical order")
+        if self.site.name not in ask.participants:
+            raise ProtocolError(f"{self.site.name!r} is not among those who may take part")
+        terms = hash_terms(ask.job(method := self.site.method_type.name))  # type: ignore[attr-defined]
+        settings = self._read(ask.terms, terms)
+        check_settings(self.site.policy, settings, site=self.site.name)
+        planned = self.site.all_sums(settings)  # type: ignore[attr-defined]
+        sums = tuple(question.kind for question in planned)
+        if len(sums) != ask.rounds:
+            raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
+        if memory.letter_secret and memory.terms_hash != terms:
+            raise ProtocolError("the run was announced on other terms before")
+        self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
+        if not memory.letter_secret:
+            self.site.identity.budget.charge(self.site.run, method, spent_by(settings))
+            memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
+            memory.participants_bytes = pack_names(ask.participants)
+            memory.letter_secret = new_exchange_secret()
+            memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
+            memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
+            memory.herald_secret = secrets.token_bytes(32)
+            memory.private = secrets.token_bytes(32)
+        keys = self._own_keys()
+        memory.own_keys = fingerprint(encode(keys))
+        return keys
+
+    def _read(self, terms: Mapping[str, Any], terms_hash: bytes) -> Settings:
+        """Read the terms as the method's settings; what is wrong with them is the coordinator's affair."""
+        try:
+            return _settings_of(self.site.method_type, terms, terms_hash)
+        except (InputError, TypeError, ValueError) as error:
+            raise ProtocolError(f"the terms are not those of this method: {error}") from error
+
+    @cached_property
+    def settings(self) -> Any:
+        """The method's settings, as the terms on which the site joined have them."""
+        if not self.memory.terms_hash:
+            raise ProtocolError("the site was asked before it joined")
+        return _settings_of(self.site.method_type, self.memory.terms, self.memory.terms_hash)
+
+    def keep_to_terms(self, **said: object) -> None:
+        """Refuse a question that departs from what was settled when the site joined.
+
+        A coordinator could invite on coarse terms, which a steward looks at, and then ask in fine ones. What the
+        terms leave open (None) may be settled later.
+        """
+        for name, value in said.items():
+            agreed = self.memory.terms.get(name)
+            if agreed is not None and agreed != value:
+                raise ProtocolError(f"{name}={value} is asked for; the site joined on {name}={agreed}")
+
+    def _own_keys(self) -> PublicKeys:
+        memory, site = self.memory, self.site
+        raw = bool(memory.terms.get("prepare"))  # what columns the sites have, they tell each other later
+        unsigned = PublicKeys(
+            letters=exchange_public(memory.letter_secret),
+            masks=tuple(lock_seal(secret) for secret in memory.mask_secrets),
+            seals=tuple(seal_of(seed) for seed in memory.self_seeds),
+            columns=0 if raw else site.data.shape[1],
+            columns_hash=b"" if raw else hash_columns(site.run, site.data.columns),
+            floors=site.policy.class_floors,
+            ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
+            min_cohort=site.policy.min_cohort,
+            min_difference=0 if site.policy.sums_after_losses else site.policy.min_cohort,
+            signature=bytes(64),
+        )
+        statement = unsigned.statement(site.run, site.name, memory.terms_hash)
+        return msgspec.structs.replace(unsigned, signature=site.identity.key.sign("keys", *statement))
+
+    @answers(Share)
+    def share_secrets(self, ask: Share) -> Letters:
+        """Check the announced cohort and send each peer its shares."""
+        memory, me, run = self.memory, self.site.name, self.site.run
+        seed = cohort_seed(run, ask.cohort, ask.numbers, ask.draw)
+        if memory.cohort and memory.cohort_seed != seed:
+            raise ProtocolError("another cohort was announced before; one run has one cohort")
+        if memory.letters:  # new shares would not fit those that the others hold already
+            return decode(memory.letters, Letters)
+        self.check_cohort(ask.cohort)
+        self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
+        memory.cohort_bytes, memory.cohort_seed = memoryview(pack_cohort(ask.cohort)), seed
+        numbers = holder_numbers(ask.cohort, seed)
+        heralds = heralds_of(list(numbers))
+        memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
+        needed = self.holders_needed()
+        sums = self.parts.of(me)
+        letters = write_letters(memory, me, numbers, needed, sums, herald=me in heralds)
+        memory.own_letter = letters.pop(me)
+        agreed = self._agree(letters)  # once for the letter and for all sums
+        sealed = {name: self._seal(agreed[name], name, letter) for name, letter in letters.items()}
+        locked = make_pair_keys(memory, me, run, agreed, sums)
+        answer = Letters(letters=sealed, needed=needed, locked=locked)
+        memory.letters = encode(answer)
+        self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
+        return answer
+
+    @property
+    def parts(self) -> SumParts:
+        """Who may be in which sum, of the cohort that was announced."""
+        return sum_parts(self.settings, self.memory)
+
+    def holders_needed(self) -> int:
+        """Return how many of the holders of this site's shares must come together.
+
+        On a ring sites have different holders, and lists of the living are signed by neighbourhood. With 5/8 of the
+        holders or fewer, two neighbourhoods could sign two lists between which a site is caught: one list has its far
+        peers alive, the other gives their mask keys away. So it is 2/3 at least: two sets of 2/3 of a neighbourhood
+        of k that sign different lists are k/3 apart, which is longer than two neighbourhoods that overlap.
+        """
+        holders = 1 + len(self.memory.peers)
+        needed = self.site.policy.holders_needed(holders)
+        on_ring = len(self.memory.cohort) > COMPLETE_UP_TO
+        return max(needed, -(-2 * holders // 3)) if on_ring else needed
+
+    def check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
+        """Refuse a cohort that is too small, or not of known sites with keys for the same run and terms."""
+        site, memory, me = self.site, self.memory, self.site.name
+        if len(cohort) < site.policy.min_cohort:
+            raise ProtocolError(
+                f"the cohort has {len(cohort)} sites; the policy of {me!r} asks for at least "
+                f"{site.policy.min_cohort}"
+            )
+        if not memory.letter_secret:
+            raise ProtocolError("a cohort was announced before the site was invited")
+        if me not in cohort or fingerprint(encode(cohort[me])) != memory.own_keys:
+            raise ProtocolError(f"the announced cohort does not contain {me!r} with its own keys")
+        others = sorted(cohort.keys() - name_set(memory.participants))
+        if others:
+            raise ProtocolError(f"not among those who may take part: {', '.join(others)}")
+        roster = site.identity.roster
+        strangers = sorted(cohort.keys() - roster.known)
+        if strangers:
+            raise ProtocolError(f"not in the roster of {me!r}: {', '.join(strangers)}")
+        packed = pack_cohort(cohort)
+        verify_cohort(roster.entries, site.run, memory.terms_hash, packed)
+        renamed, odd = misfits(packed, cohort[me].columns_hash, len(memory.mask_secrets))
+        for name in renamed[:1]:
+            raise ProtocolError(
+                f"the columns of {name!r} and {me!r} have other names, or stand in another order; list them in one "
+                "order at each site, columns = […] in site.toml"
+            )
+        for name in odd[:1]:
+            raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
+
+    def _agree(self, others: Iterable[str]) -> dict[str, bytes]:
+        """Return what this site and each of some others agree on."""
+        secret, cohort = self.memory.letter_secret, self.memory.cohort
+        return {other: agreement(secret, cohort[other].letters) for other in others}
+
+    def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
+        """Return the key of a letter between this site and another, and what the letter is bound to."""
+        bound = fingerprint(b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
+        return derive_for(agreed, bound), bound
+
+    def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
+        key, envelope = self._key(agreed, self.site.name, recipient)
+        return seal(key, msgspec.msgpack.encode(letter), envelope)
+
+    def _unseal(self, agreed: bytes, sender: str, sealed: bytes, sums: int) -> Letter:
+        """Open the letter of a sender, which has shares for so many sums where it is a peer."""
+        key, envelope = self._key(agreed, sender, self.site.name)
+        text = unseal(key, sealed, envelope, sender=sender)
+        try:
+            letter = msgspec.msgpack.decode(text, type=Letter)
+        except ValueError as error:
+            raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
+        if not len(letter.mask_shares) == len(letter.self_shares) == sums and sender in self.memory.peers:
+            raise ProtocolError(f"the letter from {sender!r} does not hold a share for each of {sums} sums")
+        return letter
+
+    def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
+        """Read the mail, once, and settle the secret and the hidden order that follow from it.
+
+        A name said twice would leave a gap in the hidden order, next to that site's place: the coordinator
+        could read off the sum where the gap is.
+        """
+        memory, me = self.memory, self.site.name
+        if not in_order(members):
+            raise ProtocolError("the members must be named once each, in alphabetical order")
+        if memory.secret:
+            if name_set(members) != name_set(memory.order):
+                raise ProtocolError("other members were announced before; one run has one hidden order")
+            return
+        if me not in members or not name_set(members) <= memory.cohort.keys():
+            raise ProtocolError("the announced members are not a part of the cohort with this site in it")
+        senders = sorted(set(letters) & set(members) - {me})
+        parts, agreed = self.parts, self._agree(senders)
+        opened = {
+            sender: self._unseal(agreed[sender], sender, letters[sender], len(parts.of(sender)))
+            for sender in senders
+        }
+        opened[me] = memory.own_letter or Letter()
+        heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
+        missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))
+        if missing:
+            raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
+        said = [opened[name].secret for name in heralds if name in opened]
+        if not said or len(said[0]) != 32:
+            raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
+        memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
+        memory.secret, memory.own_letter = said[0], None
+        memory.order_bytes = pack_names(hidden_order(memory.secret, members))
+
+    @property
+    def class_floors(self) -> tuple[int, int]:
+        """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
+        return (1, 1) if privacy_of(self.settings) else class_floors(self.memory.cohort)
+
+    @property
+    def block(self) -> int:
+        """This site's place in the hidden order (Appendix B), counted from 0."""
+        if not self.memory.order:
+            raise ProtocolError("the hidden order is not settled yet")
+        return self.memory.order.index(self.site.name)
+
+    def shared_secret(self, purpose: bytes) -> bytes:
+        """Return a key that all sites share and the coordinator does not know."""
+        if not self.memory.secret:
+            raise ProtocolError("the sites have no common secret yet")
+        return fingerprint(purpose, self.memory.secret)
+
+    def check_many_enough(self, names: Any) -> None:
+        """Refuse what would be shared among fewer sites than the policy asks for."""
+        least, who = self.site.policy.min_cohort, f"the policy of {self.site.name!r} asks"
+        if privacy_of(self.settings):  # with fewer, the noise of those that are left would not be enough
+            wanted = max((keys.min_cohort for keys in self.memory.cohort.values()), default=0)
+            least, who = max(least, smallest_sum(self.settings, wanted)), "the run's noise is calibrated"
+        found = len(frozenset(names))
+        if found < least:
+            raise ProtocolError(f"{found} sites are left; {who} for at least {least}")
