@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 def scaled(X, limit=None):
     """Columns of mean 0 and deviation 1, without those that never vary."""
-    found = StandardScaler().fit_transform(X)[:, X.std(axis=0) > 0]
+    found = StandardScaler().fit_transform(X)[:, np.ptp(X, axis=0) > 0]
     return found if limit is None else np.clip(found, -limit, limit)
 
 

@@ -78,11 +78,8 @@ def test_mixtures_of_the_joint_and_the_local_model(mix: float | None, classes: i
 
 def test_each_client_by_itself() -> None:
     run = secure("LocalOnly", SITES[3])
-    for client in clients(3):
-        w = client.start
-        for t in range(WORK["rounds"]):
-            w = work().visit(client, w, twin.generator(SEED, t, client.name))
-        assert own(run, client.name) == pytest.approx(w, **NEAR)
+    for site, model in zip(SITES[3], twin.local_only(clients(3), work()), strict=True):
+        assert own(run, site.name) == pytest.approx(model, **NEAR)
 
 
 OPEN = {

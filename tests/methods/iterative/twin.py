@@ -46,8 +46,8 @@ class Client:
         """Return the model at zero."""
         return np.zeros((1 + self.X.shape[1]) * (1 if self.classes == 2 else self.classes))
 
-    def slope(self, w, rows=slice(None)):
-        """Return ∇F_k(w), of these rows alone but with the whole penalty."""
+    def slopes(self, w, rows=slice(None)):
+        """Return the gradient of each row's loss, without the penalty: (rows, numbers)."""
         A, y = np.column_stack([np.ones(len(self)), self.X])[rows], self.y[rows]
         M = w.reshape(A.shape[1], -1)
         if self.classes == 2:
@@ -55,9 +55,13 @@ class Client:
         else:
             odds = np.exp(A @ M)
             error = odds / odds.sum(axis=1, keepdims=True) - np.eye(self.classes)[y]
-        penalty = M / (self.C * len(self))
+        return (A[:, :, None] * error[:, None, :]).reshape(len(y), -1)
+
+    def slope(self, w, rows=slice(None)):
+        """Return ∇F_k(w), of these rows alone but with the whole penalty."""
+        penalty = w.reshape(1 + self.X.shape[1], -1) / (self.C * len(self))
         penalty[0] = 0
-        return (A.T @ error / len(y) + penalty).ravel()
+        return self.slopes(w, rows).mean(axis=0) + penalty.ravel()
 
     def surprise(self, w, rows):
         """Return the negative log-likelihood of these rows, added up."""
@@ -355,6 +359,18 @@ def fedbabu(clients, work, head):
     return w, [work.visit(client, w, generator(work.seed, LAST, client.name)) for client in clients]
 
 
+def local_only(clients, work):
+    """Every client by itself: all rounds in its last visit. Returns the clients' own models."""
+    models = []
+    for client in clients:
+        w = client.start
+        rng = generator(work.seed, LAST, client.name)
+        for _ in range(work.rounds):
+            w = work.visit(client, w, rng)
+        models.append(w)
+    return models
+
+
 def interpolated(clients, work, mix=None):
     """FedAvg, and mixtures with what each client makes of it; without ``mix``, by cross-validation in four folds."""
     w = fedavg(clients, work)
@@ -393,10 +409,8 @@ def private_rows(clients, work, clip):
     for _ in range(work.rounds):
         total = np.zeros_like(w)
         for client in clients:
-            bare = replace(client, C=np.inf)
-            for row in range(len(client)):
-                slope = bare.slope(w, [row])
-                total += slope * min(1, clip / np.linalg.norm(slope))
+            slopes = client.slopes(w)
+            total += (slopes * np.minimum(1, clip / np.linalg.norm(slopes, axis=1))[:, None]).sum(axis=0)
         penalty = w.reshape(1 + clients[0].X.shape[1], -1) / (clients[0].C * n)
         penalty[0] = 0
         w = w - work.rate * (total / n + penalty.ravel())
