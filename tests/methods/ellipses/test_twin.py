@@ -129,6 +129,54 @@ def test_words_at_different_depth() -> None:
     assert sorted(map(len, expected.covers["s3"].values())) == [2, 2]
 
 
+def partly(share: float, away: float) -> Tables:
+    """Draw sites of which the last calls class 0 and some of class 1 one word; class 2 is so far from class 1."""
+    rng = np.random.default_rng(0)
+    middles = np.array([[0, 0], [3, 0], [3 + away, 0], [0, 9]])
+    found = {}
+    for name, words, second in (("s0", "abcd", 200), ("s1", "klmn", 200), ("s2", "xxyz", int(share * 200))):
+        sizes = (200, second, 200, 200)
+        parts = [middle + rng.normal(size=(n, 2)) for middle, n in zip(middles, sizes, strict=True)]
+        found[name] = (np.vstack(parts), np.repeat(list(words), sizes))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("share", "away", "several"),
+    [(0.2, 9.0, False), (0.25, 9.0, True), (0.25, 2.5, True), (0.25, 1.2, False)],
+    ids=["too few of it", "just enough of it", "most of its points", "too few of its points"],
+)
+def test_when_a_word_is_made_of_several(share: float, away: float, several: bool) -> None:
+    """Near the thresholds: 0.77 of the nearest one's distance, and half of the points."""
+    drawn = partly(share, away)
+    expected = twin.fit(drawn, twin.Rules(classes=4, mixed=True))
+    assert ("x" not in expected.names["s2"]) == several
+    run = secure(drawn, n_classes=4, depth="mixed")
+    assert {name: run.local[name]["names"] for name in drawn} == expected.names
+    assert {name: run.local[name]["covers"] for name in drawn} == expected.covers
+
+
+def alike(shift: float, seed: int) -> Tables:
+    """Draw classes that differ in breadth more than in place, at sites that move each by chance."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for name, words in {"s0": "abc", "s1": "zxy", "s2": "rpq", "s3": "klm"}.items():
+        parts = [
+            rng.normal(size=(60, 2)) * broad + shift * rng.normal(size=2) for broad in ((1, 1), (3, 1), (1, 3))
+        ]
+        found[name] = (np.vstack(parts), np.repeat(list(words), 60))
+    return found
+
+
+@pytest.mark.parametrize("shift", [0.6, 1.0, 1.5])
+def test_words_that_are_hard_to_match(shift: float) -> None:
+    """Were places worth twice or half as much in the distance, words would be matched otherwise in some case."""
+    for seed in range(4):
+        drawn = alike(shift, seed)
+        run = secure(drawn)
+        assert {name: run.local[name]["names"] for name in drawn} == twin.fit(drawn, twin.Rules()).names
+
+
 def test_rare_words_are_in_no_number() -> None:
     drawn = tables(shared=True)
     X, y = drawn["s0"]
