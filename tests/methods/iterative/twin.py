@@ -152,7 +152,7 @@ def fedavg(clients, work):
     return w
 
 
-def fedprox(clients, work, *, mu):
+def fedprox(clients, work, *, mu, combine=mean):
     """Li et al. 2020, Algorithm 2: w_k ≈ argmin F_k(w) + μ/2‖w − w_t‖²."""
     w = clients[0].start
     for t in range(work.rounds):
@@ -161,11 +161,11 @@ def fedprox(clients, work, *, mu):
             work.visit(client, w, generator(work.seed, t, client.name), pull=lambda v, w=w: mu * (v - w))
             for client in there
         ]
-        w = mean(found, there)
+        w = combine(found, there)
     return w
 
 
-def scaffold(clients, work, *, server_rate):
+def scaffold(clients, work, *, server_rate, combine=lambda models, clients: mean(models)):
     """Karimireddy et al. 2020, Algorithm 1 with option II."""
     x, n = clients[0].start, len(clients)
     c, variates = np.zeros_like(x), [np.zeros_like(x) for _ in clients]
@@ -178,8 +178,9 @@ def scaffold(clients, work, *, server_rate):
             changes.append(y - x)
             moves.append(new - variates[i])
             variates[i] = new
-        x = x + server_rate * sum(changes) / len(there)
-        c = c + sum(moves) / n
+        there = [clients[i] for i in there]
+        x = x + server_rate * combine(changes, there)
+        c = c + len(there) / n * combine(moves, there)
     return x
 
 
@@ -199,13 +200,14 @@ def feddyn(clients, work, *, alpha):
     return theta
 
 
-def fedopt(clients, work, *, server_rate, beta1, beta2, tau, yogi):
+def fedopt(clients, work, *, server_rate, beta1, beta2, tau, yogi, combine=mean):
     """Reddi et al. 2021, Algorithm 2."""
     x = clients[0].start
     m, v = np.zeros_like(x), np.full_like(x, tau**2)
     for t in range(work.rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
-        delta = mean([work.visit(client, x, generator(work.seed, t, client.name)) - x for client in there], there)
+        models = [work.visit(client, x, generator(work.seed, t, client.name)) for client in there]
+        delta = combine(models, there) - x
         m = beta1 * m + (1 - beta1) * delta
         yogis = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
         v = yogis if yogi else beta2 * v + (1 - beta2) * delta**2
@@ -312,24 +314,25 @@ def geometric(models, clients):
     return minimize(cost, points.mean(axis=0), method="BFGS", options={"gtol": 1e-10, "maxiter": 10_000}).x
 
 
-def median_of_groups(groups, typical=lambda means: np.median(means, axis=0)):
+def median_of_groups(groups, typical=lambda means: np.median(means, axis=0), by_rows=True):
     """The median over the means of groups, each by rows (Chen, Su and Xu 2017); groups are lists of names."""
 
     def combine(models, clients):
         by_name = dict(zip([client.name for client in clients], zip(models, clients, strict=True), strict=True))
         parts = [[by_name[name] for name in group] for group in groups]
-        return typical([mean([one for one, _ in part], [client for _, client in part]) for part in parts])
+        return typical([mean([m for m, _ in part], [c for _, c in part] if by_rows else None) for part in parts])
 
     return combine
 
 
-def fedavgm(clients, work, *, server_rate, beta):
+def fedavgm(clients, work, *, server_rate, beta, combine=mean):
     """Hsu, Qi and Brown 2019: momentum at the coordinator."""
     w = clients[0].start
     m = np.zeros_like(w)
     for t in range(work.rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
-        m = beta * m + mean([work.visit(one, w, generator(work.seed, t, one.name)) for one in there], there) - w
+        models = [work.visit(client, w, generator(work.seed, t, client.name)) for client in there]
+        m = beta * m + combine(models, there) - w
         w = w + server_rate * m
     return w
 
@@ -344,6 +347,35 @@ def fednova(clients, work):
         direction = mean([change / count for change, count in zip(changes, steps, strict=True)], there)
         w = w + mean(np.array(steps, float)[:, None], there) * direction
     return w
+
+
+def fedrep(clients, work, head, *, head_epochs):
+    """Collins et al. 2021, Algorithm 1; in the end heads once more. Returns the body's entries and all whole models."""
+    heads = [client.start[head] for client in clients]
+    body = clients[0].start[~head]
+
+    def put(k):
+        both = np.empty(len(head))
+        both[head] = heads[k]
+        both[~head] = body
+        return both
+
+    def trained(k, rng):
+        batches = replace(work, epochs=head_epochs, steps=None).batches(clients[k], rng)
+        return descend(lambda v, at: np.where(head, clients[k].slope(v, at), 0), put(k), work.rate, batches)
+
+    for t in range(work.rounds):
+        there = work.chosen(clients, t)
+        found = []
+        for k in there:
+            rng = generator(work.seed, t, clients[k].name)
+            v = trained(k, rng)
+            heads[k] = v[head]
+            batches = work.batches(clients[k], rng)
+            v = descend(lambda v, at, c=clients[k]: np.where(head, 0, c.slope(v, at)), v, work.rate, batches)
+            found.append(v[~head])
+        body = mean(found, [clients[k] for k in there])
+    return body, [trained(k, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
 
 
 def fedbabu(clients, work, head):
@@ -397,6 +429,89 @@ def chosen_mix(client, work, w, rng):
             local = work.visit(replace(client, X=client.X[~out], y=client.y[~out]), w, rng)
             losses += [client.surprise((1 - a) * w + a * local, out) for a in np.arange(11) / 10]
     return np.argmin(losses) / 10
+
+
+def set_aside(clients, work, share):
+    """Split each client into rows to train on and rows to watch."""
+    pairs = []
+    for client in clients:
+        order = generator(work.seed, LAST, client.name, 1).permutation(len(client))
+        out = np.isin(np.arange(len(client)), order[: int(share * len(client))])
+        pairs.append([replace(client, X=client.X[rows], y=client.y[rows]) for rows in (~out, out)])
+    return [list(side) for side in zip(*pairs, strict=True)]
+
+
+def stopped_early(clients, work, share, patience):
+    """FedAvg until the loss of rows set aside has not fallen for some rounds: the best joint model, and the losses."""
+    trained, watched = set_aside(clients, work, share)
+    w = clients[0].start
+    models = []
+    losses = []
+    for t in range(work.rounds):
+        models.append(w)
+        loss = sum(client.surprise(w, slice(None)) for client in watched) / sum(len(client) for client in watched)
+        losses.append(loss)
+        best = int(np.argmin(losses))
+        if t - best >= patience:
+            return models[best], losses
+        w = mean([work.visit(client, w, generator(work.seed, t, client.name)) for client in trained], trained)
+    return w, losses
+
+
+# Optimizers of torch modules; each visit begins anew.
+
+
+def sgd(rate, momentum=0.0, weight_decay=0.0, nesterov=False, clip=np.inf):
+    """Sutskever et al. 2013, with the gradient of ½·decay·‖w‖² and shortened gradients."""
+    velocity = 0.0
+
+    def step(w, slope):
+        nonlocal velocity
+        slope = slope * min(1, clip / np.linalg.norm(slope)) + weight_decay * w
+        velocity = momentum * velocity + slope
+        return w - rate * (slope + momentum * velocity if nesterov else velocity)
+
+    return step
+
+
+def adamw(rate, beta1, beta2, weight_decay):
+    """Loshchilov and Hutter 2019, Algorithm 2, with ε = 1e-8."""
+    first = 0.0
+    second = 0.0
+    t = 0
+
+    def step(w, slope):
+        nonlocal first, second, t
+        t += 1
+        first = beta1 * first + (1 - beta1) * slope
+        second = beta2 * second + (1 - beta2) * slope**2
+        ahead = first / (1 - beta1**t) / (np.sqrt(second / (1 - beta2**t)) + 1e-8)
+        return w - rate * (ahead + weight_decay * w)
+
+    return step
+
+
+def optimized(clients, work, optimizer, nova=None):
+    """FedAvg of models that an optimizer trains; or FedNova, if ``nova`` is the momentum of its steps."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        models = []
+        for client in clients:
+            rng = generator(work.seed, t, client.name)
+            rng.integers(2**31)  # what a module draws from
+            v = w
+            step = optimizer()
+            for rows in work.batches(client, rng):
+                v = step(v, client.slope(v, rows))
+            models.append(v)
+        if nova is None:
+            w = mean(models, clients)
+            continue
+        # How often each gradient is in a client's change: the first as often as there are steps, the last once.
+        counts = [sum(sum(nova**k for k in range(j + 1)) for j in range(work.count(client))) for client in clients]
+        direction = mean([(v - w) / a for v, a in zip(models, counts, strict=True)], clients)
+        w = w + mean(np.array(counts)[:, None], clients) * direction
+    return w
 
 
 # With privacy.
