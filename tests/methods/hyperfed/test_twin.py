@@ -84,7 +84,7 @@ LOSSES: dict[str, tuple[dict[str, Any], Any]] = {
         {"loss": {"name": "tree-targets", "softness": 0.8}, "class_tree": TREE},
         twin.tree_targets(EDGES, 0.8),
     ),
-    "ideal": ({"head": Poincare(slope=1.0), "loss": "geodesic-softmax"}, twin.softmax(1.0)),
+    "ideal": ({"head": Poincare(slope=1.0), "loss": "geodesic"}, twin.geodesic),
 }
 
 
