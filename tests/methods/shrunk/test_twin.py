@@ -52,8 +52,12 @@ def assert_same(
     near = {"rtol": 1e-5, "atol": 2e-5}
     np.testing.assert_allclose(run.model.parameters["weights"], joint[0], **near)
     np.testing.assert_allclose(run.model.parameters["intercept"], joint[1], **near)
-    for name, (w, b) in own.items():
-        np.testing.assert_allclose(run.local[name]["model"], [*b, *w.ravel()], **near, err_msg=name)
+    for site in sites:
+        w, b = own[site.name]
+        np.testing.assert_allclose(run.local[site.name]["model"], [*b, *w.ravel()], **near, err_msg=site.name)
+        scaled = gathered(names, scale=scale, folds=folds)[0][0][site.name][0]
+        found = run.model.for_site(run.local[site.name]).predict_proba(site.X)
+        np.testing.assert_allclose(found, twin.probabilities(w, b, scaled), **near)
 
 
 @pytest.mark.parametrize("scale", ["joint", "site", "none"])

@@ -210,3 +210,11 @@ def settle(gathered, borrowed=200, temperature=0.01):
     joint = put([joint_model(directions, evidence, temperature) for _, directions, evidence in gathered])
     names = list(gathered[0][0])
     return joint, {name: put([own_model(name, *one, borrowed, temperature) for one in gathered]) for name in names}
+
+
+def probabilities(w, b, X):
+    """Of two classes the second's; of more, each one's chance against the others, brought to a sum of one."""
+    chances = expit(X @ w + b)
+    if chances.shape[1] == 1:
+        return np.hstack([1 - chances, chances])
+    return chances / chances.sum(axis=1, keepdims=True)
