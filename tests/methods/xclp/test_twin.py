@@ -48,7 +48,7 @@ EACH = pytest.mark.parametrize(("case", "variant"), [(c, v) for c in CASES for v
 def both(drawn, variant: str, **changes: float) -> tuple[fedgeom.Run, dict[str, twin.Found]]:
     """Run sites through the whole protocol, and through the twin; ``changes`` are of k and α."""
     rules = replace(VARIANTS[variant], **changes)
-    method = fedgeom.XCLP.published(bits=BITS, hidden_projection=False, hamming="lattice", variant=variant)
+    method = fedgeom.XCLP.published(bits=BITS, hidden_projection=False, hamming="ot", variant=variant)
     if changes:
         method = replace(method, neighbours=rules.k, alpha=rules.alpha)
     sites = [fedgeom.SiteData(name, V, y) for name, (V, y) in drawn.items()]
