@@ -59,7 +59,7 @@ def test_what_a_method_does_not_do_it_says() -> None:
     method, data = Counting(), SiteData("a", np.zeros((1, 1)), np.zeros(1))
     with pytest.raises(NotImplementedError, match="Counting does not conduct"):
         method.conduct(None)  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError, match="Counting has no plain twin"):
+    with pytest.raises(NotImplementedError, match="Counting does not conduct"):
         method.plain([data])
     assert method.normalise_labels(data) is data
     method.check_together([data])

@@ -18,6 +18,7 @@ from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import fit_plain
 from fedgeom.federation.privacy import check_private, privacy_of
@@ -65,14 +66,6 @@ else:
 
 METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
-
-
-@dataclass(frozen=True)
-class Plain:
-    """What a plain twin computes: the joint model, and what each site has in the end."""
-
-    model: Any
-    local: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,9 +149,12 @@ class Method(Settings):
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
 
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute on pooled data what a run yields when no site is lost, without messages or cryptography."""
-        raise NotImplementedError(f"{type(self).__name__} has no plain twin")
+    def plain(self, sites: Sequence[SiteData], seed: int = 0, *, keep: Keep | None = None) -> Plain:
+        """Compute what a run yields when no site is lost: the same conversation, with nothing masked.
+
+        ``keep`` is told the name and the file of each model on the way, where a method has such.
+        """
+        return conduct_plain(self, sites, seed, keep)
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.methods.ellipses.core import Layout, read_sum, vectors, write_classes
 from fedgeom.methods.ellipses.matching import Matched, fit, joint_tree, match, named, settle
 from fedgeom.methods.ellipses.messages import SumGaussians, SumScales

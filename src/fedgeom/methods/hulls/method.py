@@ -14,8 +14,9 @@ from fedgeom.data.validation import check_columns, label_names
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
-from fedgeom.federation.method import MessageSizes, Method, Plain, ShownRows
+from fedgeom.federation.method import MessageSizes, Method, ShownRows
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site

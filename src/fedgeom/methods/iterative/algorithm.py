@@ -17,8 +17,9 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, label_names, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site

@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.aggregation import group_places

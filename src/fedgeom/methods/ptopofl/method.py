@@ -13,8 +13,8 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, fault, label_names
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.topology import clustering as topology

@@ -10,7 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.learners import Learner

@@ -13,8 +13,9 @@ from fedgeom.data.validation import check_columns, check_two_classes
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge import private

@@ -18,8 +18,9 @@ from fedgeom.data.validation import check_columns, check_known_labels, check_tab
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Message, Names, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.site import Memory, Part, Site, answers
 from fedgeom.methods.ridge.core import Solution, packed_gram, solve, starts, turn_of, turned

@@ -11,8 +11,9 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.plain import scales

@@ -11,8 +11,9 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, unscaled
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import MessageSizes, Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.xclp.conversation import Propagation

@@ -11,7 +11,8 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.method import MessageSizes, Plain
+from fedgeom.federation.method import MessageSizes
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm

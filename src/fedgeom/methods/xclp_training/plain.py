@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.model import is_joint
 from fedgeom.methods.iterative.plain import model_of, scales
