@@ -13,7 +13,8 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.method import METHODS, Method, Plain
+from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.site import Memory, Site, answers
 from tests.federation.counting import Count, Counting, CountingSite
 

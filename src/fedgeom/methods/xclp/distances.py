@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -13,11 +12,11 @@ import numpy.typing as npt
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import FaultsError, fault, label_names
+from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import MessageSizes
 from fedgeom.federation.site import answers
+from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
 from fedgeom.methods.xclp.labels import XclpPart
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
@@ -60,7 +59,7 @@ def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, th
     return turns
 
 
-@lru_cache(maxsize=1024)  # many sites have as many rows
+@memoize(1024)  # many sites have as many rows
 def _letter_sizes(comparison: str, asker: int, helper: int, bits: int) -> tuple[int, ...]:
     return variant(comparison).sizes(asker, helper, bits)
 
@@ -147,18 +146,6 @@ def _sizes_together(
             compared = largest_message(settings.hamming, settings.bits, site.name, some, own=number == 0)
             needed[site.name] = max(needed[site.name], compared)
     return needed
-
-
-def message_sizes(settings: XclpSettings, sites: Sequence[SiteData]) -> MessageSizes:
-    """Return the largest messages of a run; over anchors, at most those of sums over all of them."""
-    if settings.graph == "pairs":
-        largest = max(sizes_over_pairs(settings, sites).values())
-        return MessageSizes(largest, largest)
-    rows = sum(len(site) for site in sites)
-    anchors, columns = min(settings.anchors, max(rows // settings.min_cell, 1)), sites[0].shape[1]
-    cells = anchors * (1 + columns)
-    codes = anchors * (anchors + 1) // 2 + (anchors + 1) * len(settings.classes or label_names(sites))
-    return MessageSizes(8 * max(cells, codes), 8 * cells)
 
 
 def check_message_sizes(settings: XclpSettings, sites: Sequence[SiteData], most: int) -> None:

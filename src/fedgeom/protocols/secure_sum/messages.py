@@ -12,6 +12,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint, hash_names
 from fedgeom.crypto.masks import PROOF_BYTES, Ring
+from fedgeom.crypto.tags import WORDS
 from fedgeom.federation.messages import (
     Array,
     Key,
@@ -26,7 +27,8 @@ from fedgeom.federation.messages import (
     encode,
     pieces,
 )
-from fedgeom.memo import remembers_last
+from fedgeom.federation.plan import words
+from fedgeom.memo import memoize_last
 from fedgeom.protocols.fixed_point import from_fixed
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
@@ -121,6 +123,11 @@ class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return from_fixed(self.total.view(), fraction_bits=question.fraction_bits)
 
 
+def blank_result(round: int, sites: tuple[str, ...], length: int = 0) -> SumResult:
+    """Return a result as long as that of a sum, for plans: it carries no numbers of anybody."""
+    return SumResult(round=round, sites=sites, total=words(length), tag=words(WORDS))
+
+
 def tag_key(secret: bytes, round: int, question_hash: bytes) -> bytes:
     """Derive the key of one sum's tags from the secret that sites share."""
     return fingerprint(b"tag", secret, str(round).encode(), question_hash)
@@ -142,14 +149,14 @@ def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
     return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
 
 
-@remembers_last  # the very same question comes to many sites of a process
+@memoize_last  # the very same question comes to many sites of a process
 def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
     """Return `hash_content` and `hash_question` of a question that came."""
     content = hash_content(question, came=True)
     return content, hash_question(question, content)
 
 
-@remembers_last
+@memoize_last
 def hash_asked(question: Question) -> bytes:
     """Hash a question that came, so that another one of its kind is told from it."""
     return fingerprint(b"asked", *pieces(question))[:16]
