@@ -15,6 +15,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import DP
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
+from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.moments.messages import SumMoments
 from tests.methods.hulls.drawing import blobs
 
@@ -92,3 +93,12 @@ def test_what_is_wrong_with_a_table_is_said_and_noise_is_not_added() -> None:
     private = fedgeom.Moments(space="euclidean", classes=("0", "1"), privacy=DP(epsilon=1, clip=1.0))
     with pytest.raises(InputError, match=r"the plain twin adds no noise; .* use fedgeom\.run"):
         private.plain(blobs(3, 2))
+
+
+def test_models_on_the_way_are_told() -> None:
+    kept = {}
+    method = fedgeom.FedAvg(rounds=3, prepare=["scale"])
+    last = method.plain(blobs(3, 2), keep=kept.__setitem__).model
+    assert list(kept) == ["rounds/0001", "rounds/0002", "rounds/0003"]
+    assert read_model(kept["rounds/0003"]).to_bytes() == last.to_bytes()
+    assert kept["rounds/0001"] != kept["rounds/0003"]

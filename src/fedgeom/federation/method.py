@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,8 +20,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.preparation import fit_plain
-from fedgeom.federation.privacy import check_private, privacy_of
+from fedgeom.federation.privacy import check_private
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.settings import Documentation, Settings
 from fedgeom.federation.site import Site
@@ -97,8 +95,6 @@ class Method(Settings):
         super().__init_subclass__(**options)
         if isinstance(cls.__dict__.get("__doc__"), str):
             cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
-        if "plain" in cls.__dict__:
-            cls.plain = _prepared_first(cls.__dict__["plain"])  # type: ignore[method-assign]
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
 
@@ -189,20 +185,6 @@ class Method(Settings):
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
         return []
-
-
-def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
-    """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
-
-    @wraps(plain)
-    def whole(self: Method, sites: Sequence[SiteData], seed: int = 0, **options: Any) -> Plain:
-        if not self.preparing:
-            return plain(self, sites, seed, **options)
-        found = fit_plain(self.preparing, sites, seed, private=privacy_of(self) is not None)
-        made = plain(replace(self, prepare=()), [found.transform(site) for site in sites], seed, **options)
-        return Plain(made.model.with_preparation(found), made.local)
-
-    return whole
 
 
 def _methods_with(attribute: str) -> list[str]:

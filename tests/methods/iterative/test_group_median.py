@@ -11,7 +11,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.aggregation import drawn, group_places
+from fedgeom.methods.iterative.aggregation import drawn
 from fedgeom.testing import check_method, example_sites
 from papers.robust.liars import KINDS, lying, with_liars
 
@@ -52,12 +52,6 @@ def test_settings_travel_and_bad_ones_are_refused_in_words() -> None:
         fedgeom.PTopoFL(aggregation=GroupMedian())
     with pytest.raises(InputError, match=r"secure sum hides.*GroupMedian"):
         fedgeom.FedAvg(aggregation="median", secure=True)
-
-
-def test_places_of_groups_are_those_of_the_draw() -> None:
-    names = [site.name for site in SITES]
-    places = group_places(TWIN.draw, names, 4)
-    assert [[names[at] for at in group] for group in places] == [list(g) for g in TWIN.draw.groups(names, 4, b"")]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm
@@ -146,9 +145,3 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""
         return mark_unlabelled(site)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Train as a run does when no site is lost, in one process and without messages."""
-        from fedgeom.methods.xclp_training.plain import simulate  # scipy.sparse: half a second
-
-        return simulate(self, sites, seed)

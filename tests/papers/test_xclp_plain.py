@@ -10,7 +10,7 @@ from fedgeom.data.split import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, hamming, hash_bits
 from fedgeom.methods.xclp.core import VARIANTS, code_confidence
-from fedgeom.methods.xclp.plain import per_client, plain
+from papers.xclp.plain import per_client, plain
 
 SEED = bytes(range(32))
 Part = tuple[np.ndarray, np.ndarray]
