@@ -6,8 +6,8 @@
     python papers/xclp/secure.py --set "kang by donor"    # one set, or some
     python papers/xclp/secure.py --quick --json     # 400 digits over 4 sites, anchors; writes nothing
 
-The tables come from pooled rows (`plain.py`), without messages. Here the sites of the first seed of each set, with a tenth of
-the labels, hold a whole run of `fedgeom.XCLP` with its defaults (over pairs: 4,096 hash bits, all distances under
+The tables come from pooled rows (`plain.py`). Here the sites of the first seed of each set, with a tenth of the labels,
+hold a whole run of `fedgeom.XCLP` with its defaults (over pairs: 4,096 hash bits, all distances under
 homomorphic encryption, by SEAL or, "lattice", by products of matrices; through anchors: as in the tables). "equal" is
 the share of rows whose label is the same there; over pairs the hidden projection is drawn anew, so that hashes, and a
 few labels, differ.
