@@ -29,6 +29,7 @@ from fedgeom.federation.plan import (
     Ask,
     Shape,
     Sum,
+    blank_bytes,
     bytes_size,
     map_header,
     map_size,
@@ -60,6 +61,7 @@ from fedgeom.protocols.secure_sum.messages import (
     UnmaskShares,
     blank_result,
 )
+from fedgeom.protocols.secure_sum.rules import draw_of
 
 AGREEMENT = 8e-5
 """Seconds for a key agreed on with a peer, with its derivation and letter."""
@@ -269,7 +271,7 @@ class Walk:
             self.costs.left_out.append(f"{question.kind}: {bound}")
 
     def _framed(self, message: Message, more: float) -> float:
-        body = len(encode(message)) + more
+        body = len(encode(message)) + blank_bytes(message) + more
         empty = len(pack_body(KEY, self.method.name, message.kind, b""))
         return empty - bytes_size(0) + bytes_size(int(body)) + body % 1
 
@@ -301,7 +303,8 @@ class Walk:
         self._note(Hello(rounds=rounds, seed=shape.seed, terms=terms, participants=shape.sites), keys)
         cohort = map_size(n, self._names + n * len(encode(keys)))
         numbers = 0.0
-        if n > COMPLETE_UP_TO:
+        draw = draw_of(self.method)
+        if n > COMPLETE_UP_TO or (draw is not None and draw.by == "sites"):
             self._note(DrawRing(cohort={}, draw=0), RingNumber(number=KEY), down=cohort)
             numbers = map_size(n, self._names + n * bytes_size(32))
         holders = self.peers + 1
