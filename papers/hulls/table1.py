@@ -27,7 +27,6 @@ from sklearn.model_selection import train_test_split
 import fedgeom
 from fedgeom.data.datasets import load_set
 from fedgeom.evaluation import baselines
-from fedgeom.methods.hulls.core import covering_radius
 from fedgeom.methods.hulls.embedding import column_scales
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -44,6 +43,7 @@ from papers.common import (
     print_rows,
 )
 from papers.hulls import published
+from papers.hulls.plain import covering_radius
 from papers.hulls.runs import RESULTS, Federated, require, run_hulls, run_moments
 from papers.hulls.table1_page import OUR_C, markdown
 

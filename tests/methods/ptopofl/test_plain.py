@@ -1,4 +1,4 @@
-"""Without masks, pTopoFL is what a run computes, also where sites are drawn, tracked or judged by their updates."""
+"""The conversation equals Algorithm 1, whatever the settings that Algorithm 1 knows; masks make no difference."""
 
 from __future__ import annotations
 
@@ -7,10 +7,43 @@ from typing import Any
 import pytest
 
 from fedgeom import PTopoFL
-from tests.methods.laws import assert_run_is_plain
+from tests.methods.laws import assert_run_is, assert_run_is_plain
 from tests.methods.ptopofl.making import hospitals
+from tests.methods.ptopofl.simulation import simulate
 
 pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
+
+
+@pytest.mark.parametrize("augment", [False, True])
+@pytest.mark.parametrize("solver", ["sgd", "exact"])
+def test_a_run_is_algorithm_1(augment: bool, solver: Any) -> None:
+    """To nine digits: a table with added columns may lie otherwise in memory, and then a product of matrices is
+    added up in another order, which changes its last digit on some machines."""
+    method = PTopoFL.published(rounds=3, augment=augment, solver=solver)
+    assert_run_is(simulate, method, hospitals(), seed=5, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"secure": False, "clusters": 3},
+        {"closeness": False, "beta": 0.0},
+        {"weights": "sites"},
+        {"aggregation": "median", "clusters": 2},
+        {"personal": "finetuned"},
+        {"personal": {"name": "interpolated", "mix": 0.3}},
+        {"schedule": "cosine", "steps": 4},
+        {"unit_box": True, "size_free": False, "repeats": 2},
+        {"classes": ("well", "sick"), "C": 0.3},
+        {"trust": "none"},
+        {"trust": "none", "closeness": False, "clusters": 3},
+        {"first_described": 2, "clusters": 2},
+    ],
+)
+def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> None:
+    method = PTopoFL(**({"rounds": 3, "epochs": 2, "points": 30} | settings))
+    assert_run_is(simulate, method, hospitals(n=8, rows=40), seed=2, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -28,10 +61,27 @@ def test_a_run_is_the_same_without_masks(settings: dict[str, Any]) -> None:
     assert_run_is_plain(method, hospitals(n=8, rows=40), seed=2)
 
 
-def test_activations_and_the_48_numbers_as_in_a_run() -> None:
+TABLE_2: dict[str, Any] = {"closeness": False, "trust": "none"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"topo_inputs": True},
+        {"topo_inputs": True, "augment": True},
+        TABLE_2,
+        TABLE_2 | {"first_described": 1},
+        {"first_described": 1, "topo_inputs": True},
+    ],
+    ids=str,
+)
+def test_activations_and_the_48_numbers_as_in_a_run(changes: dict[str, Any]) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     network = {"name": "mlp", "features": 5, "hidden": 6}
     method = PTopoFL(
-        rounds=2, epochs=1, points=20, clusters=2, described="activations", network=network, topo_inputs=True
+        rounds=2, epochs=1, points=20, clusters=2, described="activations", network=network, **changes
     )
-    assert_run_is_plain(method, hospitals(rows=30), seed=2)
+    assert_run_is(simulate, method, hospitals(rows=30), seed=2, atol=1e-6)
+    rows = PTopoFL(rounds=2, epochs=1, points=20, clusters=2, network=network, **changes)
+    assert rows.terms() != method.terms()
