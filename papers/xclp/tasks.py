@@ -236,7 +236,7 @@ def remember_distances(most: int = 40) -> None:
     The methods of a table hash the same rows with the same seed, and comparing the hashes is most of their work.
     Both functions are deterministic, so that no figure changes.
     """
-    from fedgeom.methods.xclp import plain as twin
+    from papers.xclp import plain as twin
 
     def remembering(work: Callable[..., Any]) -> Callable[..., Any]:
         known: dict[bytes, Any] = {}

@@ -9,7 +9,7 @@ import fedgeom
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.messages import Question
-from fedgeom.federation.method import METHODS
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.plain import OpenSites
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import DP
@@ -77,6 +77,30 @@ def test_one_site_will_do_and_one_name_only_once() -> None:
     assert MOMENTS.plain(one).model.names == ("0", "1")
     with pytest.raises(InputError, match="site names must differ; given more than once: site-1"):
         MOMENTS.plain([*one, *one])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        fedgeom.Ellipses(),
+        fedgeom.FedAvg(rounds=2),
+        fedgeom.HyperFed(rounds=2),
+        fedgeom.Hulls(),
+        fedgeom.PTopoFL(rounds=2),
+        fedgeom.Ridge(),
+        fedgeom.Shrunk(rounds=2),
+        fedgeom.XCLP(),
+        fedgeom.XCLP(graph="pairs", bits=64),
+        fedgeom.XCLPTraining(rounds=2),
+    ],
+    ids=lambda one: one.name,
+)
+def test_one_site_will_do_for_every_method(method: Method) -> None:
+    if isinstance(method, fedgeom.PTopoFL):
+        pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
+    (one,) = blobs(1, 2)
+    found = method.plain([one])
+    assert len(found.model.for_site(found.local.get(one.name, {})).predict(one.X)) == len(one)
 
 
 def test_it_follows_from_the_seed_and_the_order_of_sites_plays_no_part() -> None:

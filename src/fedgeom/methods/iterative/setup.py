@@ -211,7 +211,7 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
     begin = Begin(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told, whole = hash_agreed(begin), total_rows(begin)
     fixed = fixed_scale(settings.scale, columns)

@@ -84,7 +84,7 @@ class TopoConversation(Conversation):
             del given.came[name]
             given.missing[name] = "sent numbers on its shape that are not those asked for, or not finite"
             self.sites.leave_out(name, given.missing[name])
-        given.need(rule.min_sites, "with the shape of their rows")
+        given.need(self.cohort.min_sites, "with the shape of their rows")
         names = tuple(given)
         if not round:
             self.members = names

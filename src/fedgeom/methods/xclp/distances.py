@@ -198,7 +198,7 @@ class _Comparison:
 
     def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
         self._settings, self._sites, self._rows = settings, cohort.sites, rows
-        self._hashing, self._round = hashing, round
+        self._hashing, self._round, self._min_sites = hashing, round, cohort.min_sites
         self._alive, self._found = set(rows), Distances()
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
@@ -207,7 +207,7 @@ class _Comparison:
         """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
         first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
         if not wave:
-            first.need(self._settings.min_sites, "with first letters")
+            first.need(self._min_sites, "with first letters")
             for name, answer in first.items():
                 self._found[name, name] = _square(answer.own.numpy(), self._rows[name])
         self._alive -= set(first.missing)
