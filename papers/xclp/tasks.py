@@ -185,7 +185,7 @@ DECAY = 1e-4
 
 
 def fedavg(task: Task, shown: NDArray[np.bool_], seed: int) -> Ints:
-    """Train `fedgeom.FedAvg` on the labelled rows, by its plain twin, and classify all rows."""
+    """Train `fedgeom.FedAvg` on the labelled rows, without masks, and classify all rows."""
     X = centred_directions(task)
     model = fedavg_method(task, shown).plain(labelled_sites(task, shown, X), seed).model
     labels = model.predict(X)

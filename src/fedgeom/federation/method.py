@@ -1,4 +1,4 @@
-"""The contract every federated method keeps: settings, a site class, a conversation, a model, a plain twin."""
+"""The contract every federated method keeps: settings, a site class, a conversation, a model."""
 
 from __future__ import annotations
 

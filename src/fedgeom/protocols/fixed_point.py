@@ -85,7 +85,7 @@ def from_wide(vector: Words) -> npt.NDArray[np.float64]:
 def fixed_sum(
     vectors: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, fraction_bits: int
 ) -> npt.NDArray[np.float64]:
-    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it; for plain twins.
+    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it.
 
     vectors (sites, length), weights (sites,); returns (length,), f8.
     """

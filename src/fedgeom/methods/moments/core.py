@@ -1,4 +1,4 @@
-"""From class moments to a classifier: what both halves and the plain twin compute."""
+"""From class moments to a classifier: what both halves compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sums to a ridge classifier: what the coordinator and the plain twin compute, and what sites check.
+"""From sums to a ridge classifier: what the coordinator computes, and what sites check.
 
 With features scaled to unit mean square, targets ±1 and an intercept that is not held back,
 
