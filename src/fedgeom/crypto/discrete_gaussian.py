@@ -23,7 +23,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -134,17 +134,6 @@ def parts_of(sigma: float) -> list[tuple[float, int]]:
         found.append((SMOOTH * step, times))
         sigma, times = math.sqrt(sigma**2 - (SMOOTH * step) ** 2) / step, times * step
     return [*found, (sigma, times)]
-
-
-def unevenness(sigma: float) -> float:
-    """Return η: by what share, at most, the chance of a number differs from the definition; 0 for a single table."""
-    parts, whole, most = parts_of(sigma), sigma, 0.0
-    for (inner, times), (_, after) in pairwise(parts):
-        step, outer = after // times, math.sqrt(whole**2 - inner**2)  # outer: aσ₂
-        narrow = inner * outer / whole / step
-        most += 2.01 * math.exp(-2 * (math.pi * narrow) ** 2)
-        whole = outer / step
-    return 2 * most
 
 
 class DiscreteGaussian:

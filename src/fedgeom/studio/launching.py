@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -112,11 +111,6 @@ def stop(place: Place, run: str) -> None:
     file = place.launches / f"{run}.json"
     if is_alive(place, run):
         os.kill(msgspec.json.decode(file.read_bytes(), type=Launch).pid, 15)
-
-
-def log_file(place: Place, run: str) -> Path:
-    """Return where a run's process writes what it says."""
-    return place.launches / f"{run}.log"
 
 
 def launch_submit(place: Place, study: str) -> str:
