@@ -14,7 +14,7 @@ from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import unpack
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.methods.hulls.core import local_hulls
-from fedgeom.methods.hulls.plain import PlainModel, plain
+from papers.hulls.plain import PlainModel, plain
 from tests.methods.coordinators import kill
 from tests.methods.hulls.drawing import blobs, hulls_of
 from tests.methods.laws import assert_run_is_plain
