@@ -11,7 +11,7 @@ are written, which are off by 10⁻³⁴ in all (total variation): so much of δ
 σ² = σ₁² + a²σ₂², but for a factor between 1 - η and 1 + η: completing the square leaves a sum of a Gaussian of
 deviation s = aσ₁σ₂/σ over multiples of a, which by Poisson's summation formula is the same for all x but for
 η = 2·Σ exp(-2π²m²s²/a²) (the smoothing lemma of lattices; Micciancio and Walter 2017). With σ₁ = 1.65a and σ₂ ≥ 8, η is
-below 10⁻²¹ (worked out in its tests): so little one number moves a loss of privacy, the logarithm of a ratio of chances.
+below 10⁻²¹ (see its tests): so little one number moves a loss of privacy, the logarithm of a ratio of chances.
 
 So no rounding shows in the distribution, by which noisy values of real numbers could betray more than is said (Mironov
 2012).
