@@ -10,14 +10,22 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint browser docs bench clean
+.PHONY: demo test test-all test-rest lint browser docs bench clean
 
 demo: $(VENV)/.core  ## set up, then run the main job: hospitals learn one classifier
 	$(BIN)/fedgeom demo
 
-test: $(VENV)/.all lint  ## set up, then run all checks and tests
-	$(BIN)/python -m pytest -n $(JOBS) -m "not deployment"
-	$(BIN)/python -m pytest tests/deploy -m deployment  # alone: its processes need the cores for themselves
+test: $(VENV)/.all lint  ## set up, then run the checks and tests that everybody runs, in ten minutes
+	$(BIN)/python -m pytest -n $(JOBS) -m "not full and not deployment"
+	$(BIN)/python -m pytest tests/deploy -m "deployment and not full"  # alone: its processes need the cores
+
+test-all: test test-rest  ## everything: what make test runs, and what takes longer or needs files of data
+
+# What make test leaves out. Tests that draw their cases run again, with more of them.
+test-rest: export FEDGEOM_TESTS := full
+test-rest: $(VENV)/.all
+	$(BIN)/python -m pytest -n $(JOBS) -m "(full or deeper or hypothesis) and not deployment"
+	$(BIN)/python -m pytest tests/deploy -m "deployment and full"
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
@@ -44,7 +52,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 
-$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt src/fedgeom/version.py
 	$(PIP) install -c constraints.txt -e .
 	touch $@
 

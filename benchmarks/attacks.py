@@ -1,6 +1,6 @@
-"""All attacks of tests/attacks, played against real sites: what release 0.1 gave away, and what they get now.
+"""Play all attacks of tests/attacks against real sites, and write down what the attacker gets.
 
-python benchmarks/attacks.py            # everything; writes the table in SECURITY.md
+python benchmarks/attacks.py            # everything; writes docs/attacks.md
 python benchmarks/attacks.py --quick    # smaller sizes; writes nothing
 python benchmarks/attacks.py --json     # the last line is one JSON object
 python benchmarks/attacks.py --only "a zoom to the rim"
@@ -22,8 +22,25 @@ sys.path.insert(0, str(ROOT))  # the attacks live beside the tests
 from tests.attacks.everything import ATTACKS, OPEN, installed  # noqa: E402
 from tests.attacks.playing import Attack, Outcome  # noqa: E402
 
-PAGE = ROOT / "SECURITY.md"
-BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
+PAGE = ROOT / "docs" / "attacks.md"
+RULE = "|---|---|---|---|"
+HEAD = f"""# Attacks
+
+*Made by `python benchmarks/attacks.py`; do not edit by hand.*
+
+[SECURITY.md](../SECURITY.md) says what fedgeom guarantees. Each guarantee is tested by attacks on the sites' real
+code: a coordinator, or a site on its side, lies in the way that the name says. [tests/attacks](../tests/attacks) has
+their code, and `tests/attacks/test_fences.py` removes single defences and sees the attacks succeed, so that no attack
+fails merely because it is badly written.
+
+The third column is the policy of the attacked sites: "strict" is what `fedgeom site init` writes, "simulation" is
+`fedgeom.Policy()`, which refuses less. The last column is what the attacker gets: a measured value, or the words with
+which the site refuses. Of several methods it is the best result for the attacker. **Bold** attacks succeed;
+[SECURITY.md](../SECURITY.md#open-attacks) says what that means for you.
+
+| attack | method | policy | what the attacker gets |
+{RULE}
+"""
 
 
 def play(attack: Attack, *, quick: bool) -> list[Outcome]:
@@ -31,28 +48,23 @@ def play(attack: Attack, *, quick: bool) -> list[Outcome]:
     return [attack.attack(method, quick=quick) for method in attack.methods if installed(method)]
 
 
-def table(found: dict[str, list[Outcome]]) -> str:
-    """Return the table of SECURITY.md: one line for each attack, with the outcome that was best for the attacker."""
-    lines = ["| attack | method | what 0.1 gave away | what it gets now |", "|---|---|---|---|"]
+def page(found: dict[str, list[Outcome]]) -> str:
+    """Return docs/attacks.md: one line for each attack, with the outcome that is best for the attacker."""
+    lines = []
     for name, outcomes in found.items():
         worst = max(outcomes, key=lambda one: one.succeeds)
-        now = f"**{worst.now}** (open, see below)" if worst.succeeds else worst.now
-        cells = (name, ", ".join(one.method for one in outcomes), worst.before, now)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    return "\n".join(lines)
+        methods = "; ".join(one.method for one in outcomes)
+        policy = "strict" if worst.policy == "strict" else "simulation"
+        gets = f"**{worst.now}** ([open](../SECURITY.md#open-attacks))" if worst.succeeds else worst.now
+        cells = (name, methods, policy, gets)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n")
+    return HEAD + "".join(lines)
 
 
 def attack_names(page: str) -> list[str]:
     """Return the names of the attacks in the table of a page."""
-    rows = page.split(BEGIN)[1].split(END)[0].strip().splitlines()[2:]
+    rows = page.split(f"{RULE}\n")[1].splitlines()
     return [row.split(" | ")[0].removeprefix("| ") for row in rows]
-
-
-def write(page: Path, text: str) -> None:
-    """Put the table between its markers."""
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -77,7 +89,7 @@ def main() -> None:
     broken = [name for name, all_ in found.items() if any(one.succeeds for one in all_)]
     print(f"\n{len(found)} attacks, of which {len(broken)} work: {', '.join(broken) or 'none'}")
     if not chosen.quick and chosen.only is None:
-        write(PAGE, table(found))
+        PAGE.write_text(page(found), encoding="utf-8")
     if chosen.json:
         summary = {}
         for name, outcomes in found.items():

@@ -47,10 +47,9 @@ SIGMA = 370.0
 TIMES = 4
 
 
-class AskBounded(SumQuestion, frozen=True, kw_only=True):
+class AskBounded(SumQuestion, kind="bounded-vector.sum"):
     """Ask for a vector of this length."""
 
-    kind: ClassVar[str] = "bounded-vector.sum"
     length: int
 
 
@@ -60,7 +59,7 @@ class BoundedSite(SummingSite[Any]):
     vector: ClassVar[Any] = None
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the one sum."""
         return (AskBounded,)
 

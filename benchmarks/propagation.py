@@ -1,6 +1,6 @@
 """Label propagation on growing graphs: dense inverse, conjugate gradients, sparse factorisation, anchors.
 
-    python benchmarks/propagation.py            # 1,000 to 50,000 points; results/propagation.json, docs/benchmarks.md
+    python benchmarks/propagation.py            # 1,000 to 50,000 points; results/propagation.json, docs/xclp.md
     python benchmarks/propagation.py --quick    # up to 5,000 points; writes nothing
     python benchmarks/propagation.py --json     # the last line is one JSON object
     python benchmarks/propagation.py --only 10000
@@ -39,7 +39,7 @@ MANY_COLUMNS = 1_000
 WITHIN = 1e-8
 OURS, PAPERS = 0.95, 0.99
 L = 1024
-DOCS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parents[1] / "docs" / "xclp.md"
 BEGIN, END = "<!-- propagation: made by the command -->", "<!-- end -->"
 
 
@@ -201,9 +201,9 @@ def table(result: dict[str, Any]) -> str:
 
 
 def write_docs(result: dict[str, Any]) -> None:
-    """Put the table between its marks in docs/benchmarks.md."""
+    """Put the table between its marks in docs/xclp.md."""
     before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-    DOCS.write_text(f"{before}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    DOCS.write_text(f"{before}{BEGIN}\n{table(result)}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ too. The site has the same folders: pages and what they show are copied to build
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ SHIM = "docs/vendor/iframe-worker/shim.js"
 
 
 def gather(target: Path) -> int:
-    """Copy what the site is made of, and return how many files that are."""
+    """Copy what the site is made of, write the reference beside it, and return how many files that are."""
     shutil.rmtree(target, ignore_errors=True)
     count = 0
     for pattern in SHOWN:
@@ -34,7 +35,9 @@ def gather(target: Path) -> int:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
             count += 1
-    return count
+    reference = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
+    written: int = reference["write"](target / "docs" / "reference")
+    return count + written
 
 
 def build(site: Path) -> int:

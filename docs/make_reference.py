@@ -1,4 +1,7 @@
-"""Write docs/reference.md, every public name with its docstring, and the tables of settings on the methods' pages."""
+"""Write docs/reference, a page for each public module, and the tables of settings on the methods' pages.
+
+docs/reference is not committed: `make docs` makes it, and docs/build_site.py makes it anew for the site.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import functools
 import importlib
 import inspect
 import re
+import shutil
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fedgeom import FedAvg
@@ -25,11 +30,12 @@ WIDE = 100
 
 MODULES = {
     "fedgeom": None,
+    "fedgeom.preparation": None,
+    "fedgeom.methods.iterative": None,
+    "fedgeom.extend": None,
+    "fedgeom.testing": ("check_method", "example_sites"),
+    "fedgeom.geometry.hyperbolic": None,
     "fedgeom.geometry.hyperbolic.poincare": None,
-    "fedgeom.geometry.hyperbolic.hull": ("convex_hull", "graham_scan", "trimmed_hull", "default_trim"),
-    "fedgeom.geometry.hyperbolic.grid": ("PolarGrid", "EqualAreaGrid"),
-    "fedgeom.geometry.hyperbolic.isometry": ("Isometry", "procrustes"),
-    "fedgeom.geometry.hyperbolic.sampling": ("uniform_disc", "labelled_disc"),
     "fedgeom.geometry.hyperbolic.prototypes": (
         "tammes",
         "closed_form",
@@ -44,47 +50,39 @@ MODULES = {
     "fedgeom.geometry.min_norm": ("consistent_weights", "least_norm", "frank_wolfe", "as_printed"),
     "fedgeom.codes.sidon": ("bose_chowla", "SidonLabels", "CountedLabels"),
     "fedgeom.codes.scma": ("ScmaCode",),
-    "fedgeom.federation.settings": ("Settings", "Between", "Choice"),
-    "fedgeom.federation.site": ("Site", "Part", "answers"),
-    "fedgeom.protocols.cohort": ("join", "Cohort"),
-    "fedgeom.protocols.site": ("SummingSite", "Contribution"),
-    "fedgeom.protocols.secure_sum.messages": ("SumQuestion", "SumResult", "Ticket"),
-    "fedgeom.protocols.model_delivery": ("hand_out",),
-    "fedgeom.protocols.names": ("agree_on_names",),
-    "fedgeom.methods.iterative": None,
-    "fedgeom.data.readers": ("register_reader", "Reader"),
-    "fedgeom.testing": ("check_method", "example_sites"),
 }
+"""The public modules, and which of their names are documented; None: all public classes and functions."""
+
+SHARED = ("fedgeom", "FedAvg")
+"""Where the settings that all algorithms share are documented: module and name."""
 
 
-def public_names(module: object, wanted: tuple[str, ...] | None) -> list[str]:
-    """Return the names to document, in order."""
+def public_names(module: ModuleType, wanted: tuple[str, ...] | None) -> list[str]:
+    """Return the names to document, in order: of a plain module only what is defined in it."""
     if wanted is not None:
         return list(wanted)
-    name = getattr(module, "__name__", "")
-    if name == "fedgeom":
-        return [one for one in dir(module) if not one.startswith("_")]
-    if name == "fedgeom.methods.iterative":
-        return sorted(one for one, value in vars(module).items() if inspect.isclass(value))
-    own = getattr(module, "__name__", "")
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and inspect.isfunction(value) and value.__module__ == own
-    ]
+    found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    shown = {name: one for name, one in found.items() if inspect.isclass(one) or inspect.isfunction(one)}
+    gathers = hasattr(module, "__path__") or module.__name__ == "fedgeom.extend"
+    return [name for name, one in shown.items() if gathers or one.__module__ == module.__name__]
 
 
-def entry(name: str, value: Any, shown: dict[int, str]) -> str:
-    """Describe one name; what was described above, by this or another name, is not described again."""
-    before = shown.setdefault(id(value), "")
-    if before:
-        return "" if before == name else f"### `{name}`\n\nThe same as [`{before}`](#{before.lower()}).\n"
-    shown[id(value)] = name
-    table = settings_table(value)
+def entry(name: str, value: Any, module: str, shown: dict[int, tuple[str, str]]) -> str:
+    """Describe one name; what another page describes, by this or another name, is linked."""
+    if id(value) in shown:
+        home, before = shown[id(value)]
+        return f"## `{name}`\n\nSee [`{home}.{before}`]({link(home, before, module)}).\n"
+    shown[id(value)] = (module, name)
+    table = settings_table(value, module)
     said = without_parameters(inspect.getdoc(value) or "") if table else as_markdown(inspect.getdoc(value) or "")
     called = "" if table and _made_of_fields(value) else call_of(name, value)
-    parts = [f"### `{name}`", called, said, table, members(value)]
+    parts = [f"## `{name}`", called, said, table, members(value)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def link(module: str, name: str, here: str) -> str:
+    """Return the address of a name, on this page or on another module's."""
+    return ("" if module == here else f"{module}.md") + f"#{name.lower()}"
 
 
 def _made_of_fields(value: Any) -> bool:
@@ -126,8 +124,8 @@ def _plain(text: str) -> str:
     return re.sub(r"\b(?:fedgeom|collections|numpy|pathlib|typing)(?:\.\w+)*\.(?=[A-Z])", "", text)
 
 
-def settings_table(value: Any) -> str:
-    """Return a table of a class's settings; those that every algorithm has stand once, at `FedAvg`."""
+def settings_table(value: Any, module: str) -> str:
+    """Return a table of a class's settings; those that every algorithm has are listed once, at `FedAvg`."""
     if not (inspect.isclass(value) and dataclasses.is_dataclass(value)):
         return ""
     try:
@@ -141,7 +139,7 @@ def settings_table(value: Any) -> str:
             continue
         default = f"`{_cell(one.default)}`" if one.default else ""
         rows.append(f"| `{one.name}` | {_cell(one.wanted)} | {default} | {_cell(one.meaning)} |")
-    more = "The settings [of `FedAvg`](#fedavg), and as follows." if shares else ""
+    more = f"The settings [of `FedAvg`]({link(*SHARED, module)}), and as follows." if shares else ""
     word = "parameter" if issubclass(value, Settings | Choice) else "field"
     head = f"| {word} | what it may be | if not given | meaning |\n|---|---|---|---|\n"
     return "\n\n".join(part for part in (more, head + "\n".join(rows) if rows else "") if part)
@@ -158,23 +156,53 @@ def _cell(text: str) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Return a docstring as a page has it: code in single ticks, and examples as code."""
-    text = text.replace("``", "`")
-    lines, inside = [], False
+    """Return a docstring as a page has it: code in single ticks, examples as code, sections with their lists."""
+    parts = SECTION.split(text.replace("``", "`"))
+    found = [_with_examples(parts[0])]
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        listed = _list(body) if title in LISTS else _with_examples(inspect.cleandoc(body))
+        found.append(f"**{title}**\n\n{listed}")
+    return "\n\n".join(part.strip("\n") for part in found if part.strip())
+
+
+SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
+"""A title of a docstring's section, underlined."""
+
+LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises")
+"""The sections that list names (or types) with what they mean in the indented lines below."""
+
+
+def _with_examples(text: str) -> str:
+    lines = []
+    inside = False
     for line in text.splitlines():
-        code = line.startswith((">>>", "...")) or (inside and bool(line.strip()))
+        aligned = re.match(r"\S+(?: \S+)* {3,}\S", line)  # columns, which a paragraph would run together
+        code = bool(aligned) or line.startswith((">>>", "...")) or (inside and bool(line.strip()))
         if code != inside:
             lines.append("```text" if code else "```")
         lines.append(line.replace("# doctest: +SKIP", "").rstrip())
         inside = code
-    text = "\n".join([*lines, "```"] if inside else lines)
-    return re.sub(r"^(\w+)\n-{3,}\n(.*)", _listed, text, flags=re.MULTILINE | re.DOTALL)
+    return "\n".join([*lines, "```"] if inside else lines)
 
 
-def _listed(found: re.Match[str]) -> str:
-    """Return a docstring's list of parameters as one of a page."""
-    rows = re.sub(r"\n {4,}", ". ", found[2])
-    return f"{found[1]}:\n\n" + re.sub(r"^(\w+): ", r"- `\1`: ", rows, flags=re.MULTILINE)
+def _list(body: str) -> str:
+    """Return a section's entries as a list: "name : type" with its meaning, one line each."""
+    entries: list[list[str]] = []
+    for line in inspect.cleandoc(body).splitlines():
+        if line.startswith(" ") and entries:
+            entries[-1].append(line.strip())
+        elif line.strip():
+            entries.append([line.strip()])
+    lines = []
+    for head, *meaning in entries:
+        name, colon, kind = head.partition(":")
+        shown = f"`{name.strip()}`: {kind.strip()}" if colon and IDENTIFIERS.fullmatch(name.strip()) else head
+        said = " ".join(meaning)
+        lines.append(f"- {shown.rstrip('.')}. {said}" if said else f"- {shown}")
+    return "\n".join(lines)
+
+
+IDENTIFIERS = re.compile(r"\*{0,2}\w+(?:, \*{0,2}\w+)*")
 
 
 def without_parameters(text: str) -> str:
@@ -199,18 +227,31 @@ def members(value: Any) -> str:
     return "\n".join(lines)
 
 
-def reference() -> str:
-    """Return the whole page."""
-    parts = [
-        "# Reference\n\nEvery public name, from its docstring; made by `make docs`. Settings are given by name.\n"
-    ]
-    shown: dict[int, str] = {}
+def reference() -> dict[str, str]:
+    """Return the pages, by file name: one for each module, and an index."""
+    pages = {}
+    lines = []
+    shown: dict[int, tuple[str, str]] = {}
     for path, wanted in MODULES.items():
         module = importlib.import_module(path)
-        parts.append(f"## {path}\n")
-        found = [entry(name, getattr(module, name), shown) for name in public_names(module, wanted)]
-        parts += [one for one in found if one] or ["All of it stands above.\n"]
-    return "\n".join(parts)
+        names = public_names(module, wanted)
+        said = as_markdown(inspect.getdoc(module) or "")
+        entries = [entry(name, getattr(module, name), path, shown) for name in names]
+        pages[f"{path}.md"] = "\n".join([f"# {path}\n", f"{said}\n", *entries])
+        lines.append(f"| [{path}]({path}.md) | {said.splitlines()[0]} |")
+    head = "# Reference\n\nEvery public name, from its docstring. Settings are given by name.\n"
+    pages["index.md"] = "\n".join([head, "| module | what it has |", "|---|---|", *lines]) + "\n"
+    return pages
+
+
+def write(folder: Path) -> int:
+    """Write the pages into a folder of their own, in the place of older ones, and return how many they are."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pages = reference()
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return len(pages)
 
 
 ALGORITHMS = "algorithms"
@@ -265,6 +306,4 @@ if __name__ == "__main__":
         before = page.read_text(encoding="utf-8")
         if filled(before) != before:
             page.write_text(filled(before), encoding="utf-8")
-    target = Path(__file__).with_name("reference.md")
-    target.write_text(reference(), encoding="utf-8")
-    print(f"wrote {target.name}", file=sys.stderr)
+    print(f"wrote {write(Path(__file__).with_name('reference'))} pages to docs/reference", file=sys.stderr)

@@ -3,11 +3,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 import fedgeom
 from fedgeom.crypto.masks import NoiseStream
 from fedgeom.data.datasets import DataSet, load_set
 from fedgeom.data.demo_data import in_own_words
+from tests.tiers import data_file, examples
+
+settings.register_profile("tests", examples(100))
+settings.load_profile("tests")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that need files of data into the second tier, and skip them where these are absent."""
+    for item in items:
+        for mark in item.iter_markers("data"):
+            item.add_marker(pytest.mark.full)
+            absent = [name for name in mark.args if data_file(name) is None]
+            if absent:
+                why = f"no {', '.join(absent)}: put it into a folder and set FEDGEOM_DATA to that"
+                item.add_marker(pytest.mark.skip(reason=why))
 
 
 class Case(NamedTuple):

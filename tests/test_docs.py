@@ -13,7 +13,10 @@ import pytest
 import typer
 
 from fedgeom.cli import app
+from fedgeom.deploy.federation_file import FederationFile, SiteEntry
+from fedgeom.deploy.study_file import SweepBlock
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
 from tests.cli.calling import call
 from tests.documents import (
@@ -27,12 +30,13 @@ from tests.documents import (
     links,
     typed,
 )
+from tests.tiers import tiered
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 WITH_CODE = [name for name in NAMES if blocks(ROOT / name, "python") and name not in ELSEWHERE]
 
 
-@pytest.mark.parametrize("name", WITH_CODE)
+@pytest.mark.parametrize("name", tiered(WITH_CODE, "README.md"))
 def test_every_python_block_runs(name, tmp_path, monkeypatch):
     """All blocks of a page in their order, as a reader would type them."""
     assert name in AT_HAND, f"say in tests/documents.py what the code of {name} takes for granted"
@@ -45,6 +49,14 @@ def test_every_python_block_runs(name, tmp_path, monkeypatch):
     if "import fedgeom\n" not in code:
         code = "import fedgeom\n" + code
     exec(compile(code, name, "exec", dont_inherit=True), space)
+
+
+def test_the_pieces_of_own_method_are_those_of_the_example():
+    example = (ROOT / "examples" / "own_method.py").read_text(encoding="utf-8")
+    pieces = blocks(ROOT / "docs" / "own-method.md", "py")
+    assert pieces
+    for piece in pieces:
+        assert piece in example
 
 
 def commands(name):
@@ -71,6 +83,7 @@ def test_every_command_has_the_options_that_are_shown(name):
             raise AssertionError(f"{name}: {line}: {error}") from error
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["tutorial-cells", "tutorial-clinic", "tutorial-research"])
 def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
     if name == "tutorial-cells":
@@ -101,6 +114,15 @@ def test_every_toml_block_can_be_read(name):
         assert tomllib.loads(block)
 
 
+def test_the_federation_file_s_page_has_every_key():
+    page = (ROOT / "docs" / "federation-file.md").read_text(encoding="utf-8")
+    listed = {
+        key for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for key in re.findall(r"[a-z_]+", row)
+    }
+    for part in (FederationFile, SiteEntry, Policy, SweepBlock):
+        assert set(part.__struct_fields__) <= listed, part.__name__
+
+
 @pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])
 def test_no_link_is_dead(name):
     page = ROOT / name
@@ -111,6 +133,7 @@ def test_no_link_is_dead(name):
             assert anchor in anchors(target), f"{name} links to {path}#{anchor}; that page has no such heading"
 
 
+@pytest.mark.full
 def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("material", reason="needs the docs extra")
     builder = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
@@ -146,7 +169,7 @@ def test_a_method_s_page_has_all_that_a_reader_looks_for(name):
     assert f"](images/idea-{name}.svg)" in text
     assert f"](images/conversation-{name}.svg)" in text
     heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    for wanted in ("Who learns what", "The paper's table, and ours", "Limits"):
+    for wanted in ("What it reveals", "The paper's table, and ours", "Limits"):
         assert any(head.startswith(wanted) for head in heads), f"{name}.md has no section {wanted!r}"
     assert re.search(r"<!-- settings of \S+: made by docs/make_reference.py -->\n\| ", text)
 
@@ -189,7 +212,7 @@ def prose(text):
     return text
 
 
-@pytest.mark.parametrize("name", [name for name in [*NAMES, "CHANGELOG.md"] if name != "docs/reference.md"])
+@pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])
 def test_one_spelling_the_british_one(name):
     assert AMERICAN.findall(prose((ROOT / name).read_text(encoding="utf-8"))) == []
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_SECONDS
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted(
     path.relative_to(ROOT).as_posix()
@@ -52,7 +54,7 @@ def figures(benchmark, part, folder):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
@@ -64,6 +66,7 @@ def test_a_benchmark_runs_and_ends_with_its_figures(tmp_path):
     assert figures("topology.py", "fedavg_round_over_learner", tmp_path) > 0
 
 
+@pytest.mark.full
 def test_reading_is_measured_beside_the_library_that_everybody_reads_with(tmp_path):
     pytest.importorskip("anndata", reason="needs the bio extra")
     found = figures("reading.py", "h5ad", tmp_path)
@@ -89,14 +92,37 @@ def test_the_reference_has_every_public_name():
         assert maker["filled"](text) == text, (
             f"python docs/make_reference.py makes the settings of {file.name} anew"
         )
-    page = maker["reference"]()
+    pages = maker["reference"]()
+    assert [f"{module}.md" for module in maker["MODULES"]] == [name for name in pages if name != "index.md"]
     for name in dir(fedgeom):
         if not name.startswith("_"):
-            assert f"### `{name}`\n" in page
+            assert f"## `{name}`\n" in pages["fedgeom.md"]
             value = getattr(fedgeom, name)
             for one in inspect.signature(value).parameters if inspect.isfunction(value) else ():
                 assert re.search(rf"\b{one}\b", inspect.getdoc(value)), f"{name} does not say what {one} is"
-    for name in ("Cohort", "SumQuestion", "register_reader", "TrimmedMean"):
-        assert f"### `{name}`\n" in page
+    page = "".join(pages.values())
+    for name in ("Cohort", "SumQuestion", "register_reader", "TrimmedMean", "convex_hull"):
+        assert f"## `{name}`\n" in page
     assert "-----\n" not in page.replace("|---|", "")  # a docstring's underlined word would be a heading
     assert max(len(line) for line in page.splitlines() if line.startswith("#")) < 80
+
+
+def test_the_reference_lists_parameters_as_docstrings_do():
+    maker = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
+    said = """Fit.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+        The points,
+        one a row.
+    C: the weight
+
+    Returns
+    -------
+    The model.
+    """
+    assert maker["as_markdown"](inspect.cleandoc(said)) == (
+        "Fit.\n\n**Parameters**\n\n- `rows`: array of shape (n, d). The points, one a row.\n- `C`: the weight\n\n"
+        "**Returns**\n\n- The model."
+    )

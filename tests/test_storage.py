@@ -287,7 +287,7 @@ import sys, time
 from fedgeom import storage
 with storage.locked(sys.argv[1], "busy"):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
@@ -320,7 +320,7 @@ def test_without_a_text_one_waits(tmp_path):
         thread.start()
         time.sleep(0.1)
         order.append("first")
-    thread.join(10)
+    thread.join()
     assert order == ["first", "second"]
 
 

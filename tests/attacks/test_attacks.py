@@ -30,7 +30,7 @@ def test_names_are_told_apart_and_open_ones_are_attacks() -> None:
     assert set(OPEN) <= set(names)
 
 
-def test_the_table_of_the_security_page_has_every_attack() -> None:
-    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+def test_the_page_of_attacks_has_every_attack() -> None:
+    page = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
     listed = runpy.run_path(str(ROOT / "benchmarks" / "attacks.py"))["attack_names"](page)
     assert listed == [attack.name for attack in ATTACKS]

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from fedgeom.data.datasets import find_file
 from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.record import read_folder
+from tests.waiting import HANG_SECONDS, until
 
 COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
 
@@ -36,7 +36,7 @@ def heed_interrupts():
 
 
 def finish(process, code=0):
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == code, output
     return output
 
@@ -65,13 +65,10 @@ def test_demo_without_any_data(tmp_path):
     assert (tmp_path / "predictions.csv").read_text().startswith("row,class,probability")
 
 
+@pytest.mark.data("hipc_tcell_5hospitals.npz")
 def test_demo_over_five_hospitals(tmp_path):
-    file = find_file("hipc")
-    if file is None:
-        pytest.skip("hipc_tcell_5hospitals.npz is not here; FEDGEOM_DATA may name its folder")
-    output = finish(
-        start(tmp_path, "demo", "--sites-data", "hipc", "--out", "here/d", FEDGEOM_DATA=str(file.parent))
-    )
+    folder = find_file("hipc").parent  # the command runs in another folder
+    output = finish(start(tmp_path, "demo", "--sites-data", "hipc", "--out", "here/d", FEDGEOM_DATA=str(folder)))
     for piece in ("Stanford", "T4 virgen", "P-801", "of 50 local names"):
         assert piece in output
     found = read_evaluation(tmp_path / "here" / "d-1")
@@ -79,15 +76,15 @@ def test_demo_over_five_hospitals(tmp_path):
     assert found["pooled"].accuracy.low > 0.9
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sign", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full)]
+)
 def test_ctrl_c_and_sigterm_leave_a_folder_one_can_read(tmp_path, sign, code):
     process = start(tmp_path, "demo", "--sites-data", "digits")
     folder = tmp_path / "runs" / "demo-1"
-    deadline = time.monotonic() + 300
-    while not ((folder / "ledger.jsonl").exists() and (folder / "ledger.jsonl").stat().st_size):
-        assert process.poll() is None, "the demonstration ended before it could be interrupted"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    ledger = folder / "ledger.jsonl"
+    until(lambda: (ledger.exists() and ledger.stat().st_size) or process.poll() is not None, pause=0.005)
+    assert process.poll() is None, "the demonstration ended before it could be interrupted"
     process.send_signal(sign)
     output = finish(process, code=code)
     assert "Interrupted. What happened so far is in runs/demo-1" in output
@@ -109,7 +106,7 @@ def test_start_is_quick(tmp_path):
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.skipif(find_file("olsson") is None, reason="FEDGEOM_DATA has no olsson.npz")
+@pytest.mark.data("olsson.npz")
 def test_a_set_whose_parts_are_the_published_ones_can_be_shown_too(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDGEOM_DATA", str(find_file("olsson").parent))  # the command runs in another folder
     said = finish(start(tmp_path, "demo", "--sites-data", "olsson"))

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from fedgeom.data.datasets import data_folder
+from tests.tiers import data_file, tiered
+from tests.waiting import HANG_SECONDS
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SAY = {
     "quickstart.py": "test rows are right",
     "own_label_names.py": "Grignolino = G = leicht",
     "files.py": "report.html",
-    "own_method.py": "'plain twin': 1",
+    "own_method.py": "'secure_equals_plain': 1",
     "own_algorithm.py": "the coordinator saw sums only",
     "own_reader.py": "rows from .arff files that the joint model fits: {'site-1': '100%'",
     "pandas_frame.py": "visits, 0 patients on both sides",
@@ -37,7 +38,7 @@ def said(name, folder, data):
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
         env=os.environ | {"FEDGEOM_DATA": str(data)},
     )
@@ -50,20 +51,17 @@ def test_all_are_here():
     assert {path.name for path in FOLDER.glob("*.py")} == set(SAY)
 
 
-@pytest.mark.parametrize("name", SAY)
+@pytest.mark.parametrize("name", tiered(SAY, "quickstart.py", "own_method.py"))
 def test_example(name, tmp_path):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{name} needs an extra")
     assert SAY[name] in said(name, tmp_path, tmp_path / "no data")
 
 
-@pytest.mark.slow
+@pytest.mark.data(KANG)
 def test_real_cells_of_eight_donors(tmp_path):
     pytest.importorskip("anndata", reason="needs the bio extra")
-    folder = data_folder()
-    if folder is None or not (folder / KANG).is_file():
-        pytest.skip(f"FEDGEOM_DATA has no {KANG}")
-    printed = said("scanpy_cells.py", tmp_path, folder.absolute())
+    printed = said("scanpy_cells.py", tmp_path, data_file(KANG).parent.absolute())
     found = re.search(r"8 donors: (0\.\d+) of 4,011 cells", printed)
     assert found is not None, printed
     assert float(found[1]) > 0.85

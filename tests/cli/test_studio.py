@@ -14,6 +14,7 @@ import urllib.request
 import pytest
 
 from tests.cli.calling import call
+from tests.waiting import HANG_SECONDS
 
 pytest.importorskip("starlette", reason="needs the studio extra")
 pytest.importorskip("uvicorn", reason="needs the studio extra")
@@ -26,13 +27,13 @@ def test_it_answers_on_loopback_with_its_token_and_ends_politely(tmp_path):
     try:
         address = re.search(r"http://127\.0\.0\.1:(\d+)/[\w-]{32}/", process.stdout.readline())
         assert "this machine only" in process.stdout.readline()
-        with urllib.request.urlopen(address.group(), timeout=30) as answer:
+        with urllib.request.urlopen(address.group(), timeout=HANG_SECONDS) as answer:
             assert "Learn together" in answer.read().decode()
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(f"http://127.0.0.1:{address.group(1)}/", timeout=30)
+            urllib.request.urlopen(f"http://127.0.0.1:{address.group(1)}/", timeout=HANG_SECONDS)
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) in (0, 130, -2)
+        assert process.wait(HANG_SECONDS) in (0, 130, -2)
 
 
 def test_a_port_that_is_taken_is_said(tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.codes.fields import (
@@ -12,6 +12,7 @@ from fedgeom.codes.fields import (
     logarithms_of_linear,
     next_prime,
 )
+from tests.tiers import examples
 
 
 def slow_is_prime(n: int) -> bool:
@@ -50,7 +51,7 @@ def test_logarithms_match_a_search(p: int, h: int):
     assert logarithms_of_linear(space, factors) == expected
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(p=st.sampled_from([2, 3, 5, 11, 101, 401]), h=st.integers(2, 10))
 def test_order_is_factored_into_primes(p: int, h: int):
     factors = factor_order(p, h)

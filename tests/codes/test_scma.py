@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import nmod_poly
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.codes.fields import is_prime
 from fedgeom.codes.scma import ScmaCode, _half_euclid, roots_of_split_polynomial
 from fedgeom.codes.sidon import bose_chowla
 from fedgeom.errors import DecodeError, InputError
+from tests.tiers import examples
 
 
 def slow_word(code: ScmaCode, vector: dict[int, int]) -> list[int]:
@@ -86,7 +87,7 @@ def test_encoding_matches_the_definition(data: st.DataObject):
     assert encode(code, vector).tolist() == slow_word(code, vector)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_round_trip(data: st.DataObject):
     code = data.draw(codes())
@@ -124,7 +125,7 @@ def test_values_come_back_reduced():
     }
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_words_of_several_sites_add_up(data: st.DataObject):
     """Linearity: the sum of the words is the word of the sum, and bins that cancel are empty."""
@@ -151,7 +152,7 @@ def test_values_that_cancel_leave_an_empty_bin():
     assert decode(code, empty) == {}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_a_corrupted_symbol_is_noticed(data: st.DataObject):
     q = data.draw(st.sampled_from([prime_above(2**40), prime_above(2**61, two_power=8)]))
@@ -164,7 +165,7 @@ def test_a_corrupted_symbol_is_noticed(data: st.DataObject):
         code.decode(word)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_too_many_bins_are_noticed(data: st.DataObject):
     code = ScmaCode(prime_above(2**40), data.draw(st.integers(1, 8)), 10**6)
@@ -175,7 +176,7 @@ def test_too_many_bins_are_noticed(data: st.DataObject):
 
 
 @pytest.mark.parametrize("checks", [0, 1, 2])
-@pytest.mark.parametrize(("q", "bins"), [(5, 4), (7, 5), (3, 2)])
+@pytest.mark.parametrize(("q", "bins"), [(5, 4), pytest.param(7, 5, marks=pytest.mark.full), (3, 2)])
 def test_every_word_of_a_tiny_code_agrees_with_a_search(q: int, bins: int, checks: int):
     """All words over a small field: the decoder finds what a search finds and refuses the rest."""
     code = ScmaCode(q, 1, bins, checks)
@@ -253,7 +254,7 @@ def test_roots_of_the_product_of_everything(q: int):
     assert sorted(roots_of_split_polynomial(f, q)) == list(range(q))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_roots_agree_with_flint(data: st.DataObject):
     q = data.draw(st.sampled_from([13, 97, 257, prime_above(2**45), prime_above(2**45, two_power=8)]))
@@ -276,7 +277,7 @@ def test_constants_have_no_roots():
     assert roots_of_split_polynomial(nmod_poly([3], 7), 7) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     q=st.sampled_from([2, 3, 101, prime_above(2**45)]),
     degrees=st.lists(st.integers(1, 60), min_size=2, max_size=12),

@@ -5,12 +5,13 @@ import sys
 from itertools import combinations_with_replacement, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.codes.fields import ExtensionField, factor_order, logarithms_of_linear
 from fedgeom.codes.sidon import bose_chowla
 from fedgeom.errors import DecodeError, InputError
+from tests.tiers import examples
 
 
 def sums_of_at_most(labels: tuple[int, ...], h: int) -> list[int]:
@@ -93,7 +94,7 @@ def test_no_totals_decode_to_no_answers():
     assert bose_chowla(5, 3).decode(0) == ()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_round_trip_for_any_count_and_h(data: st.DataObject):
     h = data.draw(st.integers(1, 10), label="h")
@@ -103,7 +104,7 @@ def test_round_trip_for_any_count_and_h(data: st.DataObject):
     assert sidon.decode(sum(sidon.labels[i] for i in terms)) == tuple(sorted(terms))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data(), size=st.sampled_from([(400, 8), (400, 3), (2000, 2), (1200, 4)]))
 def test_round_trip_with_many_labels(data: st.DataObject, size: tuple[int, int]):
     count, h = size
@@ -191,7 +192,7 @@ def test_counted_labels_say_what_is_wrong():
     assert counted.decode_many([]) == []
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data())
 def test_counted_labels_of_many_sites(data: st.DataObject):
     """Twelve sites with five classes, h = 4: sums of any sites' labels are right or refused."""

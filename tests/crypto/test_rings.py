@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.crypto.masks import Ring
 from fedgeom.errors import InputError
+from tests.tiers import examples
 
 MODULI = [
     2, 3, 5, 2**8, 257, 2**31 - 1, 2**32, 2**32 + 15, 2**61 - 1, 2**62, 2**62 + 1, 2**62 + 2**61 + 3,
@@ -23,7 +24,7 @@ def vector(modulus: int, values: list[int]) -> np.ndarray:
 BIG = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(modulus=st.sampled_from(MODULI), a=BIG, b=BIG)
 def test_rings_add_and_subtract_like_whole_numbers(modulus: int, a: list[int], b: list[int]) -> None:
     n = min(len(a), len(b))

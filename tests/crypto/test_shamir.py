@@ -6,12 +6,13 @@ import contextlib
 import secrets
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.shamir import PRIME, recover, share, weights_at_zero
 from fedgeom.errors import InputError, ProtocolError
+from tests.tiers import examples
 
 
 def number(share: bytes) -> int:
@@ -67,7 +68,7 @@ def test_a_parabola_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {x: number(s) for x, s in shares.items()} == {1: 6, 2: 17, 4: 57}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), given_secrets=st.lists(st.binary(min_size=32, max_size=32), max_size=9))
 def test_secrets_that_are_shared_side_by_side_do_not_touch(
     data: st.DataObject, given_secrets: list[bytes]
@@ -91,7 +92,7 @@ def test_coefficients_are_elements_of_the_field_and_of_all_its_sizes() -> None:
     assert all(900 < top.count(quarter) < 1100 for quarter in range(4))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), secret=st.binary(min_size=32, max_size=32))
 def test_any_threshold_many_shares_give_the_secret_back(data: st.DataObject, secret: bytes) -> None:
     holders = data.draw(st.lists(st.integers(1, 10_000), min_size=1, max_size=12, unique=True))
@@ -106,7 +107,7 @@ def test_the_extreme_secrets_survive(secret: bytes) -> None:
     assert recover(share(secret, 3, [1, 2, 3, 4]), 3) == secret
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     secret=st.binary(min_size=32, max_size=32),
     candidate=st.binary(min_size=32, max_size=32),

@@ -6,13 +6,14 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from fedgeom.data import csv
 from fedgeom.data.csv import mark_of, places_of, read_carefully, read_plain
 from fedgeom.data.readers import read_site
 from fedgeom.errors import InputError
+from tests.tiers import examples
 
 pytest.importorskip("pyarrow", reason="needs the bio extra")
 
@@ -65,7 +66,7 @@ def outcome(read, file, mark):
         return str(error)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress=(HealthCheck.function_scoped_fixture,))
 @given(files())
 def test_both_readers_read_the_same(tmp_path, drawn):
     mark, raw = drawn

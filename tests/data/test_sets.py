@@ -7,6 +7,7 @@ import pytest
 
 from fedgeom.data.datasets import SETS, available, data_folder, find_file, load_set
 from fedgeom.errors import InputError
+from tests.tiers import set_cases
 
 SHAPES = {  # sites, classes, columns, all rows
     "hipc": (5, 10, 7, None),
@@ -22,15 +23,9 @@ SHAPES = {  # sites, classes, columns, all rows
 }
 
 
-def loaded(name, **options):
-    if name not in available():
-        pytest.skip(f"{SETS[name].file} is not here: {SETS[name].how_to_get}")
-    return load_set(name, **options)
-
-
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", set_cases(SETS))
 def test_shape(name):
-    data = loaded(name)
+    data = load_set(name)
     n_sites, n_classes, columns, rows = SHAPES[name]
     assert data.name == name
     assert len(data.train) == len(data.test) == n_sites

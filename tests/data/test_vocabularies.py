@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.data.datasets import SETS, available, load_set
+from fedgeom.data.datasets import load_set
 from fedgeom.data.demo_data import WORDS, in_own_words
+from tests.tiers import set_cases
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -17,8 +18,11 @@ def test_every_site_has_words_of_its_own(name):
         assert len(set(mine.values())) == len(mine)
     every = [word for mine in words.values() for word in mine.values()]
     assert len(set(every)) == len(every)
-    if name not in available():
-        pytest.skip(f"{SETS[name].file} is not here: {SETS[name].how_to_get}")
+
+
+@pytest.mark.parametrize("name", set_cases(WORDS))
+def test_every_class_of_a_set_has_a_word_at_every_site(name):
     data, truth = in_own_words(load_set(name))
+    classes = set(next(iter(WORDS[name].values())))
     for site in data.train:
-        assert {truth[site.name][word] for word in site.classes} == commons.copy().pop()
+        assert {truth[site.name][word] for word in site.classes} == classes

@@ -44,7 +44,8 @@ with running_coordinator(CoordinatorFolder(Path(sys.argv[1])), lambda text: prin
 """
 """What `fedgeom coordinator start` does, without the terminal."""
 
-QUIET_SECONDS, MOST_SECONDS = 240.0, 1200.0
+QUIET_SECONDS = 600.0
+MOST_SECONDS = 3600.0
 """How long nothing may be written down before a test gives up waiting, and how long it waits at most."""
 
 
@@ -194,7 +195,7 @@ class Federation:
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
-            process.wait(30)
+            process.wait(QUIET_SECONDS)
         self.until(lambda: not self.find(), 20, most=120)
         for group in {process.group for process in self.find()}:
             os.killpg(group, signal.SIGKILL)

@@ -29,8 +29,9 @@ from tests.deploy.conftest import GOOD
 from tests.deploy.deployment import Federation
 from tests.deploy.making import parameters_of
 from tests.deploy.offline import attempts_in, write_offline
+from tests.tiers import FULL
 
-pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+pytestmark = pytest.mark.deployment
 
 EPSILON, SEED = 0.05, 3
 TIMES = "wait = 300\ndeadline = 600\n"
@@ -47,6 +48,7 @@ METHODS: dict[str, Method] = {
     "hyperfed": fedgeom.HyperFed(rounds=1, epochs=1, network=MLP(hidden=8, features=8, embedding=4)),
 }
 """The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
+NAMES = ["hulls", *(pytest.param(name, marks=pytest.mark.full) for name in METHODS if name != "hulls")]
 SPOILT = ("moments", "dora")
 """In which run which site cannot write its result down."""
 
@@ -64,7 +66,7 @@ def good(federation: Federation) -> list[SiteData]:
 
 @pytest.fixture(scope="module")
 def jobs(federation: Federation) -> dict[str, Job]:
-    """Submit all methods: `Hulls` over everybody who is there, the others over the good sites.
+    """Submit all methods, in the first tier `Hulls` alone: over everybody who is there, the others over the good sites.
 
     At one site, what it has after one of them cannot be written down.
     """
@@ -80,6 +82,7 @@ def jobs(federation: Federation) -> dict[str, Job]:
             settings(method, only=() if name == "hulls" else GOOD, seed=SEED), name=name, prepare=prepare
         )
         for name, method in METHODS.items()
+        if FULL or name == "hulls"
     }
 
 
@@ -103,7 +106,7 @@ def hulls(federation: Federation, jobs: dict[str, Job]) -> Job:
     return finished(federation, jobs["hulls"])
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(
     federation: Federation, jobs: dict[str, Job], name: str, tmp_path: Path
 ) -> None:
@@ -123,6 +126,7 @@ def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(
         np.testing.assert_array_equal(fedgeom.load_model(kept).predict(rows), own.predict(rows))
 
 
+@pytest.mark.full
 def test_the_coordinator_has_figures_of_all_and_each_site_its_own(
     federation: Federation, jobs: dict[str, Job]
 ) -> None:
@@ -138,6 +142,7 @@ def test_the_coordinator_has_figures_of_all_and_each_site_its_own(
         assert (own.rows, own.sites) == (aside.tested, 1)
 
 
+@pytest.mark.full
 def test_a_result_that_cannot_be_kept_is_told_at_the_site_wherever_its_steward_looks(
     federation: Federation, jobs: dict[str, Job]
 ) -> None:
@@ -185,6 +190,7 @@ def test_each_site_can_use_the_model_in_its_own_words(federation: Federation, hu
     assert np.mean(model.predict(data.X) == data.y) == pytest.approx(result["fits"])
 
 
+@pytest.mark.full
 def test_a_site_that_was_not_admitted_is_told_so(federation: Federation) -> None:
     stranger = SiteData("fritz", federation.data["anna"].X, federation.data["anna"].y)
     folder = federation.make_site(stranger)
@@ -199,6 +205,7 @@ def test_a_site_that_was_not_admitted_is_told_so(federation: Federation) -> None
         del federation.sites["fritz"]
 
 
+@pytest.mark.full
 def test_a_foreign_certificate_is_named_before_anything_is_sent(federation: Federation, tmp_path: Path) -> None:
     other = CoordinatorFolder.create(tmp_path / "other", names=["localhost"], host="127.0.0.1")
     address = federation.coordinator.address()
@@ -215,6 +222,7 @@ def test_a_foreign_certificate_is_named_before_anything_is_sent(federation: Fede
         theirs.write_bytes(mine)
 
 
+@pytest.mark.full
 def test_a_site_with_another_key_than_its_roster_says_does_not_even_start(federation: Federation) -> None:
     roster = federation.sites["bert"].path / "roster.json"
     mine = roster.read_bytes()
@@ -241,7 +249,7 @@ def test_a_process_that_is_cut_off_reaches_nobody_and_it_is_written_down(tmp_pat
     assert [line.split()[0] for line in attempts_in(tmp_path / "attempts")] == ["look", "look", "import"]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_works_with_the_network_cut_off_and_nobody_tries_it(
     federation: Federation, jobs: dict[str, Job], name: str
 ) -> None:

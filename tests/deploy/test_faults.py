@@ -13,7 +13,7 @@ from fedgeom.federation.method import Method
 from tests.deploy.deployment import Federation
 from tests.deploy.test_deployment import METHODS, settings
 
-pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 TIMES = "wait = 20\ndeadline = 600\n"
 """A killed site is given up ``wait`` seconds after Flower noticed that it is gone; who is only slow is not."""

@@ -15,7 +15,7 @@ from tests.deploy.making import edit
 from tests.deploy.test_deployment import settings
 from tests.deploy.test_stewards import site
 
-pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 JOB = fedgeom.Moments(
     classes=("no", "yes"),

@@ -18,7 +18,7 @@ from fedgeom.federation.messages import Refusal, Waiting
 from tests.deploy.deployment import Federation, stewarded
 from tests.deploy.test_deployment import settings
 
-pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 NAMES = ("anna", "bert", "carl")
 SHORT, LONG = fedgeom.Moments(), fedgeom.FedAvg(rounds=60, epochs=1, min_sites=3)

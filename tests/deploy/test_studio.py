@@ -6,19 +6,19 @@ Every site and the coordinator are processes of their own.
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
 from fedgeom.federation.record import read_status
 from tests.deploy.deployment import stewarded
+from tests.waiting import until
 
 pytest.importorskip("starlette", reason="needs the studio extra")
 pytest.importorskip("httpx", reason="needs httpx")
 
 from tests.studio.conftest import TOKEN, browser_in
 
-pytestmark = [pytest.mark.deployment, pytest.mark.slow]
+pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,8 @@ def test_a_job_goes_from_the_studio_through_the_stewards_to_a_page_at_each_site(
     folder = there.coordinator.path / "runs" / name
     assert there.until(lambda: read_status(folder).state in ("finished", "failed", "interrupted"))
     assert read_status(folder).state == "finished", read_status(folder)
-    until = time.monotonic() + 60
-    while "Open the report" not in (shown := office.get(run).text) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert "finished" in shown
+    until(lambda: "Open the report" in office.get(run).text, pause=0.2)
+    assert "finished" in office.get(run).text
     joint = office.get(f"{run}/report").text
     assert "Can 3 sites tell" in joint
     assert 'data-layer="rows"' not in joint  # a coordinator has no rows

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import Entry, Ledger
 from tests.federation.test_frames import without_pandas
+from tests.tiers import examples
 
 
 def entry(step: int, site: str, size: int = 10, kind: str = "k", reveals: str = "nothing") -> Entry:
@@ -86,7 +87,7 @@ def test_a_ledger_survives_its_file(tmp_path: Path) -> None:
     assert len(Ledger.load(tmp_path / "empty")) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text(min_size=1), st.text())
 def test_any_name_survives_the_file(tmp_path_factory: pytest.TempPathFactory, site: str, reveals: str) -> None:
     path = tmp_path_factory.mktemp("ledger") / "l"

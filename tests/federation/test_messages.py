@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -42,6 +42,7 @@ from fedgeom.protocols.secure_sum.messages import (
     UnmaskShares,
     Witness,
 )
+from tests.tiers import examples
 
 RUN = bytes(range(32))
 
@@ -134,7 +135,7 @@ def samples() -> list[Message]:
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.sampled_from(sorted(DTYPES)).flatmap(
         lambda d: hnp.arrays(np.dtype(DTYPES[d]), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
@@ -318,13 +319,13 @@ def same_when_sent_again(messages: list[Message]) -> bool:
     return all(encode(decode(encode(one), type(one))) == encode(one) for one in messages)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=300))
 def test_random_bytes_raise_nothing_but_decode_errors(data: bytes) -> None:
     assert same_when_sent_again(opened(data))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     which=st.integers(0, len(samples()) - 1),
     framed=st.booleans(),

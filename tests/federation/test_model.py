@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import is_classifier
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedgeom.errors import InputError
 from fedgeom.federation.model import FORMAT, Model, from_bytes, name_columns, to_bytes
+from tests.tiers import examples
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +50,7 @@ VALUES = st.one_of(
 FACTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(ARRAYS, FACTS)
 def test_a_model_file_gives_its_content_back_and_always_has_the_same_bytes(
     arrays: dict[str, np.ndarray], facts: dict[str, Any]
@@ -196,7 +197,7 @@ def test_a_file_of_a_later_format_is_named() -> None:
         from_bytes(header({"__metadata__": {"fedgeom": '["fedgeom-model/99", "line", {}]'}}))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=5))
 def test_a_spoilt_file_is_read_or_refused_and_nothing_else(edits: list[tuple[int, int]]) -> None:
     data = bytearray(LINE.to_bytes())

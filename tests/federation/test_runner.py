@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import ContractError, DecodeError
@@ -16,6 +16,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import LEAVES
 from fedgeom.federation.runner import describe_failure
 from tests.federation.counting import OTHER_RUN, RUN, Count, Counted, CountingSite, Number, make
+from tests.tiers import examples
 
 
 def refusal(reply: bytes) -> str:
@@ -91,7 +92,7 @@ def test_a_site_answers_only_the_methods_of_its_policy() -> None:
     assert "does not take part" in sites.ask(Count(), expect=Number).missing["s0"]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.binary(max_size=200), st.booleans())
 def test_a_runner_answers_or_refuses_any_bytes(data: bytes, framed: bool) -> None:
     _, engine = make(1)

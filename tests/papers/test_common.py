@@ -23,6 +23,9 @@ from papers.common import (
     table,
     with_interval,
 )
+from tests.waiting import HANG_SECONDS
+
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
@@ -119,6 +122,10 @@ def test_every_script_has_the_options(
 )
 def test_scripts_run_from_any_folder(script: str, tmp_path: Path) -> None:
     finished = subprocess.run(
-        [sys.executable, str(ROOT / script), "--help"], cwd=tmp_path, capture_output=True, timeout=120, check=False
+        [sys.executable, str(ROOT / script), "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=HANG_SECONDS,
+        check=False,
     )
     assert finished.returncode == 0, finished.stderr

@@ -11,6 +11,8 @@ import pytest
 from papers.common import data_folder
 from papers.contents import HERE, STATUSES, page, read
 
+pytestmark = pytest.mark.full
+
 ROOT = HERE.parent
 NUMBERED = {
     "hulls": {"Table": 3, "Figure": 9, "Algorithm": 3},
@@ -35,6 +37,7 @@ def test_no_table_figure_or_algorithm_is_missing_or_there_twice(paper: str) -> N
         assert found == list(range(1, count + 1)), kind
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("paper", NUMBERED)
 def test_what_the_text_of_the_paper_numbers_is_listed(paper: str) -> None:
     text = data_folder().parent / "papers" / f"{paper}.txt"

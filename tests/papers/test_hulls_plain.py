@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC
-from papers.common import confidence, data_folder
+from papers.common import confidence
 from papers.hulls import published
 from papers.hulls.plain import name_groups, plain
 from tests.methods.hulls.drawing import pairs
@@ -85,10 +85,7 @@ def test_refuses(sites: Any, words: str) -> None:
 
 # --- the published row --------------------------------------------------------------------------------------
 
-needs_olsson = pytest.mark.skipif(
-    not (data_folder() / "olsson.npz").is_file(),
-    reason="olsson.npz is absent: set FEDGEOM_DATA to the folder of the data sets",
-)
+needs_olsson = pytest.mark.data("olsson.npz")
 FLP = [85.42, 87.50, 87.50, 85.42, 85.42, 85.42, 81.25, 87.50, 87.50, 87.50]
 
 

@@ -11,6 +11,8 @@ import fedgeom
 from papers.oneshot import alpha, cells, clinical, curves, names, niid
 from papers.oneshot.tables import Cells
 
+pytestmark = pytest.mark.full
+
 Y = np.random.default_rng(0).integers(0, 10, 3000)
 
 
@@ -92,13 +94,17 @@ def test_rare_classes_are_left_out_of_the_cells(monkeypatch: pytest.MonkeyPatch)
     assert {str(word) for site in found.train for word in site.classes.tolist()} == {"c", "d"}
 
 
-def test_clinical_tables_are_raw_and_the_page_has_all_models() -> None:
+@pytest.mark.data("heart_disease_4hospitals.npz", "eicu_demo_186hospitals.npz")
+def test_clinical_tables_are_raw() -> None:
     sites, codes = clinical.heart()
     assert len(sites) == 4
     assert any(np.isnan(site.X).any() for site in sites)
     assert set(codes) <= set(sites[0].columns)
     regions, _ = clinical.eicu()
     assert regions[0].categories["unit_type"]
+
+
+def test_the_page_of_clinical_tables_has_all_models() -> None:
     figures = {model: {"mean": 80.0, "ci95": 1.0, "n": 3, "paper": None} for model in clinical.MODELS}
     row = {"sites": 4, "rows": 920, "columns": 13, "features": 30, "gaps": 14.6}
     text = clinical.page({"heart": row | dict.fromkeys(clinical.METRICS, figures)})

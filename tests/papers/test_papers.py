@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_SECONDS
+
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "papers"
 HULLS = PAPERS / "hulls"
 RESULTS = HULLS / "results"
-DATA = Path(os.environ.get("FEDGEOM_DATA", ROOT.parent / "shared" / "data"))
 
-needs_olsson = pytest.mark.skipif(
-    not (DATA / "olsson.npz").is_file(), reason="olsson.npz is not here; put it into the folder FEDGEOM_DATA names"
-)
+needs_olsson = pytest.mark.data("olsson.npz")
 
 
 def run(*command: str) -> list[str]:
@@ -31,7 +32,7 @@ def run(*command: str) -> list[str]:
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papers.common import data_folder
 from papers.ptopofl import scenarios
+
+pytestmark = pytest.mark.full
 
 REAL = {
     "heart": "heart_disease_4hospitals.npz",
@@ -15,10 +16,14 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("name", list(scenarios.SCENARIOS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.data(REAL[name]) if name in REAL else ())
+        for name in scenarios.SCENARIOS
+    ],
+)
 def test_a_seed_makes_the_same_finite_sites_with_both_classes_in_both_parts(name: str) -> None:
-    if name in REAL and not (data_folder() / REAL[name]).is_file():
-        pytest.skip(f"{REAL[name]} is not here; FEDGEOM_DATA says where to look")
     first, again, other = (scenarios.SCENARIOS[name](seed) for seed in (3, 3, 4))
     for train, test, twin in zip(first.train, first.test, again.train, strict=True):
         assert np.isfinite(train.X).all()

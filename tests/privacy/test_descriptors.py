@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
@@ -24,6 +24,7 @@ from fedgeom.methods.ptopofl.private_descriptors import (
     private_descriptor,
     subsample_and_aggregate,
 )
+from tests.tiers import examples
 
 PLAIN = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
 
@@ -62,7 +63,7 @@ def test_the_curve_is_the_hockey_stick_divergence(sigma: float, epsilon: float) 
     assert gaussian_delta(3 * sigma, 3.0, epsilon) == pytest.approx(exact, rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.floats(0.01, 50), st.floats(-12, -0.5), st.floats(1e-3, 1e3))
 def test_sigma_keeps_delta_and_a_little_less_does_not(
     epsilon: float, log_delta: float, sensitivity: float
@@ -121,7 +122,7 @@ def test_one_row_fills_a_hundred_loops_in_r20() -> None:
     assert len(rips_diagrams(np.vstack([pair, np.zeros(20)])).h1) == 0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 9999), st.sampled_from([None, 0.3, 50.0]))
 def test_one_row_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, radius: float | None) -> None:
     rng = np.random.default_rng(seed)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.protocols.fixed_point import fixed_sum, from_fixed, from_wide, to_fixed, to_wide
+from tests.tiers import examples
 
 
 def test_by_hand() -> None:
@@ -18,14 +19,14 @@ def test_by_hand() -> None:
     assert from_fixed(found, fraction_bits=2).tolist() == [0.5, -0.25, 3.0, 0.25]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6), st.integers(0, 28))
 def test_one_rounding_and_no_more(numbers: list[float], bits: int) -> None:
     back = from_fixed(to_fixed(numbers, fraction_bits=bits, sites=10), fraction_bits=bits)
     assert np.abs(back - numbers).max() <= 2.0 ** -(bits + 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 9), st.integers(0, 2**32))
 def test_the_twin_of_a_secure_sum_rounds_site_by_site(sites: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,12 +7,13 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, ks_2samp, kstest
 
 from fedgeom.errors import InputError
 from fedgeom.protocols.maximum import MODULUS, RING, read_levels, write_levels
+from tests.tiers import examples
 
 
 def key(*parts: object) -> bytes:
@@ -26,7 +27,7 @@ def total(vectors: list[np.ndarray]) -> np.ndarray:
     return out
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(data=st.data())
 def test_the_secure_maximum_is_the_plain_maximum(data: st.DataObject) -> None:
     levels = data.draw(st.lists(st.integers(0, 30), min_size=1, max_size=4))

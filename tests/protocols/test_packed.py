@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.crypto.tags import is_sum, site_tag
 from fedgeom.errors import InputError
 from fedgeom.protocols.fixed_point import Packing
+from tests.tiers import examples
 
 PACKINGS = [Packing(32, 64.0), Packing(21, 64.0), Packing(32, 1.0), Packing(21, 0.3), Packing(32, 2.0**15)]
 
@@ -30,7 +31,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(1, 40), st.integers(0, 50), st.integers(0, 2**32), st.sampled_from([1e-6, 0.1, 1.0, 1e12]))
 def test_a_sum_of_words_has_the_sums_of_the_numbers(packing, sites, numbers, seed, size):
     """Whatever comes: numbers at the bound or beyond it, all of one sign or of both; to half a digit for each site."""

@@ -15,6 +15,7 @@ import pytest
 
 from fedgeom.federation.record import RunRecord, write_status
 from tests.report.folders import folder_of
+from tests.waiting import HANG_SECONDS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra (make browser)")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the browser extra (make browser)")
@@ -53,7 +54,7 @@ def studio_in(folder):
     )
     yield re.search(r"http\S+", process.stdout.readline()).group()
     process.send_signal(signal.SIGINT)
-    process.wait(20)
+    process.wait(HANG_SECONDS)
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_from_a_table_to_a_report_by_keyboard_alone(studio, tab, table):
     reach(page, "Run it here")
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/*")
-    page.wait_for_selector(".state:has-text('finished')", timeout=90_000)
+    page.wait_for_selector(".state:has-text('finished')", timeout=1000 * HANG_SECONDS)
     reach(page, "Open the report")
     page.keyboard.press("Enter")
     page.wait_for_url("**/report")
@@ -264,7 +265,7 @@ def test_a_button_that_is_pressed_twice_starts_one_run(studio, tab, table):
     assert len(held) == 1
     held[0].continue_()
     page.wait_for_url("**/runs/*")
-    page.wait_for_selector(".state:has-text('finished')", timeout=90_000)
+    page.wait_for_selector(".state:has-text('finished')", timeout=1000 * HANG_SECONDS)
     assert [one.name for one in (folder / "runs").iterdir() if one.name != ".studio"] == ["patients-1"]
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 
 import pytest
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.federation.record import read_status
-from fedgeom.studio import launching
+from fedgeom.studio import runs
 from tests.report.folders import folder_of
 from tests.studio.conftest import TOKEN, browser_in
 from tests.studio.test_stewarding import site  # noqa: F401  # a folder in which a job waits
+from tests.waiting import until
 
 FORM = {
     "file": "patients.csv",
@@ -24,14 +24,9 @@ FORM = {
 }
 
 
-def end(client, run, seconds=90):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        page = client.get(f"/runs/{run}").text
-        if "data-live" not in page:
-            return page
-        time.sleep(0.2)
-    raise AssertionError(page)
+def end(client, run):
+    until(lambda: "data-live" not in client.get(f"/runs/{run}").text, pause=0.2)
+    return client.get(f"/runs/{run}").text
 
 
 def test_from_a_dropped_table_to_a_report(client, patients, place):
@@ -196,7 +191,7 @@ def test_what_the_studio_started_can_be_stopped(client, place, patients):
     run = client.post("/studies/patients/run").headers["location"].rpartition("/")[2]
     assert client.post(f"/runs/{run}/stop").status_code == 303
     end(client, run)
-    assert not launching.is_alive(place, run)
+    assert not runs.is_alive(place, run)
 
 
 def test_a_form_without_end_is_refused(client):

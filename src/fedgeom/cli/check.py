@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from fedgeom.protocols.costs import Costs
+    from fedgeom.protocols.plan import Costs
+    from fedgeom.report.table import Table
 
 
 def check(
     federation: Annotated[
         Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
     ],
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for machines.")] = False,
 ) -> None:
     """Find all faults of all sites at once, with what to do about each; nothing is computed or sent.
@@ -26,17 +29,16 @@ def check(
 
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, show_report
     from fedgeom.deploy.federation_check import check_federation
-    from fedgeom.report.tables import show_report
 
     screen = console()
     if as_json:
-        report = check_federation(federation).report
+        report = check_federation(federation, policy=policy).report
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
     with screen.status("reading the sites' files"):
-        checked = check_federation(federation)
+        checked = check_federation(federation, policy=policy)
     report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
@@ -52,9 +54,6 @@ def check(
     raise typer.Exit(1)
 
 
-UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-
-
 def cost(
     federation: Annotated[
         Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
@@ -62,6 +61,9 @@ def cost(
     sites: Annotated[
         list[int] | None, typer.Option(help="Also for so many sites of such tables; may be repeated.", min=2)
     ] = None,
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for machines.")] = False,
 ) -> None:
     """Say what a job will cost before it runs: questions, bytes, processor time, memory; nothing is sent.
@@ -69,27 +71,28 @@ def cost(
     Bytes are exact where no site is lost; processor times are those of a small machine, and memory is a guess.
     """
     import json
+    from dataclasses import replace
 
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
-    from fedgeom.engines.costs import costs_at, costs_of, method_classes
+    from fedgeom.protocols.plan import costs_of, shape_like, shape_of
+    from fedgeom.report.table import to_terminal
 
-    checked = check_federation(federation)
+    checked = check_federation(federation, policy=policy)
     plan, method, looked = stop_if_unready(checked)
-    tables, policy = looked.sites, checked.policy
-    found = {len(tables): costs_of(method, tables, policy, plan.seed)}
+    tables = looked.sites
+    shape = shape_of(method, tables, checked.policy, plan.seed)
+    found = {len(tables): costs_of(method, shape)}
     for count in sites or ():
-        shape = {"rows": max(map(len, tables)), "columns": tables[0].shape[1]}
-        found[count] = costs_at(method, count, **shape, classes=method_classes(method, tables), policy=policy)
+        found[count] = costs_of(method, replace(shape, sites=shape_like(count).sites, own_names=()))
     if as_json:
         typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
         return
     screen = console()
     screen.print(f"[bold]{escape(str(federation))}[/bold]: {escape(method.name)} over {len(tables)} sites\n")
-    _show_questions(screen, found[len(tables)])
-    _show_totals(screen, found)
+    screen.print(to_terminal(question_table(found[len(tables)]), total_table(found)))
     for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
         screen.print(f"[yellow]not counted[/yellow]: {escape(line)}", soft_wrap=True)
 
@@ -103,13 +106,9 @@ def figures(costs: Costs) -> dict[str, Any]:
     return {name: getattr(costs, name) for name in names.split()}
 
 
-def size(count: float) -> str:
-    """Return a number of bytes as people write it."""
-    return next((f"{count / unit:.3g} {name}" for unit, name in UNITS if count >= unit), f"{count:.0f} B")
-
-
-def _show_questions(screen: Any, costs: Costs) -> None:
-    """Print one row for each kind of question."""
+def question_table(costs: Costs) -> Table:
+    """Return one row for each kind of question."""
+    from fedgeom.report.table import Table, size
     from fedgeom.report.words import WORDS
 
     kinds: dict[str, list[float]] = {}
@@ -119,36 +118,26 @@ def _show_questions(screen: Any, costs: Costs) -> None:
         row[1] += one.times * one.down
         row[2] += one.times * one.up
     rows = [
-        (WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)) for kind, (times, down, up) in kinds.items()
+        [WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)] for kind, (times, down, up) in kinds.items()
     ]
-    _table(screen, ("question", "times", "to a site", "from it"), rows)
+    return Table("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
 
 
-def _show_totals(screen: Any, found: dict[int, Costs]) -> None:
-    """Print one column for each number of sites."""
+def total_table(found: dict[int, Costs]) -> Table:
+    """Return one column for each number of sites."""
+    from fedgeom.report.table import Table, size
+
     rows = [
-        ("questions", *(f"{one.questions:,}" for one in found.values())),
-        ("a site receives", *(size(one.down) for one in found.values())),
-        ("a site sends", *(size(one.up) for one in found.values())),
-        ("largest message", *(size(one.largest) for one in found.values())),
-        ("the coordinator sends", *(size(one.total_down) for one in found.values())),
-        ("the coordinator receives", *(size(one.total_up) for one in found.values())),
-        ("a site's processor, about", *(f"{one.site_seconds:.2g} s" for one in found.values())),
-        ("the coordinator's, about", *(f"{one.coordinator_seconds:.2g} s" for one in found.values())),
-        ("a site's memory, about", *(size(one.site_memory) for one in found.values())),
-        ("the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())),
+        ["questions", *(f"{one.questions:,}" for one in found.values())],
+        ["a site receives", *(size(one.down) for one in found.values())],
+        ["a site sends", *(size(one.up) for one in found.values())],
+        ["largest message", *(size(one.largest) for one in found.values())],
+        ["the coordinator sends", *(size(one.total_down) for one in found.values())],
+        ["the coordinator receives", *(size(one.total_up) for one in found.values())],
+        ["a site's processor, about", *(f"{one.site_seconds:.2g} s" for one in found.values())],
+        ["the coordinator's, about", *(f"{one.coordinator_seconds:.2g} s" for one in found.values())],
+        ["a site's memory, about", *(size(one.site_memory) for one in found.values())],
+        ["the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())],
     ]
-    _table(screen, ("", *(f"{count:,} sites" for count in found)), rows)
-
-
-def _table(screen: Any, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2))
-    for at, name in enumerate(head):
-        table.add_column(name, justify="left" if at == 0 else "right")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    screen.print(table)
-    screen.print()
+    head = ["", *(f"{count:,} sites" for count in found)]
+    return Table("", head, rows, right=range(1, len(head)))

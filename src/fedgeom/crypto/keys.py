@@ -236,6 +236,8 @@ def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
 
 
 NONCE_BYTES = 12
+SEAL_BYTES = NONCE_BYTES + 16
+"""How much longer a sealed text is: its nonce, and the tag that authenticates it."""
 
 
 def seal(key: bytes, text: bytes, envelope: bytes, *, repeatable: bool = False) -> bytes:

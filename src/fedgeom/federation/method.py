@@ -18,6 +18,7 @@ from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import fit_plain
 from fedgeom.federation.privacy import check_private, privacy_of
@@ -75,16 +76,6 @@ class Plain:
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class MessageSizes:
-    """About how many bytes the largest messages of a run have, beside keys."""
-
-    sent: int
-    """The largest that a site sends."""
-    received: int
-    """The largest that a site is sent."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings):
     """The base of all methods; a subclass is a frozen dataclass whose fields are its settings.
@@ -98,6 +89,9 @@ class Method(Settings):
     """The class of the models that runs yield, for `fedgeom.load_model`."""
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
+
+    planned: ClassVar[bool] = True
+    """Whether `plan` describes the conversation; where not, the site class lists the sums itself (``planned_sums``)."""
 
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
@@ -152,6 +146,14 @@ class Method(Settings):
         """
         return None
 
+    def plan(self, shape: Shape) -> Plan:
+        """Yield the steps of the method's own conversation, after preparation and before the test (`federation.plan`).
+
+        This is the only description of the protocol: how many sums there are follows from the settings alone, how long
+        they are from the shape. The plan's value is the number of classes where that is not the shape's.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no plan; write one (docs/own-method.md)")
+
     def conduct(self, sites: Sites) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
@@ -170,24 +172,6 @@ class Method(Settings):
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
-
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes | None:
-        """Return how large messages become with these tables, whose columns are the same; None: nobody knows."""
-        return None
-
-    def message_bound(self, sites: Sequence[SiteData]) -> MessageSizes | None:
-        """Return sizes that no message exceeds, whatever the rows are, where that is known; None: nobody knows.
-
-        Where even these are small, nobody asks for `message_sizes`, which may have to look at all rows.
-        """
-        return None
-
-    def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet (`fedgeom.protocols.costs.Sheet`); return whether there was one to write.
-
-        ``fedgeom cost`` asks this; of a method that writes nothing it knows what joining takes.
-        """
-        return False
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
@@ -209,17 +193,6 @@ class Method(Settings):
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
         return []
-
-    @classmethod
-    def leaves(cls) -> tuple[str, ...]:
-        """Return what leaves a site, as the ledger says it, each once; with the settings where nothing is said."""
-        own = [q for kind, q in cls.site.understands().items() if kind.startswith(f"{cls.name}.")]
-        lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
-        return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
-
-    def would_leave(self) -> tuple[str, ...]:
-        """Return what of `leaves` these settings let leave a site; all of it where a method does not say."""
-        return self.leaves()
 
 
 def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:

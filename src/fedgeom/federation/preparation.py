@@ -132,10 +132,7 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
     if isinstance(X, Table):
         return SiteData(GIVEN, X.X, np.zeros(len(X)), columns=X.columns, categories=X.categories)
     if hasattr(X, "iloc") and hasattr(X, "columns"):
-        from fedgeom.data.frames import (
-            frame_table,
-            with_text,  # pandas is an extra
-        )
+        from fedgeom.data.frames import frame_table, with_text  # pandas is an extra
 
         known = set(wanted.names)
         some = [name for name in map(str, X.columns) if name in known] if known else None
@@ -612,8 +609,12 @@ def fit_plain(
     floors: tuple[int, int] = (1, 1),
     *,
     private: bool = False,
+    watch: Callable[[Fitting], None] = lambda fitting: None,
 ) -> Preparation:
-    """Return the preparation that a run over these sites would come to; ``private``: with bounds, but without noise."""
+    """Return the preparation that a run over these sites would come to; ``private``: with bounds, but without noise.
+
+    ``watch`` is called before each sum.
+    """
     told = {site.name: own_columns(site, steps, 0, private=private) for site in sites}
     agreed = agree(told, union=uses_union(steps))
     counts = np.array([own_counts(agreed, told[site.name], len(site)) for site in sites])
@@ -622,6 +623,7 @@ def fit_plain(
     fitting = Fitting(tuple(steps), raw, seed, floors, len(sites), [], uses_union(steps), private)
     scratch: list[dict[object, object]] = [{} for _ in sites]
     while fitting.next() is not None:
+        watch(fitting)
         terms = [fitting.summand(site, own).view(np.uint64) for site, own in zip(sites, scratch, strict=True)]
         fitting.take(np.add.reduce(np.array(terms), axis=0, dtype=np.uint64))
     return fitting.finished()

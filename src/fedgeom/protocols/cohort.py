@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
-from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.errors import ContractError, ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
+from fedgeom.federation.plan import Ask, Shape, Sum, only_steps
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
@@ -29,7 +30,7 @@ from fedgeom.protocols.noising import sum_noise
 from fedgeom.protocols.preparing import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Collected, Total, collect, collect_again, secure_sum, unmask
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
 from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
 
 
@@ -42,10 +43,26 @@ class Reals:
     sites: tuple[str, ...]
 
 
+def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
+    """Yield the sums of a method's plan with their numbers in the run."""
+    number = 0
+    private = privacy_of(method) is not None
+
+    def result(step: Ask | Sum) -> SumResult | None:
+        return blank_result(max(number - 1, 0), shape.sites) if isinstance(step, Sum) else None
+
+    if not method.planned:
+        return
+    for step in only_steps(method.site.whole_plan(method, shape), shape, private, result):  # type: ignore[attr-defined]
+        if isinstance(step, Sum):
+            yield from ((at, step) for at in range(number, number + step.times))
+            number += step.times + step.spare
+
+
 def join(sites: Sites, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
-    The method's site class says which secure sums there will be (`SummingSite.planned_sums`). Where the terms prepare
+    The method's plan says which secure sums there will be (`Method.plan`). Where the terms prepare
     rows, that is done before anything else; where they keep rows aside, the model is tested on them in the end.
     """
     planned = method.site.all_sums(method)  # type: ignore[attr-defined]
@@ -87,6 +104,12 @@ class Cohort:
         self.missed_sums: set[str] = set()
         """The sites whose numbers are missing in some sum that they were asked for."""
         self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
+        self.classes: tuple[str, ...] | None = None
+        """The classes of the run, once they are agreed on."""
+        self._shape: Shape | None = None
+        self._sums: dict[int, Sum] = {}
+        """The sums of the plan by their number, as far as it was walked."""
+        self._walk: Iterator[tuple[int, Sum]] = iter(())
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
 
@@ -124,11 +147,34 @@ class Cohort:
                 return number
         raise ProtocolError(f"no further sum of kind {kind!r} is planned in this run")
 
+    def planned_length(self, number: int, given: int | None = None) -> int:
+        """Return how long a sum is by the plan; raise `ContractError` where the run asks for another length."""
+        if given is not None and self.classes is None:
+            return given
+        shape = Shape(self.names, self.columns, self.classes or (), seed=self.sites.seed)
+        if shape != self._shape:
+            self._shape = shape
+            self._sums = {}
+            self._walk = sums_of(self.settings, shape)
+        while number not in self._sums and (found := next(self._walk, None)) is not None:
+            self._sums[found[0]] = found[1]
+        step = self._sums.get(number)
+        if step is None or step.bound:
+            if given is None:
+                raise ContractError(f"the plan does not say how long sum {number} ({self._planned[number]!r}) is")
+            return given
+        if given is not None and given != step.length:
+            raise ContractError(
+                f"{self._planned[number]!r} sums {given} numbers, but the plan of {type(self.settings).__name__} says "
+                f"{step.length}; mend its plan"
+            )
+        return step.length
+
     def skip_to(self, number: int) -> None:
         """Leave out, for good, the planned sums before a number."""
         self._next = max(self._next, number)
 
-    def sum_reals(self, question: SumQuestion, *, length: int) -> Floats:
+    def sum_reals(self, question: SumQuestion, *, length: int | None = None) -> Floats:
         """Return the sum of the real numbers that all sites still there contribute."""
         if question.checked:
             return self.sum_checked(question, length=length).reals(type(question))
@@ -137,28 +183,29 @@ class Cohort:
         return found.values
 
     def sum_checked(
-        self, question: SumQuestion, *, length: int, participants: Sequence[str] | None = None
+        self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str] | None = None
     ) -> SumResult:
         """Return the sum over all sites still there, or some, so that sites can check it (`SumQuestion.checked`)."""
         asked = self.left if participants is None else participants
-        total = self._sum(question, RING.modulus, length + WORDS, asked)
+        total = self._sum(question, RING.modulus, length, asked)
         lost = set(asked) - set(total.sites)
         self.left = tuple(name for name in self.left if name not in lost)
         return _result(self._next - 1, total)
 
-    def sum_parts(self, questions: Sequence[SumQuestion], *, lengths: Sequence[int]) -> list[SumResult]:
+    def sum_parts(self, questions: Sequence[SumQuestion]) -> list[SumResult]:
         """Return several checked sums over the very same sites: parts of one vector that no message could hold.
 
         All masked vectors are collected before anything is unmasked. A site that is lost on the way is in none.
         """
         collected: list[Collected] = []
-        for question, length in zip(questions, lengths, strict=True):
+        for question in questions:
+            number = self.next_round(question.kind)
             found = collect(
                 self.joined,
-                self.next_round(question.kind),
+                number,
                 question,
                 modulus=RING.modulus,
-                length=length + WORDS,
+                length=self.planned_length(number) + WORDS,
                 participants=self.left,
                 min_sites=self.min_sites,
             )
@@ -176,33 +223,34 @@ class Cohort:
             results.append(_result(found.asked.ticket.round, total))
         return results
 
-    def sum_counts(self, question: SumQuestion, *, length: int) -> npt.NDArray[np.int64]:
+    def sum_counts(self, question: SumQuestion, *, length: int | None = None) -> npt.NDArray[np.int64]:
         """Return the sum of the whole numbers that all sites still there contribute."""
         return self.sum_elements(question, modulus=RING.modulus, length=length).view(np.int64)
 
-    def sum_elements(self, question: SumQuestion, *, modulus: int, length: int) -> Words:
+    def sum_elements(self, question: SumQuestion, *, modulus: int, length: int | None = None) -> Words:
         """Return the sum, in a ring, of what all sites still there contribute."""
         total = self._sum(question, modulus, length, self.left)
         self.left = total.sites
         return total.vector
 
-    def sum_group(self, question: SumQuestion, *, length: int, participants: Sequence[str]) -> Reals:
+    def sum_group(self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str]) -> Reals:
         """Return the sum of real numbers over some of the sites, and over whom it was in the end."""
         total = self._sum(question, RING.modulus, length, participants)
         return Reals(from_fixed(total.vector, fraction_bits=question.fraction_bits), total.sites)
 
-    def sum_words(self, question: SumQuestion, *, length: int, participants: Sequence[str]) -> Total:
+    def sum_words(self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str]) -> Total:
         """Return the sum in Z_2^64 of the words that some of the sites contribute, and over whom it was in the end."""
         return self._sum(question, RING.modulus, length, participants)
 
-    def _sum(self, question: SumQuestion, modulus: int, length: int, participants: Sequence[str]) -> Total:
+    def _sum(self, question: SumQuestion, modulus: int, length: int | None, participants: Sequence[str]) -> Total:
         number = self.next_round(question.kind)
+        planned = self.planned_length(number, length)
         total = secure_sum(
             self.joined,
             number,
             question,
             modulus=modulus,
-            length=length,
+            length=planned + (WORDS if question.checked else 0),
             participants=participants,
             min_sites=self.min_sites,
         )
@@ -296,7 +344,7 @@ class SiteGroups:
             return there
         return ()
 
-    def sum_checked(self, ask: Callable[[int], SumQuestion], *, length: int) -> list[GroupSum]:
+    def sum_checked(self, ask: Callable[[int], SumQuestion], *, length: int | None = None) -> list[GroupSum]:
         """Return the sum over each group, in a form that all sites can check; groups that fail are dropped."""
         found = []
         for number in range(len(self.all)):

@@ -18,6 +18,7 @@ from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape, Steps, Sum
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Part, answers
@@ -405,6 +406,19 @@ class Summing(Protocol):
 
     def sum_counts(self, question: SumEvaluation, *, length: int) -> npt.NDArray[np.int64]:
         """Return the sum of the whole numbers that all sites still there contribute."""
+
+
+@dataclass(frozen=True)
+class EvaluateModel(Steps):
+    """The plan of `evaluate`."""
+
+    classes: int
+    grouped: bool = False
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the last sum of a run."""
+        length = self.classes**2 if private else counts_length(self.classes, grouped=self.grouped)
+        yield Sum(SumEvaluation(classes=self.classes), length)
 
 
 def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:

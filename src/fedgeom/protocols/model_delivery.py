@@ -8,6 +8,7 @@ depended on them would tell of them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from fedgeom.errors import FedgeomError, ProtocolError
 from fedgeom.federation import model as model_file
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Steps
 from fedgeom.federation.site import Part, answers
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.secure_sum.messages import SumResult
@@ -47,6 +49,25 @@ UNUSABLE = (FedgeomError, ValueError, TypeError, LookupError, AttributeError, Ar
 """What reading or trying a model file may raise that says other things than it should."""
 ROWS_TRIED = 32
 """On how many rows of zeros a model is tried before it is kept."""
+
+
+@dataclass(frozen=True)
+class HandOut(Steps):
+    """The plan of `hand_out`: a model as large as the joint one will be, or the sum from which it follows."""
+
+    model: Model | None = None
+    result: SumResult | None = None
+    work: float = 0.0
+    bound: str = ""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the one question."""
+        if self.result is not None:
+            yield Ask(TakeResult(result=self.result), ModelTaken(), work=self.work, bound=self.bound)
+            return
+        model = b"" if self.model is None else self.model.to_bytes()
+        bound = self.bound or ("how large the model is" if self.model is None else "")
+        yield Ask(TakeModel(model=model), ModelTaken(), work=self.work, bound=bound)
 
 
 def hand_out(cohort: Cohort, model: M, result: SumResult | None = None) -> M:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.arrays import Ints
-from fedgeom.crypto.keys import fingerprint, seal, unseal
+from fedgeom.crypto.keys import SEAL_BYTES, fingerprint, seal, unseal
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.coordinator import Answers
 from fedgeom.federation.messages import Key, Message, Name, Names, Question
+from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum, bytes_size, map_size, text_size
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import answers
 from fedgeom.protocols.cohort import Cohort
@@ -247,12 +249,51 @@ class LabelNames(SummingPart[NamesMemory]):
         return Vocabulary(names=memory.agreed)
 
 
+@dataclass(frozen=True)
+class AgreeOnNames(Steps):
+    """The plan of `agree_on_names`; the plan receives the classes."""
+
+    given: Sequence[str] | None = None
+    """The classes, where they are in the terms."""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield how sites seal, open and count their label names."""
+        if private or (shape.known and shape.policy.class_floors == (1, 1)):
+            if not self.given:
+                sealed = yield from self._sealed(shape)
+                yield Ask(OpenNames(sealed={}), Vocabulary(names=shape.classes), down=sealed)
+            if not private:
+                yield Sum(CountNames(lists=bytes(32), slots=SLOTS), 2 * SLOTS, times=0, spare=1)
+            return shape.classes
+        slots = slots_for(self.given or shape.classes)
+        if not self.given:
+            sealed = yield from self._sealed(shape)
+            yield Ask(HoldNames(sealed={}), NamesHeld(slots=slots), down=sealed)
+        result = yield Sum(CountNames(lists=bytes(32), slots=slots), 2 * slots)
+        yield Ask(KeepNames(result=result), Vocabulary(names=shape.classes))
+        return shape.classes
+
+    def _sealed(self, shape: Shape) -> Generator[Ask, Any, float]:
+        """Yield that names are sealed, and return the bytes of all lists in one question."""
+        own = shape.own_names or (shape.classes,) * shape.n_sites
+        pages = [-(-len(msgspec.json.encode(sorted(one))) // PAGE) for one in own]
+        size = sum(bytes_size(SEAL_BYTES + PAGE * count) for count in pages)
+        mean = size / shape.n_sites - bytes_size(0)
+        yield Ask(SealNames(participants=shape.sites, letters={}), SealedNames(names=b""), up=mean)
+        return map_size(shape.n_sites, sum(map(text_size, shape.sites)) + size)
+
+
 def agree_on_names(cohort: Cohort, given: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return the classes of a run: those given in its terms or else the union of the sites' names.
 
     Where a policy asks for it they are counted, and the rare ones left out. Sites that fail to answer are left out of
     the cohort.
     """
+    cohort.classes = _agreed_names(cohort, given)
+    return cohort.classes
+
+
+def _agreed_names(cohort: Cohort, given: Sequence[str] | None) -> tuple[str, ...]:
     if cohort.class_floors == (1, 1):
         return tuple(given) if given else _union(cohort)
     if given:

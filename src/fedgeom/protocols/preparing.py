@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from fedgeom.arrays import Ints
-from fedgeom.crypto.keys import fingerprint, seal, unseal
+from fedgeom.crypto.keys import SEAL_BYTES, fingerprint, seal, unseal
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
 from fedgeom.data.validation import Collector, FaultsError, Finding, check_finite, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Key, Message, Name, Names, Question
+from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum, bytes_size, map_size, text_size
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import (
     Agreed,
     Fitting,
@@ -24,9 +27,11 @@ from fedgeom.federation.preparation import (
     SiteColumns,
     agree,
     category_floors,
+    fit_plain,
     joint_columns,
     own_columns,
     own_counts,
+    planned_sums,
     uses_union,
     with_given_words,
 )
@@ -509,6 +514,80 @@ class Preparing(Part[PreparingMemory]):
             return {}
         found = left_out(self._rows, raw)
         return {"prepared": {"columns": raw.width, **found}} if found else {}
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What the messages of a preparation hold, found where one process has all tables."""
+
+    raw: Columns
+    slots: int
+    sealed: tuple[int, ...]
+    """For each site, the bytes of its sealed columns."""
+    lengths: tuple[int, ...]
+    """For each planned sum how many words it has; 0: it is not needed."""
+
+
+def rehearse(
+    steps: Sequence[Step], sites: Sequence[SiteData], seed: int, policy: Policy, *, private: bool
+) -> tuple[Rehearsed, Preparation]:
+    """Return what the messages of a preparation of these rows hold, and the preparation."""
+    lengths = [0] * len(planned_sums(steps, private=private))
+
+    def note(fitting: Fitting) -> None:
+        wanted = fitting.next()
+        if wanted is not None:
+            lengths[fitting.planned()] = wanted[1]
+
+    fitted = fit_plain(steps, sites, seed, policy.class_floors, private=private, watch=note)
+    told = {
+        site.name: own_columns(site, steps, policy.min_rows_per_class, private=private)
+        for site in sorted(sites, key=lambda one: one.name)
+    }
+    sizes = [len(msgspec.msgpack.encode(one.told())) for one in told.values()]
+    sealed = tuple(SEAL_BYTES + 8 + size + -(8 + size) % PAGE for size in sizes)
+    slots = slots_for(len(agree(told, union=uses_union(steps)).pairs()))
+    return Rehearsed(fitted.raw, slots, sealed, tuple(lengths)), fitted
+
+
+@dataclass(frozen=True)
+class PrepareTables(Steps):
+    """The plan of `prepare`: how sites agree on columns, and the sums that steps are fitted from."""
+
+    fitted: tuple[Step, ...]
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the steps; lengths are known where the preparation was rehearsed."""
+        kinds = planned_sums(self.fitted, private=private)
+        known: Rehearsed | None = shape.preparation
+        unknown = "" if known is not None else "the columns and categories that the sites agree on decide its size"
+        sealed = known.sealed if known is not None else (PAGE,) * shape.n_sites
+        raw = known.raw if known is not None else Columns(width=1)
+        size = sum(map(bytes_size, sealed))
+        yield Ask(
+            SealColumns(participants=shape.sites, letters={}),
+            SealedColumns(columns=b""),
+            up=size / shape.n_sites - bytes_size(0),
+            bound=unknown,
+        )
+        lists = map_size(shape.n_sites, sum(map(text_size, shape.sites)) + size)
+        slots = SLOTS if known is None else known.slots
+        yield Ask(HoldColumns(sealed={}), ColumnsHeld(slots=slots), down=lists, bound=unknown)
+        counted = yield Sum(
+            CountCategories(lists=bytes(32), slots=max(slots, SLOTS)),
+            2 * slots,
+            times=int(slots > 0),
+            spare=int(slots == 0),
+            bound=unknown,
+        )
+        yield Ask(KeepColumns(result=counted if slots else None), JointColumns(columns=raw), bound=unknown)
+        last: SumResult | None = None
+        lengths = known.lengths if known is not None else (1,) * len(kinds)
+        for kind, length in zip(kinds, lengths, strict=True):
+            times = int(length > 0)
+            found = yield Sum(SUMS[kind](last=last), length, times=times, spare=1 - times, bound=unknown)
+            last = found if times else last
+        yield Ask(PrepareRows(last=last), RowsPrepared(), bound=unknown)
 
 
 def prepare(cohort: Any, steps: Sequence[Step]) -> Preparation:

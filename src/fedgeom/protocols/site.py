@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,20 +15,46 @@ from fedgeom.arrays import Ints, Words
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Collector, FaultsError, inspect_table
 from fedgeom.errors import ContractError, ProtocolError
-from fedgeom.federation.holdout import Parts, part_rows
+from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
-from fedgeom.federation.preparation import Preparation, planned_sums
+from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
+from fedgeom.federation.preparation import (
+    Preparation,
+    planned_sums,
+)
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.evaluation import Evaluating, EvaluationMemory, SumEvaluation, numbered
+from fedgeom.protocols.evaluation import (
+    EvaluateModel,
+    Evaluating,
+    EvaluationMemory,
+    SumEvaluation,
+    numbered,
+)
 from fedgeom.protocols.join.messages import DrawRing, Hello, Share
 from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
 from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
 from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing import SUMS, CountCategories, Preparing, PreparingMemory, check_no_text
-from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Unmask, Witness, hash_asked
+from fedgeom.protocols.preparing import (
+    SUMS,
+    CountCategories,
+    PrepareTables,
+    Preparing,
+    PreparingMemory,
+    check_no_text,
+)
+from fedgeom.protocols.secure_sum.messages import (
+    Confirm,
+    MaskedVector,
+    SumQuestion,
+    SumResult,
+    Unmask,
+    Witness,
+    blank_result,
+    hash_asked,
+)
 from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
 from fedgeom.protocols.secure_sum.site import Sums
 
@@ -106,21 +131,41 @@ class SummingSite(Site[Mem]):
                 raise TypeError(f"{question.__name__} is answered with masked vectors: make it a SumQuestion")
 
     @classmethod
-    @abstractmethod
     def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        """Return the sums of a method whose conversation no plan describes (`Method.planned`)."""
+        raise NotImplementedError
+
+    @classmethod
+    def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield a run's steps after joining: preparation, the method's own plan, the test on held-out rows."""
+        if settings.preparing:
+            yield PrepareTables(settings.preparing)
+        classes = yield from settings.plan(shape)
+        if settings.holdout is not None:
+            yield EvaluateModel(shape.n_classes if classes is None else classes, grouped=by_group(settings))
+
+    @classmethod
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         """Return the questions whose answers are summed, one for each round, in order.
 
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
+        if not getattr(settings, "planned", True):
+            kinds = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
+            prepared = (CountCategories, *(SUMS[kind] for kind in kinds)) if settings.preparing else ()
+            tested = (SumEvaluation,) if settings.holdout is not None else ()
+            return (*prepared, *cls.planned_sums(settings), *tested)
+        private = privacy_of(settings) is not None
+        sums: list[type[SumQuestion]] = []
 
-    @classmethod
-    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the planned sums, before them those that prepare rows, and at the end that of the test."""
-        steps = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
-        prepared = (CountCategories, *(SUMS[kind] for kind in steps)) if settings.preparing else ()
-        tested = (SumEvaluation,) if settings.holdout is not None else ()
-        return (*prepared, *cls.planned_sums(settings), *tested)
+        def result(step: Ask | Sum) -> SumResult | None:
+            return blank_result(len(sums), ANY_SHAPE.sites) if isinstance(step, Sum) else None
+
+        for step in only_steps(cls.whole_plan(settings, ANY_SHAPE), ANY_SHAPE, private, result):
+            if isinstance(step, Sum):
+                sums += [type(step.specimen())] * (step.times + step.spare)
+        return tuple(sums)
 
     def examine(self, settings: Any, seed: int = 0) -> None:
         """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found.

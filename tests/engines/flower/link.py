@@ -149,4 +149,4 @@ def running_link() -> Iterator[Link]:
         time.sleep(0.02)
     yield link
     server.should_exit = server.force_exit = True
-    thread.join(10)
+    thread.join()

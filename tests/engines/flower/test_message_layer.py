@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_SECONDS, until
+
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 import httpx
@@ -24,7 +26,7 @@ from tests.engines.flower.link import Link, Node, asked, running_link
 
 pytestmark = pytest.mark.usefixtures("inside_a_task", "flwr")
 
-HELD_SECONDS = 20.0
+HELD_SECONDS = HANG_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +57,9 @@ class Later:
         self.result = work()
 
     def wait(self) -> Any:
-        self._thread.join(HELD_SECONDS - 5)  # sooner than the hold ends by itself
+        self._thread.join(HANG_SECONDS)
         assert not self._thread.is_alive()
         return self.result
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert condition()
 
 
 def test_a_question_and_its_answer_take_four_requests_when_both_ends_carry(link: Link) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_SECONDS
+
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
@@ -113,7 +115,7 @@ STUBBORN = """
 import threading, time
 from fedgeom.engines.flower import node_answers
 node_answers.POLITE_SECONDS = 1.0
-threading.Thread(target=time.sleep, args=(60,)).start()  # like a thread that serves
+threading.Thread(target=time.sleep, args=(3600,)).start()  # like a thread that serves
 try:
     node_answers.leave()
 finally:
@@ -123,7 +125,7 @@ finally:
 
 def test_a_node_with_a_thread_that_goes_on_leaves_too_after_its_goodbye() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", STUBBORN], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", STUBBORN], capture_output=True, text=True, check=False, timeout=HANG_SECONDS
     )
     assert (done.returncode, done.stdout) == (LEAVING, "goodbye\n")
 

@@ -15,6 +15,7 @@ from fedgeom.engines.flower.message_layer import MessageLayer
 from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.patch_table import Symbol, function, seconds
 from fedgeom.engines.flower.patches import AccessFilter
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_node_opens_no_port(flwr):
     assert patches.serve_nobody()
     server, thread = flwr.NODE_SERVER.value()(object(), object())
     server.should_exit = True  # what Flower does with them in the end
-    thread.join(timeout=1.0)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from fedgeom.engines.flower import processes
 from fedgeom.errors import InputError
+from tests.waiting import HANG_SECONDS, until
 
 
 @pytest.mark.parametrize(
@@ -27,11 +28,13 @@ def test_a_program_ends_though_a_thread_goes_on(then: str, code: int, said: str)
 import sys, threading, time
 from fedgeom.engines.flower.processes import run_and_exit
 def program():
-    threading.Thread(target=time.sleep, args=(60,)).start()
+    threading.Thread(target=time.sleep, args=(3600,)).start()
     {then}
 run_and_exit(program)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+    )
     assert done.returncode == code
     assert said in done.stderr
 
@@ -43,31 +46,28 @@ def test_programs_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         import os, subprocess, sys, time
         from fedgeom.engines.flower.processes import exit_with_parent
         exit_with_parent(os.getppid())
-        grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         print(os.getpid(), grandchild.pid, flush=True)
-        time.sleep(60)
+        time.sleep(3600)
         """
     )
     parent = (
         "import subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\ntime.sleep(60)\n"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\ntime.sleep(3600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         numbers = [int(word) for word in started.stdout.readline().split()]
         os.kill(started.pid, signal.SIGKILL)
-    end = time.monotonic() + 30
-    while any(_runs(number) for number in numbers) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not any(_runs(number) for number in numbers)
+    until(lambda: not any(_runs(number) for number in numbers))
 
 
 CHILDREN = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, {how})
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
 print(child.pid, flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -81,16 +81,11 @@ def test_a_program_is_stopped_with_its_children_also_when_it_does_not_listen(
     log.write_text("before\n")
     command = [sys.executable, "-c", CHILDREN.format(how=how)]
     with processes.running(command, dict(os.environ), log) as process:
-        end = time.monotonic() + 30
-        while len(log.read_text().splitlines()) < 2 and time.monotonic() < end:
-            time.sleep(0.05)
+        until(lambda: len(log.read_text().splitlines()) >= 2)
     kept, child = log.read_text().splitlines()
     assert kept == "before"
     assert process.returncode is not None
-    end = time.monotonic() + 10
-    while _runs(int(child)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not _runs(int(child))
+    until(lambda: not _runs(int(child)))
 
 
 def test_a_service_managers_signal_ends_a_program_by_way_of_its_clean_up() -> None:
@@ -100,7 +95,7 @@ def test_a_service_managers_signal_ends_a_program_by_way_of_its_clean_up() -> No
         with processes.ending_politely():
             try:
                 os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(10)
+                time.sleep(3600)
             finally:
                 cleaned.append(True)
 
@@ -117,21 +112,21 @@ def test_ports() -> None:
     with socket.create_server(("127.0.0.1", port)):
         with pytest.raises(InputError, match=f"another program listens at 127.0.0.1:{port}"):
             processes.check_port(f"127.0.0.1:{port}")
-        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as lives:
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as lives:
             processes.wait_for_port(f"127.0.0.1:{port}", lives)
             lives.kill()
 
 
 def test_a_program_that_does_not_listen_is_not_waited_for_without_end() -> None:
     address = f"127.0.0.1:{processes.free_port()}"
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as lives:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as lives:
         with pytest.raises(InputError, match=r"did not listen at .* within 0\.3 s"):
             processes.wait_for_port(address, lives, seconds=0.3)
         lives.kill()
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as dead:
         dead.wait()
         with pytest.raises(InputError, match=r"ended at once \(code 3\)"):
-            processes.wait_for_port(address, dead, seconds=30)
+            processes.wait_for_port(address, dead, seconds=HANG_SECONDS)
 
 
 def _runs(number: int) -> bool:

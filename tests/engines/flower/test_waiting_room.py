@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fedgeom.engines.flower.message_layer import Waiter, WaitingRoom
+from tests.waiting import HANG_SECONDS
 
 
 async def open_line() -> dict[str, Any]:
@@ -23,7 +24,7 @@ async def hung_up() -> dict[str, Any]:
 def run(scene: Callable[[WaitingRoom], Coroutine[Any, Any, None]], most: int = 10) -> WaitingRoom:
     """Play a scene; whoever was in the room is out at the end."""
     room = WaitingRoom(most)
-    asyncio.run(asyncio.wait_for(scene(room), 10))
+    asyncio.run(asyncio.wait_for(scene(room), HANG_SECONDS))
     assert len(room) == 0
     assert room._topics == {}
     return room
@@ -35,7 +36,7 @@ def test_only_news_on_its_own_topic_wake_a_poll() -> None:
             assert room.admit("one", one)
             assert room.admit("other", other)
             room.tell(["b", "nobody's"])
-            assert await one.wait(5, open_line) == "news"
+            assert await one.wait(HANG_SECONDS, open_line) == "news"
             assert await one.wait(0.01, open_line) == "nothing"  # the same news are not told twice
             assert await other.wait(0.01, open_line) == "nothing"
 
@@ -47,7 +48,7 @@ def test_news_that_come_before_the_waiting_are_not_missed() -> None:
         with room.listen(["a"]) as waiter:
             room.tell(["a"])
             assert room.admit("one", waiter)
-            assert await waiter.wait(5, open_line) == "news"
+            assert await waiter.wait(HANG_SECONDS, open_line) == "news"
 
     run(scene)
 
@@ -57,7 +58,9 @@ def test_who_hangs_up_is_noticed_at_once() -> None:
         with room.listen(["a"]) as waiter:
             assert room.admit("one", waiter)
             room.tell(["a"])
-            assert await waiter.wait(5, hung_up) == "gone"  # also when there are news: nobody would get them
+            assert (
+                await waiter.wait(HANG_SECONDS, hung_up) == "gone"
+            )  # also when there are news: nobody would get them
 
     run(scene)
 
@@ -66,7 +69,7 @@ def test_a_caller_who_comes_again_ends_the_poll_from_before() -> None:
     async def scene(room: WaitingRoom) -> None:
         with room.listen(["a"]) as before:
             assert room.admit("one", before)
-            waiting = asyncio.create_task(before.wait(5, open_line))
+            waiting = asyncio.create_task(before.wait(HANG_SECONDS, open_line))
             with room.listen(["a"]) as again:
                 assert room.admit("one", again)
                 assert await waiting == "nothing"
@@ -94,7 +97,7 @@ def test_many_wait_without_a_thread(many: int) -> None:
         async def poll(number: int) -> str:
             with room.listen([str(number)]) as waiter:
                 assert room.admit(str(number), waiter)
-                return await waiter.wait(5, open_line)
+                return await waiter.wait(HANG_SECONDS, open_line)
 
         tasks = [asyncio.create_task(poll(number)) for number in range(many)]
         while len(room) < many:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
@@ -22,6 +22,7 @@ from fedgeom.geometry.graphs.anchors import (
     occupied,
     unit_rows,
 )
+from tests.tiers import examples
 
 SEED = bytes(range(32))
 
@@ -32,7 +33,7 @@ def blobs(n: int, classes: int, seed: int = 0, d: int = 10) -> tuple[np.ndarray,
     return 3 * rng.normal(size=(classes, d))[y] + rng.normal(size=(n, d)), y
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(5, 60), st.integers(2, 12), st.integers(1, 4), st.floats(0.1, 0.99), st.integers(0, 999))
 def test_two_small_sums_give_the_dense_formula(n: int, A: int, m: int, alpha: float, seed: int) -> None:
     X, y = blobs(n, 3, seed)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.knn import Neighbours, attach, degrees, knn_graph, normalise
+from tests.tiers import examples
 
 
 def cosines(n: int, seed: int = 0, d: int = 5) -> np.ndarray:
@@ -27,7 +28,7 @@ def slow_graph(S: np.ndarray, k: int, power: int, self_loops: bool, clip: float)
     return B + B.T
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.integers(2, 25),
     st.integers(1, 8),
@@ -45,7 +46,7 @@ def test_equals_the_slow_definition_also_with_ties(
     np.testing.assert_allclose(found.toarray(), slow_graph(S, k, power, loops, 0.0), atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 999), st.lists(st.integers(0, 9), min_size=1, max_size=5))
 def test_blocks_of_site_pairs_in_any_order_give_the_same_graph(seed: int, sizes: list[int]) -> None:
     n = sum(sizes)

@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
@@ -19,6 +19,7 @@ from fedgeom.geometry.graphs.lsh import (
     hash_bits,
     projection_blocks,
 )
+from tests.tiers import examples
 
 SEED = bytes(range(32))
 GOLDEN: list[float] = [0.048031691157335216, 0.38037038924764927, 1.1035911288735158, 0.0915918433207483]
@@ -80,7 +81,7 @@ def test_the_angle_is_estimated_without_bias(angle: float) -> None:
     assert cosine_from_hamming(h, L) == pytest.approx(math.cos(angle), abs=4.5 * math.pi / 2 / math.sqrt(L))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
 def test_scaling_changes_no_bit_and_turning_round_changes_all(seed: int, factor: float) -> None:
     X = np.random.default_rng(seed).normal(size=(3, 6))
@@ -105,7 +106,7 @@ def test_rows_of_zeros_are_at_a_right_angle_to_others_and_equal_among_themselves
     assert np.abs(cosine_from_hamming(H[0, 2:], 8192)).max() < 0.1
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 20), st.integers(0, 20), st.sampled_from([8, 64, 1000]), st.integers(0, 2**31))
 def test_distances_are_exact(n: int, m: int, L: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

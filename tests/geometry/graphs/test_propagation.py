@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.knn import attach, degrees, knn_graph, normalise
 from fedgeom.geometry.graphs.propagation import extend, influence_columns, propagate
+from tests.tiers import examples
 
 
 def graph(n: int, k: int, seed: int) -> sp.csr_array:
@@ -30,7 +31,7 @@ def test_columns_are_those_of_the_dense_inverse(solver: str, alpha: float, n: in
     assert np.abs(found - dense[:, columns]).max() < 1e-8
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(2, 60), st.integers(1, 6), st.floats(0.05, 0.99), st.integers(0, 999))
 def test_propagated_labels_satisfy_their_equation(n: int, k: int, alpha: float, seed: int) -> None:
     W, Y = graph(n, k, seed), np.random.default_rng(seed).random((n, 3))

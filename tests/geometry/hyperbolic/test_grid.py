@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic import poincare as pb
 from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.sampling import uniform_disc
+from tests.tiers import examples
 
 CURVATURES = (0.0015, 0.5, 1.0, 4.0)
 
@@ -48,7 +49,7 @@ def points_of(grid, number, rng):
     return norm[:, None] * np.c_[np.cos(angle), np.sin(angle)]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(kinds, widths, radii, curvatures, st.integers(0, 2**32))
 def test_two_points_of_a_bin_are_within_epsilon(kind, epsilon, radius, c, seed):
     grid = make(kind, epsilon, radius, c)
@@ -61,7 +62,7 @@ def test_two_points_of_a_bin_are_within_epsilon(kind, epsilon, radius, c, seed):
         assert (grid.bin(X[8:]) == number).mean() > 0.9
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(kinds, widths, radii, curvatures, st.integers(0, 2**32))
 def test_numbers_and_centers_fit_together(kind, epsilon, radius, c, seed):
     grid = make(kind, epsilon, radius, c)

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
@@ -16,6 +16,7 @@ from fedgeom.geometry.hyperbolic import poincare as pb
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, default_trim, graham_scan, trimmed_hull
 from fedgeom.geometry.hyperbolic.sampling import uniform_disc
+from tests.tiers import examples
 
 CURVATURES = (0.0015, 0.5, 1.0, 4.0)
 
@@ -168,7 +169,7 @@ def test_filter_never_changes_the_answer(shape):
 points_on_a_lattice = st.lists(st.tuples(st.integers(-6, 6), st.integers(-6, 6)), min_size=0, max_size=25)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(points_on_a_lattice, st.sampled_from(CURVATURES))
 def test_lattice_hulls_are_exact(lattice, c):
     """Klein points on a lattice have many exact ties; integers tell the true hull."""
@@ -197,7 +198,7 @@ def integer_hull(points):
     return chains
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 10**6), st.integers(3, 60), st.sampled_from(CURVATURES), st.floats(0.0, 0.8))
 def test_hull_moves_with_isometries(seed, n, c, shift):
     rng = np.random.default_rng(seed)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic import Isometry, procrustes
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0, pairwise_distance
+from tests.tiers import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -33,7 +34,7 @@ def some_isometry(d: int, c: float, rng: np.random.Generator) -> Isometry:
 
 
 @given(seeds, st.integers(1, 4), st.sampled_from([0.25, 1.0, 3.0]))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_an_isometry_keeps_distances_and_has_an_inverse(seed: int, d: int, c: float) -> None:
     rng = np.random.default_rng(seed)
     X, move = points(6, d, c, rng), some_isometry(d, c, rng)
@@ -45,7 +46,7 @@ def test_an_isometry_keeps_distances_and_has_an_inverse(seed: int, d: int, c: fl
 
 
 @given(seeds, st.integers(1, 4), st.sampled_from([0.25, 1.0, 3.0]))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_landmarks_bring_an_embedding_back(seed: int, d: int, c: float) -> None:
     """A site has its own copy of the ball; d + 1 shared points and more say how it lies."""
     rng = np.random.default_rng(seed)
@@ -58,7 +59,7 @@ def test_landmarks_bring_an_embedding_back(seed: int, d: int, c: float) -> None:
 
 
 @given(seeds)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_with_noise_no_other_turn_about_the_centroids_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = exp0(0.4 * rng.normal(size=(12, 2)))

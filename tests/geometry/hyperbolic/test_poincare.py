@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic import poincare as pb
+from tests.tiers import examples
 
 EPS = float(np.finfo(np.float64).eps)
 CURVATURES = (0.0015, 0.5, 1.0, 4.0)
@@ -322,7 +323,7 @@ inner = st.tuples(unit, unit, unit).map(lambda t: 0.55 * np.array(t))
 curvature = st.floats(1e-3, 10.0)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(inner, inner, inner, curvature)
 def test_laws_hold_for_any_points(x, y, a, c):
     x, y, a = (v / math.sqrt(c) for v in (x, y, a))

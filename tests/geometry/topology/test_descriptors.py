@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
@@ -19,6 +19,7 @@ from fedgeom.geometry.topology.descriptors import (
     thresholds,
 )
 from fedgeom.geometry.topology.persistence import Diagrams, rips_diagrams
+from tests.tiers import examples
 
 PLACE = {name: at for at, name in enumerate(NAMES)}
 
@@ -68,7 +69,7 @@ def test_unequal_gaps_by_hand() -> None:
     assert [phi[0], phi[6], phi[12], phi[19]] == [3, 2, 1, 1]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 40), st.integers(1, 6), st.booleans(), st.integers(0, 9999))
 def test_equals_the_slow_definition(n: int, d: int, ties: bool, seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(n, d))

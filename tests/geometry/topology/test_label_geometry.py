@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology.descriptors import mixed_merge_share, neighbour_disagreement
+from tests.tiers import examples
 
 
 def test_merges_on_a_line_by_hand() -> None:
@@ -50,7 +51,7 @@ def test_shuffled_labels_have_adjusted_share_one(share: float) -> None:
         assert np.mean(found) == pytest.approx(1.0, abs=0.05)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(2, 40), st.integers(0, 9999))
 def test_names_and_order_do_not_matter(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from gudhi import bottleneck_distance
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import directed_hausdorff
 from scipy.stats import ortho_group
@@ -23,6 +23,7 @@ from fedgeom.geometry.topology.persistence import (
     spanning_tree,
     subsample,
 )
+from tests.tiers import examples
 
 seeds = st.integers(0, 9999)
 
@@ -93,7 +94,7 @@ def test_duplicates_are_one_point_and_a_constant_column_is_nothing() -> None:
     assert len(same.h0) == len(same.h1) == 0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(4, 40), st.integers(2, 8), seeds)
 def test_an_isometry_or_another_order_changes_nothing_and_a_factor_scales(n: int, d: int, seed: int) -> None:
     rng, X = np.random.default_rng(seed), cloud(n, d, seed)
@@ -111,7 +112,7 @@ def test_a_rotated_grid_keeps_its_number_of_loops() -> None:
     assert len(rips_diagrams(turned).h0) == 24
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(2, 30), st.integers(1, 6), seeds)
 def test_h0_deaths_are_the_edges_of_the_spanning_tree(n: int, d: int, seed: int) -> None:
     D = pairwise_distances(cloud(n, d, seed))
@@ -130,7 +131,7 @@ def test_the_spanning_tree_reaches_duplicates_at_length_zero() -> None:
     assert set(edges.ravel().tolist()) == set(range(5))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(5, 30), st.integers(5, 30), seeds)
 def test_diagrams_are_stable(n: int, m: int, seed: int) -> None:
     """Eq. 4 with the factor 2 that diameters need; the paper's factor 1 holds for radii.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.cluster import AgglomerativeClustering
@@ -27,6 +27,7 @@ from fedgeom.geometry.topology.clustering import (
     unit_rows,
     z_scores,
 )
+from tests.tiers import examples
 
 seeds = st.integers(0, 9999)
 
@@ -36,7 +37,7 @@ def line(*places: float) -> np.ndarray:
     return np.abs(at - at.T)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(2, 20), st.integers(1, 6), seeds)
 def test_linkage_agrees_with_scikit_learn(K: int, M: int, seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(K, 3))
@@ -113,7 +114,7 @@ def test_weights_of_eq_6_by_hand() -> None:
     np.testing.assert_allclose(cluster_weights(labels, [0, 0, 7]), [0.5, 0.5, 1])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(1, 15), st.integers(1, 4), seeds)
 def test_weights_sum_to_one_in_each_cluster_and_closeness_is_bounded(K: int, M: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -142,7 +143,7 @@ def test_one_site_and_equal_sites_are_trusted() -> None:
     np.testing.assert_array_equal(z_scores([0.1 + 0.2, 0.3, 0.3]), np.zeros(3))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=12))
 def test_no_z_exceeds_the_root_of_the_other_sites(delta: list[float]) -> None:
     assert z_scores(delta).max() <= np.sqrt(len(delta) - 1) + 1e-6

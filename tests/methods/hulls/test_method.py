@@ -18,6 +18,7 @@ from papers.hulls.plain import PlainModel, plain
 from tests.methods.coordinators import kill
 from tests.methods.hulls.drawing import blobs, hulls_of
 from tests.methods.laws import assert_run_is_plain
+from tests.tiers import set_cases
 
 STEPS = [
     "join.hello",
@@ -51,13 +52,6 @@ def assert_same(run: fedgeom.Run, other: PlainModel) -> None:
     assert np.array_equal(run.model.platt, other.classifier.platt_)
     ours = sorted(tuple(sorted(bins)) for bins in hulls_of(run))
     assert ours == sorted(tuple(sorted(bins.tolist())) for bins in other.hulls)
-
-
-def stored(name: str) -> list[SiteData]:
-    try:
-        return load_set(name).train
-    except InputError as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.mark.parametrize("n_sites", [2, 3, 7])
@@ -127,16 +121,16 @@ def test_settings_from_numpy_make_the_same_run() -> None:
     assert fedgeom.run(given, sites).model.to_bytes() == fedgeom.run(same, sites).model.to_bytes()
 
 
-@pytest.mark.parametrize("name", ["olsson", "poincare-cifar10", "poincare-fashion", "paul15"])
+@pytest.mark.parametrize("name", set_cases(["olsson", "poincare-cifar10", "poincare-fashion", "paul15"]))
 def test_secure_equals_plain_on_the_built_in_discs(name: str) -> None:
-    sites, method = stored(name), fedgeom.Hulls(min_rows=1)
+    sites, method = load_set(name).train, fedgeom.Hulls(min_rows=1)
     run = assert_run_is_plain(method, sites)
     assert_same(run, twin(run, method, [site.X for site in sites]))
 
 
-@pytest.mark.parametrize("name", ["breast-cancer", "wine", "digits", "hipc", "heart"])
+@pytest.mark.parametrize("name", set_cases(["breast-cancer", "wine", "digits", "hipc", "heart"]))
 def test_secure_equals_plain_on_the_built_in_tables(name: str) -> None:
-    sites, method = stored(name), fedgeom.Hulls(embedding="discriminant", min_rows=1)
+    sites, method = load_set(name).train, fedgeom.Hulls(embedding="discriminant", min_rows=1)
     run = assert_run_is_plain(method, sites)
     points = [run.model.for_site(run.local[site.name]).to_disc(site.X) for site in sites]
     assert_same(run, twin(run, method, points))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -12,6 +12,7 @@ from fedgeom import FedAvg
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Aggregation, GeometricMedian, Krum, Mean, Median, TrimmedMean
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
+from tests.tiers import examples
 
 NAMES = ("mean", "median", "trimmed", "krum", "geometric")
 numbers = st.integers(-1000, 1000).map(lambda value: value / 8)
@@ -70,7 +71,7 @@ def test_geometric_median_goes_on_from_one_of_the_vectors():
     assert GeometricMedian()(values, np.ones(5)) == pytest.approx([-1.0], abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables)
 def test_geometric_median_is_no_worse_than_any_vector_or_the_mean(vectors):
     found = GeometricMedian()(vectors, np.ones(len(vectors)))
@@ -82,7 +83,7 @@ def test_geometric_median_is_no_worse_than_any_vector_or_the_mean(vectors):
     assert total(found) <= best * (1 + 1e-4) + 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(tables, st.sampled_from(NAMES), st.randoms(use_true_random=False))
 def test_the_order_of_sites_does_not_matter(vectors, name, random):
     order = list(range(len(vectors)))
@@ -95,7 +96,7 @@ def test_the_order_of_sites_does_not_matter(vectors, name, random):
     assert again == pytest.approx(found, abs=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(tables, st.sampled_from(NAMES), st.integers(-50, 50), st.sampled_from([0.5, 2.0, 4.0]))
 def test_moving_and_stretching_all_moves_and_stretches_the_result(vectors, name, shift, stretch):
     if name == "krum":
@@ -107,7 +108,7 @@ def test_moving_and_stretching_all_moves_and_stretches_the_result(vectors, name,
     assert moved == pytest.approx(expected, abs=2e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(tables, st.sampled_from(NAMES))
 def test_the_result_lies_in_the_box_of_the_vectors(vectors, name):
     found = one(name, vectors)
@@ -115,7 +116,7 @@ def test_the_result_lies_in_the_box_of_the_vectors(vectors, name):
     assert (found <= vectors.max(axis=0) + 1e-6).all()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.sampled_from(NAMES), st.integers(1, 8), arrays(float, 3, elements=numbers))
 def test_all_alike_gives_the_same(name, count, vector):
     assert one(name, np.tile(vector, (count, 1))) == pytest.approx(vector, abs=1e-7)
@@ -209,7 +210,7 @@ def test_objects_check_themselves():
         TrimmedMean(0.6)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(tables, st.integers(1, 50))
 def test_the_mean_is_that_of_a_secure_sum(vectors, rows):
     """Bit for bit: each site's part is rounded before it is added."""

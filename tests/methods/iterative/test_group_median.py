@@ -71,6 +71,7 @@ def test_relatives_of_fedavg_equal_their_plain_twins(method: Any) -> None:
     assert found.model.to_bytes() != method(rounds=2, epochs=1).plain(SITES, 1).model.to_bytes()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [{}, {"scale": "none", "weights": "sites"}, {"bits": 64, "validation": 0.25}])
 def test_it_keeps_what_every_method_promises(options: Any) -> None:
     method = fedgeom.FedAvg(rounds=1, epochs=1, aggregation=TWIN, **options)
@@ -81,15 +82,6 @@ def test_it_keeps_what_every_method_promises(options: Any) -> None:
             assert found.model.to_bytes() == method.plain(SITES, 2).model.to_bytes()
         return
     check_method(method, SITES)
-
-
-def test_the_ledger_says_that_group_means_are_shown() -> None:
-    said = {
-        line.reveals for line in fedgeom.run(fedgeom.FedAvg(rounds=1, aggregation=GroupMedian(3)), SITES).ledger
-    }
-    assert any("The coordinator sees the mean of each group" in one for one in said)
-    assert not any("trained parameters and number of rows" in one for one in said)
-    assert any("GroupMedian" in line for line in fedgeom.FedAvg.leaves())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ from fedgeom import Ditto, FedAvg, Scaffold
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.record import read_folder
 from tests.methods.iterative.making import losing, own, unlike
+from tests.waiting import until
 
 SITES = unlike(n_sites=3, rows=8)
 SHORT = {"rounds": 3, "epochs": 1, "batch": 4}
@@ -219,10 +219,7 @@ fedgeom.run(Ditto(rounds=12, epochs=3, batch=2), unlike(n_sites=3, rows=20), rec
 def test_a_real_process_that_is_really_killed(tmp_path):
     folder = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)], stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while not (folder / "rounds" / "0002.safetensors").exists() and time.monotonic() < until:
-        assert process.poll() is None
-        time.sleep(0.005)
+    until(lambda: (folder / "rounds" / "0002.safetensors").exists() or process.poll() is not None, pause=0.005)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert json.loads((folder / "status.json").read_text())["state"] == "running"

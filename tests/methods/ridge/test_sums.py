@@ -11,26 +11,26 @@ from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.messages import CountPatches, SumClusters, SumColumns, SumGram, SumPatches, SumSurprise
 from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.statistics import Fit, check_part, gram_bits, gram_parts, planned_sums, tried_rows
+from fedgeom.methods.ridge.statistics import Fit, check_part, gram_bits, gram_parts, tried_rows
 from fedgeom.protocols.names import CountNames
 from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
 
 def test_the_sums_follow_from_the_terms() -> None:
-    assert tuple(RidgeSite.planned_sums(Ridge(features=Fourier(count=9)))) == (
+    assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(count=9)))) == (
         CountNames,
         SumColumns,
         SumGram,
         SumSurprise,
     )
-    learnt = RidgeSite.planned_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
+    learnt = RidgeSite.all_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
     steps = (CountPatches, SumClusters) * 2
     assert tuple(learnt) == (CountNames, SumColumns, SumPatches, *steps, SumGram, SumSurprise)
     divided = Ridge(features=Fourier(count=30), classes=("a", "b"), part=100, alpha="folds")
     assert (
         len(gram_parts(divided, 30, 2))
         == divided.planned_parts
-        == tuple(RidgeSite.planned_sums(divided)).count(SumGram)
+        == tuple(RidgeSite.all_sums(divided)).count(SumGram)
     )
 
 
@@ -54,7 +54,3 @@ def test_a_part_is_as_large_as_a_message_may_be() -> None:
     check_part(method, 200, 2, 300_000)
     with pytest.raises(InputError, match="say part = 4308 or less"):
         check_part(method, 200, 2, 100_000)
-
-
-def test_planned_sums_are_those_that_the_site_announces() -> None:
-    assert planned_sums(Ridge()) == tuple(RidgeSite.planned_sums(Ridge()))

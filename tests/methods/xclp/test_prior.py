@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
 from fedgeom.methods.xclp.core import base_shares, em_prior, own_prior, shares, site_prior, skew_weight, with_prior
+from tests.tiers import examples
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=12))
 def test_base_shares_are_shares(counts: list[int]) -> None:
     base = base_shares(counts)

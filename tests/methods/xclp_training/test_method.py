@@ -8,15 +8,18 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.testing import check_method
+from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.iterative.test_resume import Killed, killing
 from tests.methods.xclp_training.making import MLP, PAIRS, quick, right, sites, without_labels
 
 
-def test_it_keeps_the_contract_where_few_rows_have_labels():
-    assert min(check_method(quick(rounds=2, epochs=1), sites(labelled=0.5)).values()) > 0
+@pytest.mark.full
+@parametrize_with_checks({"few labels": lambda: quick(rounds=2, epochs=1)}, lambda: sites(labelled=0.5))
+def test_it_keeps_the_contract_where_few_rows_have_labels(check: Check) -> None:
+    check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings", [{}, {"engine": "scaffold"}, {"share": 0.5, "min_sites": 3, "rounds": 4}], ids=str
 )
@@ -96,5 +99,3 @@ def test_the_published_setting():
     assert (method.xclp.graph, method.xclp.bits) == ("pairs", 4096)
     assert (method.xclp.setting.k, method.xclp.setting.alpha) == (10, 0.99)
     assert (method.weights, method.epochs, method.share, method.halves) == ("sites", 5, 0.05, True)
-    sizes = quick().message_sizes(sites())
-    assert sizes.sent > 0

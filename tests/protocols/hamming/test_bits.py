@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError, ProtocolError
@@ -15,6 +15,7 @@ from fedgeom.protocols.hamming import (
 )
 from fedgeom.protocols.hamming.bits import Letter, read, write
 from tests.protocols.hamming.words import flat
+from tests.tiers import examples
 
 
 def test_plain_distances_by_hand() -> None:
@@ -26,7 +27,7 @@ def test_plain_distances_by_hand() -> None:
         plain_distances(one, flat(1, 8, 0))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), st.integers(1, 9), st.integers(1, 4), st.integers(1, 12))
 def test_opening_is_subtraction_of_long_numbers(data: st.DataObject, rows: int, columns: int, group: int) -> None:
     length = 65535

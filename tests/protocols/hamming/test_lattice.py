@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.crypto import bfv_matrix
@@ -18,8 +18,10 @@ from fedgeom.protocols.hamming import (
     variant,
 )
 from tests.protocols.hamming.words import bits, even, flat, opened
+from tests.tiers import examples
 
 
+@pytest.mark.full
 def test_the_farthest_possible_distance_is_not_zero() -> None:
     """Modulo L, as the paper has it, these two would be the same."""
     length = 65535
@@ -27,7 +29,7 @@ def test_the_farthest_possible_distance_is_not_zero() -> None:
     assert opened(variant("lattice"), asker, helper).tolist() == [[0, length]]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 400), st.integers(0, 99))
 def test_packed_lattice_on_any_size(one: int, other: int, length: int, seed: int) -> None:
     asker, helper = bits(one, length, seed), bits(other, length, seed + 1)

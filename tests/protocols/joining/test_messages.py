@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import DecodeError
@@ -23,6 +23,7 @@ from fedgeom.protocols.join.messages import (
     holder_numbers,
     seal_of,
 )
+from tests.tiers import examples
 
 RUN = bytes(range(32))
 POLICY = {"ring_commit": bytes(32), "min_cohort": 3, "min_difference": 0}
@@ -66,7 +67,7 @@ VALUES = st.one_of(
 TERMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TERMS, st.integers(-(2**31), 2**31))
 def test_terms_hash_the_same_on_both_ends_of_the_wire_and_in_any_order(terms: dict[str, Any], seed: int) -> None:
     read = decode(encode(Hello(rounds=1, terms=terms, seed=seed, participants=("a", "b"))), Hello)

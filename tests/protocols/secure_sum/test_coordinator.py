@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare, kstest
 
@@ -38,6 +38,7 @@ from tests.protocols.summing import (
     remembered,
     start,
 )
+from tests.tiers import examples
 
 MODULI = [2**10, 1009, 2**32, 2**61 - 1, 2**62 + 2**61 + 3, 2**63 - 25, 2**63, 2**64]
 PAIR = Policy(min_cohort=2)
@@ -71,7 +72,7 @@ def test_the_secure_sum_is_the_plain_sum_in_every_ring(modulus: int) -> None:
         assert (total.vector == plain_sum(data, total.sites, modulus)).all()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     n=st.integers(2, 6),
     length=st.integers(0, 9),

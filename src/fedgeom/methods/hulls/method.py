@@ -10,12 +10,13 @@ import numpy as np
 
 from fedgeom.arrays import Indices
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns, label_names
+from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
-from fedgeom.federation.method import MessageSizes, Method, Plain, ShownRows
+from fedgeom.federation.method import Method, Plain, ShownRows
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
@@ -30,33 +31,32 @@ from fedgeom.methods.hulls.core import (
     radius_of_level,
     rounded_hulls,
 )
-from fedgeom.methods.hulls.costs import (
-    Mapped,
-    corners,
-    joint_points,
-    joint_reach,
-    leaving,
-    longest_word,
-    sizes_of,
-    word_length,
-    write_costs,
-)
 from fedgeom.methods.hulls.encoding import Hull, HullPlan, decode_hulls, largest_order
 from fedgeom.methods.hulls.matching import Evidence, doubts, group_evidence
 from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
 from fedgeom.methods.hulls.model import HullModel
+from fedgeom.methods.hulls.rehearsal import (
+    SYMBOL_SECONDS,
+    Mapped,
+    corners,
+    foreseen_levels,
+    joint_points,
+    joint_reach,
+)
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.grid import Grid
     from fedgeom.methods.hulls.core import Classifier
 
+ANY_EPSILON = 0.1
+"""The grid's ε in the plan that stands for any problem."""
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
 
@@ -109,23 +109,53 @@ class Hulls(HullSettings, Method):
         if self.maps:
             joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
 
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of the largest of scatter, levels that are agreed on, and encoded hulls."""
-        words = len(self.classes or label_names(sites)) if self.shared else 0
-        return sizes_of(self, sites, word_length(self, sites, lambda reach: self._plan(reach, len(sites), words)))
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, a map and the hulls' extent where the settings ask for it; sum the hulls; tell the model."""
+        if self.shared:
+            yield AgreeOnNames(self.classes)
+        columns = shape.columns
+        embedding = scatter = scales = None
+        if self.maps:
+            if self.joint_scale:
+                scales = yield Sum(SumScales(), joint_map.scale_length(columns))
+            work = 2e-9 * shape.rows * columns**2
+            scatter = yield Sum(SumScatter(scales=scales), joint_map.scatter_length(columns), work=work)
+            embedding = Array.of(np.zeros((columns, 2)))
+        work = 2e-7 * shape.rows + 2e-3
+        if not self.settled:
+            yield Sum(Reach(embedding=embedding, scatter=scatter), REACH, modulus=maximum.MODULUS, work=work)
+            scatter = None
+        levels, decides = foreseen_levels(self, shape)
+        coarse = (
+            self if shape.known else replace(self, epsilon=ANY_EPSILON)
+        )  # a grid too fine is told where it is known
+        encoding = coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
+        encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
+        word = encode(plan=encoding, embedding=embedding, scatter=scatter)
+        length = encoding.code.length
+        spent = work + SYMBOL_SECONDS * length
+        yield Sum(word, length, modulus=encoding.code.modulus, work=spent, bound=decides)
+        yield Ask(self._told(shape, encoding), Learnt(), bound=decides)
+        return encoding.classes
 
-    def message_bound(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the same for sites of whose rows each is a corner."""
-        return sizes_of(self, sites, longest_word(self, sites))
-
-    def would_leave(self) -> tuple[str, ...]:
-        """Return what these settings let leave a site."""
-        return leaving(self)
-
-    def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet."""
-        write_costs(self, sheet, self._plan)
-        return True
+    def _told(self, shape: Shape, plan: HullPlan) -> Learn:
+        """Return what sites are told, of numbers that could be: a class of one site alone takes fewer bytes."""
+        blank = np.zeros((1 if plan.classes == 2 else plan.classes, 2))
+        model = HullModel(
+            blank,
+            blank,
+            blank,
+            plan.classes,
+            float(self.curvature),
+            np.zeros((shape.columns, 2)) if self.maps else None,
+            np.zeros((2, shape.columns)) if self.maps else None,
+            shape.classes if self.shared else (),
+        ).to_bytes()
+        if self.shared:
+            return Learn(groups=(), model=model)
+        labels = plan.classes * plan.blocks
+        known = Evidence(own=0.5, rival=0, other=0.5)
+        return Learn(groups=(0,) * labels, evidence=(known,) * labels, model=model)
 
     def _check_grid(self, farthest: float) -> None:
         try:
@@ -204,8 +234,8 @@ class Hulls(HullSettings, Method):
         """Return the joint map with its scale, and the sum from which the map follows, which sites check."""
         columns, scales = cohort.columns, None
         if self.joint_scale:
-            scales = cohort.sum_checked(SumScales(), length=joint_map.scale_length(columns))
-        result = cohort.sum_checked(SumScatter(scales=scales), length=joint_map.scatter_length(columns))
+            scales = cohort.sum_checked(SumScales())
+        result = cohort.sum_checked(SumScatter(scales=scales))
         total = result.reals(SumScatter)
         joint = joint_map.joint_scales(total if scales is None else scales.reals(SumScales), columns)
         return (joint_map.projection(total, columns), joint), result
@@ -219,7 +249,7 @@ class Hulls(HullSettings, Method):
         classes = words or self.given_classes or reach[0]
         if classes < 2:
             raise InputError(
-                "the sites have one word between them; a classifier needs two"
+                "only one class label across all sites; at least two are needed"
                 if self.shared
                 else "no site has more than one class; say how many classes there are: n_classes=…"
             )

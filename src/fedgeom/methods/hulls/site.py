@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -37,8 +36,8 @@ from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.model_delivery import HandedModel
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingPart, SummingSite
 
 LONGEST = 2.0
@@ -185,15 +184,6 @@ class HullSite(SummingSite[HullMemory]):
             else:
                 check_disc(self.data, settings.curvature, settings.radius)
         faults.raise_all()
-
-    @classmethod
-    def planned_sums(cls, settings: HullSettings) -> Sequence[type[SumQuestion]]:
-        """Return the secure sums that follow from the settings, in order."""
-        sums: list[type[SumQuestion]] = [CountNames] if settings.shared else []
-        sums += [SumScales] if settings.joint_scale else []
-        sums += [SumScatter] if settings.maps else []
-        sums += [] if settings.settled else [Reach]
-        return [*sums, EncodeCorners if settings.shared else EncodeHulls]
 
     def result(self) -> dict[str, Any]:
         """Return which of the site's names means which global class, and how well the model fits its rows.

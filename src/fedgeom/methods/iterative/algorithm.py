@@ -8,31 +8,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import Finding, label_names, unscaled
+from fedgeom.data.validation import Finding, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.costs import write_costs
-from fedgeom.methods.iterative.group_training import GroupedConversation, SumGroupColumns
-from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked, TrainOpen
+from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedConversation
+from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
+from fedgeom.methods.iterative.private import bounds
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import SumColumns, check_together
+from fedgeom.methods.iterative.setup import AgreeOnScale, check_together
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.summed import Summed
-from fedgeom.methods.iterative.training import Conversation
-from fedgeom.methods.iterative.tree import State, Tree
+from fedgeom.methods.iterative.training import Conversation, how_many
+from fedgeom.methods.iterative.tree import Tree, to_wire
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """What travels in a round, of the shape that it will have."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, Any] = field(default_factory=dict)
+    length: int = 1
+    """How many numbers are summed."""
+    numbers: int = 1
+    """How many numbers a site's update has."""
+    finish: dict[str, Any] = field(default_factory=dict)
+    """What sites are given in the end, where that is something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,66 +111,54 @@ class Algorithm(TrainingRule, Method):
                 f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
             )
 
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of what sites send and are given in a round, and of the columns' sums."""
-        columns, classes = sites[0].shape[1], len(self.classes or label_names(sites))
-        rng = np.random.default_rng(0)
-        first = Tree(self.build_learner().start(columns + self.extra_columns, classes, rng))
-        shared = self.shared(first)
-        given = Tree(self.start(shared)).select(self.gives)
-        sums = 8 * (1 + 2 * columns) if self.scale == "joint" else 0
-        form = Summed.of(self, Tree(self.sent_like(shared)), ())
-        if privacy_of(self) is not None:
-            return MessageSizes(8 * (1 + shared.size), _bytes(given))
-        sent = (8 * form.length(0) if self.masked else _bytes(form.like)) if self.sends else 0
-        return MessageSizes(max(sent, sums), max(_bytes(given), sums))
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on classes and scale, train in rounds, hand out the model."""
+        draw = self.group_draw
+        classes = yield AgreeOnScale(self) if draw is None else AgreeInGroups(self, draw.count)
+        state = self.specimen(shape, len(classes)) if shape.known else Specimen()
+        if self.sends:
+            yield from self.plan_rounds(shape, state)
+        yield Ask(Finish(given=state.finish or state.given), Finished())
 
-    def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet, where the conversation is the common one."""
-        if self.conversation is not Conversation or self.group_draw is not None:
-            return False
-        write_costs(self, sheet)
-        return True
+    def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
+        """Yield the rounds of training."""
+        part = self.share < 1 or self.patience is not None
+        decides = "which sites are drawn, or when patience ends" if part else ""
+        group: tuple[str, ...] = ()
+        groups = self.groups if self.group_draw is None else self.group_draw.count
+        if groups > 1:
+            decides = "the groups are made when the sites have joined"
+            group = shape.sites
+
+        def masked(number: int) -> Masked:
+            factors = dict.fromkeys(shape.sites, 1.0)
+            ask = TrainGroup if self.group_draw is not None else TrainMasked
+            return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=group)
+
+        if self.masked:
+            yield Sum(masked, state.length, times=self.rounds * groups, bound=decides)
+            return
+        update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
+        yield Ask(
+            lambda number: TrainOpen(round=number, given=state.given, agreed=bytes(32)),
+            update,
+            times=self.rounds,
+            bound=decides,
+        )
+
+    def specimen(self, shape: Shape, classes: int) -> Specimen:
+        """Return what travels in a round: shapes follow from the learner, the columns and the classes."""
+        learner = self.build_learner()
+        first = Tree(learner.start(shape.columns + self.extra_columns, classes, np.random.default_rng(0)))
+        shared = self.shared(first)
+        like = Tree(self.sent_like(shared))
+        given = to_wire(Tree(self.start(shared)).select(self.gives))
+        length = Summed.of(self, like, learner.statistics).length(how_many(self.validation))
+        privacy = privacy_of(self)
+        if privacy is not None:
+            length = bounds(self, privacy, shared.size)["numbers"]
+        return Specimen(given, to_wire(like), length, shared.size)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where nobody scales them."""
         return unscaled(sites) if self.scale == "none" else []
-
-    @classmethod
-    def leaves(cls) -> tuple[str, ...]:
-        """Return what leaves a site, as the ledger says it, with the settings where nothing is said."""
-        rule, lines = cls(), cls._of_its_own()
-        if rule.scale == "joint":
-            lines.append(SumColumns.answer_reveals)
-        if rule.sends and rule.masked:
-            lines.append(TrainMasked.answer_reveals)
-            if rule.takes_groups:
-                lines.append(f"with aggregation=GroupMedian(…) instead: {TrainGroup.answer_reveals}")
-            lines.append(
-                f"with secure=False or a robust aggregation instead, but for that: {TrainOpen.answer_reveals}"
-            )
-        elif rule.sends:
-            lines.append(TrainOpen.answer_reveals)
-        return tuple(lines)
-
-    def would_leave(self) -> tuple[str, ...]:
-        """Return what these settings let leave a site: masked models, those of groups, or open ones."""
-        lines, in_groups = self._of_its_own(), self.group_draw is not None
-        if self.scale == "joint":
-            lines.append((SumGroupColumns if in_groups else SumColumns).answer_reveals)
-        if self.sends:
-            asked = TrainGroup if in_groups else TrainMasked if self.masked else TrainOpen
-            lines.append(asked.answer_reveals)
-        return tuple(lines)
-
-    @classmethod
-    def _of_its_own(cls) -> list[str]:
-        """Return what leaves a site that does not with every algorithm."""
-        common = TrainingSite.understands()
-        own = [question for kind, question in cls.site.understands().items() if kind not in common]
-        return [question.answer_reveals or question.answer.reveals for question in own]
-
-
-def _bytes(tree: State) -> int:
-    """Return how many bytes a tree's numbers take on their way: arrays travel in the learner's dtype."""
-    return sum(np.asarray(leaf).nbytes for leaf in tree.leaves().values())

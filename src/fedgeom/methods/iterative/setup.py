@@ -17,6 +17,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Collector, check_columns, check_known_labels, check_table, check_two_classes
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question, bytes_of
+from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import answers
@@ -24,7 +25,7 @@ from fedgeom.memo import memoize_last
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.settings import TableSettings, TrainingRule
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.names import LabelNames, agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, LabelNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
 
@@ -160,6 +161,21 @@ def total_rows(begin: Begin) -> float:
     if begin.columns is not None:
         return float(begin.columns.reals(SumColumns)[0])
     return 0.0 if begin.rows is None else float(begin.rows.counts()[0])
+
+
+@dataclass(frozen=True)
+class AgreeOnScale(Steps):
+    """The plan of `agree`; the plan receives the classes."""
+
+    settings: TableSettings
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield how sites agree on classes, sum what their scale follows from, and are told."""
+        classes = yield AgreeOnNames(self.settings.classes)
+        columns = (yield Sum(SumColumns(), 1 + 2 * shape.columns)) if self.settings.scale == "joint" else None
+        rows = (yield Sum(SumRows(), 1)) if self.settings.sums_rows else None
+        yield Ask(Begin(classes=classes, columns=columns, rows=rows), Ready())
+        return classes
 
 
 def agree(cohort: Cohort, settings: TableSettings) -> Agreed:

@@ -14,23 +14,23 @@ from fedgeom.data.validation import Finding, check_columns, check_two_classes, l
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians import class_moments, length
 from fedgeom.methods.iterative.aggregation import group_places
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
-from fedgeom.methods.moments.costs import write_costs
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.cohort import Cohort, SiteGroups, join
-from fedgeom.protocols.model_delivery import ModelTaken, hand_out
-from fedgeom.protocols.names import agree_on_names
-from fedgeom.protocols.secure_sum.rules import GroupDraw
+from fedgeom.protocols.model_delivery import HandOut, ModelTaken, hand_out
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
+from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,24 +59,31 @@ class Moments(MomentsSettings, Method):
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse moments that are larger than a message may be, and groups that would be too small."""
+        """Refuse groups that would be too small, and moments that are larger than a message may be."""
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
 
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of the moments of all classes, which are sent, and summed come back."""
-        classes = len(self.classes or label_names(sites))
-        size = 8 * length(classes, sites[0].shape[1], squares=self.squares)
-        return MessageSizes(size, size)
-
-    def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet, where all sites are summed together."""
-        if self.group_draw is not None:
-            return False
-        write_costs(self, sheet)
-        return True
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, sum the moments, over all sites or in each group, and let the sites make the model."""
+        classes = yield AgreeOnNames(self.classes)
+        count = length if self.clip is None else core.numbers
+        size = count(len(classes), shape.columns, squares=self.squares)
+        products = 1e-9 * shape.rows * shape.columns * (shape.columns if self.squares else 1)
+        draw = self.group_draw
+        if draw is None:
+            result = yield Sum(SumMoments(classes=classes, curvature=self.c), size, work=products)
+            yield HandOut(result=result, work=products + 2e-9 * size * shape.columns)
+            return
+        sums = []
+        for group in range(draw.count):
+            ask = SumGroupMoments(classes=classes, curvature=self.c, group=group)
+            result = yield Sum(ask, size, work=products)
+            sums.append(GroupSum(group=group, asked=shape.sites, result=result))
+        yield Ask(
+            TakeGroups(sums=tuple(sums)), ModelTaken(), bound="the groups are drawn when the sites have joined"
+        )
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where distances to centroids decide."""
@@ -91,7 +98,7 @@ class Moments(MomentsSettings, Method):
         size = length(len(classes), cohort.columns, squares=self.squares)
         if self.group_draw is not None:
             return self._in_groups(cohort, self.group_draw, classes, size)
-        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=size)
+        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c))
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
         return hand_out(cohort, model, result)
@@ -99,7 +106,7 @@ class Moments(MomentsSettings, Method):
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
         """Sum moments with noise in them, and mend what the noise made impossible."""
         bounds, columns = core.bounds(self, len(classes), cohort.columns), cohort.columns
-        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=bounds["numbers"])
+        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c))
         noise = cohort.noise(**bounds)
         cohort.sites.metrics |= {
             "sites": len(cohort.left),
@@ -112,9 +119,7 @@ class Moments(MomentsSettings, Method):
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
         groups = SiteGroups(cohort, draw)
-        sums = groups.sum_checked(
-            lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number), length=size
-        )
+        sums = groups.sum_checked(lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number))
         cohort.sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         total = middle(self, [one.result.reals(SumGroupMoments) for one in sums], len(classes), cohort.columns)
         model = build_model(self, total, classes, cohort.columns)
@@ -142,15 +147,3 @@ class Moments(MomentsSettings, Method):
         X = np.vstack([site.X for site in sites])
         y = np.concatenate([site.y.astype(str) for site in sites])
         return class_moments(X, y, classes, c=self.c, squares=self.squares)
-
-    @classmethod
-    def leaves(cls) -> tuple[str, ...]:
-        """Return what leaves a site, as the ledger says it."""
-        return (
-            SumMoments.answer_reveals,
-            f"with aggregation=GroupMedian(…) instead: {SumGroupMoments.answer_reveals}",
-        )
-
-    def would_leave(self) -> tuple[str, ...]:
-        """Return what these settings let leave a site: the sums of all sites, or of groups."""
-        return ((SumMoments if self.group_draw is None else SumGroupMoments).answer_reveals,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -23,8 +22,8 @@ from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGr
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.protocols.model_delivery import UNUSABLE, HandedModel, ModelTaken
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.secure_sum.rules import check_group_sums, own_group
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -65,12 +64,6 @@ class MomentsSite(SummingSite[MomentsMemory]):
             limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
             check_width(settings, len(settings.classes or names), self.data.shape[1], limit)
         faults.raise_all()
-
-    @classmethod
-    def planned_sums(cls, settings: MomentsSettings) -> Sequence[type[SumQuestion]]:
-        """Return the one secure sum of this method, or one in each group, after the names where those are counted."""
-        draw = settings.group_draw
-        return (CountNames, *([SumMoments] if draw is None else [SumGroupMoments] * draw.count))
 
     @answers(SumMoments)
     def sum_moments(self, ask: SumMoments | SumGroupMoments) -> Contribution:

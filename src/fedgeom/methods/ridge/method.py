@@ -15,11 +15,12 @@ from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge import private
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve, starts, turn_of, turned
-from fedgeom.methods.ridge.costs import write_costs
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
@@ -39,12 +40,12 @@ from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.statistics import Fit, Plan, Statistics, gram_bits, gram_parts, made_by
+from fedgeom.methods.ridge.site import RidgeSite, too_few_rows
+from fedgeom.methods.ridge.statistics import FeatureProblem, Fit, Statistics, gram_bits, gram_parts, made_by
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.model_delivery import hand_out
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.model_delivery import HandOut, hand_out
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
@@ -69,20 +70,57 @@ class Ridge(RidgeSettings, Method):
         if absent and privacy_of(self) is None:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
-    def would_leave(self) -> tuple[str, ...]:
-        """Return what these settings let leave a site: patches are of images only, noise is with privacy."""
-        if privacy_of(self) is not None:
-            return (SumBounded.answer_reveals,)
-        images = (SumPatches, CountPatches, SumClusters) if self.conv is not None else ()
-        asked = (SumColumns, *images, SumGram, SumSurprise, *((SumEvidence,) if self.personal else ()))
-        return tuple(one.answer_reveals for one in asked)
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse more features than the policy allows for the rows of all sites."""
+        if privacy_of(self) is None:
+            width = check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
+            why = too_few_rows(policy, sum(map(len, sites)), width)
+            if why:
+                raise InputError(f"the policy has {why}")
 
-    def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet; with privacy there are others."""
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, make features, sum their products, let the sites check the solution, calibrate."""
+        classes = yield AgreeOnNames(self.classes)
+        count = len(classes)
         if privacy_of(self) is not None:
-            return False
-        write_costs(self, sheet)
-        return True
+            bounds = private.bounds(count, private.width_of(self, shape.columns) if shape.known else 1)
+            result = yield Sum(SumBounded(classes=classes), bounds["numbers"])
+            yield HandOut(result=result)
+            return
+        problem = FeatureProblem(self, shape.seed, shape.policy.class_floors, shape.columns, count)
+        last = yield from self._plan_features(problem, classes)
+        width = problem.width if shape.known else 1
+        at = starts(width, count)
+        parts = gram_parts(self, width, count)
+        results = []
+        for part, (first, end) in enumerate(parts):
+            size = int(at[end] - at[first])
+            spare = self.planned_parts - len(parts) if part == len(parts) - 1 else 0
+            ask = SumGram(last=last, classes=classes, part=part)
+            results.append((yield Sum(ask, size, spare=spare, work=1e-9 * shape.rows * size)))
+        weights = Array.of(np.zeros((width + 1, count)))
+        yield Ask(TakeSolution(weights=weights, alpha=1.0, freedom=1.0), SolutionTaken())
+        for number, one in enumerate(results):
+            check = CheckPart(number=number, result=one)
+            yield Ask(check, SolutionTaken(), work=3.2e-8 * one.total.shape[0])
+        scored = 1e-9 * shape.rows * width * count
+        result = yield Sum(SumSurprise(), len(TEMPERATURES), work=scored)
+        evidence = (yield Sum(SumEvidence(), len(STRENGTHS) + 1)) if self.personal else None
+        yield HandOut(result=result, work=scored)
+        if evidence is not None:
+            yield Ask(Settle(evidence=evidence), SolutionTaken())
+
+    def _plan_features(self, problem: FeatureProblem, classes: tuple[str, ...]) -> Plan:
+        """Yield the sums that features are made from; return the last."""
+        cells = problem.cells
+        last = yield Sum(SumColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
+        if self.conv is not None:
+            last = yield Sum(SumPatches(last=last), 1 + cells + cells * (cells + 1) // 2)
+            for _ in range(self.conv.rounds):
+                last = yield Sum(CountPatches(last=last), 2 * self.conv.filters)
+                few = "clusters of few patches are not summed"
+                last = yield Sum(SumClusters(last=last), self.conv.filters * cells, bound=few)
+        return last
 
     def conduct(self, sites: Sites) -> RidgeModel:
         """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""
@@ -90,25 +128,24 @@ class Ridge(RidgeSettings, Method):
         classes = agree_on_names(cohort, self.classes)
         if privacy_of(self) is not None:
             return self._conduct_private(cohort, classes)
-        plan = Plan(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
+        plan = FeatureProblem(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
         fit, last = self._learn(cohort, plan, classes)
-        parts, at = gram_parts(self, plan.width, plan.classes), starts(plan.width, plan.classes)
-        lengths = [int(at[last_row] - at[first]) for first, last_row in parts]
+        parts = gram_parts(self, plan.width, plan.classes)
         asked = [SumGram(last=last, classes=classes, part=part) for part in range(len(parts))]
-        results = cohort.sum_parts(asked, lengths=lengths)
+        results = cohort.sum_parts(asked)
         bits = gram_bits(self, fit, len(cohort.names))
         vectors = [from_fixed(one.total.view(), fraction_bits=bits) for one in results]
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
         self._show(cohort, found, results)
-        result = cohort.sum_checked(SumSurprise(), length=len(TEMPERATURES))
+        result = cohort.sum_checked(SumSurprise())
         temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
-        evidence = cohort.sum_checked(SumEvidence(), length=len(STRENGTHS) + 1) if self.personal else None
+        evidence = cohort.sum_checked(SumEvidence()) if self.personal else None
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": len(classes),
             "rows": int(fit.rows()),
             "features": plan.width,
-            "numbers": sum(lengths),
+            "numbers": sum(map(len, vectors)),
             "alpha": found.alpha,
             "freedom": round(found.freedom, 1),
         }
@@ -123,7 +160,7 @@ class Ridge(RidgeSettings, Method):
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> RidgeModel:
         """Sum once, with noise, and solve."""
         bounds = private.bounds(len(classes), private.width_of(self, cohort.columns))
-        result = cohort.sum_checked(SumBounded(classes=classes), length=bounds["numbers"])
+        result = cohort.sum_checked(SumBounded(classes=classes))
         noise = cohort.noise(**bounds)
         spread = round(noise.spread / private.WEIGHTS[0], 2)
         numbers = {"numbers": bounds["numbers"], "noise on counts": spread}
@@ -147,7 +184,7 @@ class Ridge(RidgeSettings, Method):
             cohort.sites.metrics["right when left out, by strength"] = rates
         return model
 
-    def _learn(self, cohort: Cohort, plan: Plan, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
+    def _learn(self, cohort: Cohort, plan: FeatureProblem, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
         """Have the sites add up what the features are made from; return it, and the last sum."""
         fit = Fit()
 

@@ -26,8 +26,8 @@ from fedgeom.methods.ridge.personal import OwnRidge, choose, evidence, own_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
+    FeatureProblem,
     Fit,
-    Plan,
     cluster_sums,
     column_moments,
     features_of,
@@ -53,7 +53,7 @@ def pooled_ridge(
     def total(term: Callable[[SiteData], Floats]) -> Floats:
         return np.asarray(np.sum([term(site) for site in sites], axis=0), np.float64)
 
-    plan = Plan(settings, seed, (1, 1), sites[0].shape[1], len(names))
+    plan = FeatureProblem(settings, seed, (1, 1), sites[0].shape[1], len(names))
     fit = _learn(plan, codes, total)
     ground = fit.finished(plan)
     weights = class_weights(fit.class_counts()) if settings.balanced else None
@@ -93,7 +93,9 @@ def pooled_ridge(
     return joint, _settle({site.name: ridges(site) for site in sites}, codes, solved)
 
 
-def _learn(plan: Plan, codes: dict[str, Ints], total: Callable[[Callable[[SiteData], Floats]], Floats]) -> Fit:
+def _learn(
+    plan: FeatureProblem, codes: dict[str, Ints], total: Callable[[Callable[[SiteData], Floats]], Floats]
+) -> Fit:
     """Make the features from sums over the sites."""
     fit, conv = Fit(), plan.settings.conv
     fit.take(to_wide(total(lambda s: column_moments(rows_of(s), codes[s.name], plan.classes)), sites=1), plan)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.validation import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors, privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.memo import Store, memoize_per_object
@@ -52,8 +52,8 @@ from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
+    FeatureProblem,
     Fit,
-    Plan,
     check_part,
     cluster_sums,
     column_moments,
@@ -63,7 +63,6 @@ from fedgeom.methods.ridge.statistics import (
     hash_part,
     made_by,
     patch_sums,
-    planned_sums,
     rows_of,
     stands_for,
     tried_rows,
@@ -253,6 +252,17 @@ class RidgeMemory(SecureMemory, kw_only=True):
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
+def too_few_rows(policy: Policy, rows: float, features: int) -> str:
+    """Say what a policy has against summing the products of so many features over so many rows; "": nothing."""
+    least = policy.min_rows_per_feature
+    if rows >= least * features:
+        return ""
+    return (
+        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows for {features:,} features: "
+        "take fewer features"
+    )
+
+
 class RidgeSite(SummingSite[RidgeMemory]):
     """Answers the questions of `Ridge`."""
 
@@ -275,16 +285,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
         except InputError as error:
             raise InputError(f"site {self.name!r}: {error}") from error
 
-    @classmethod
-    def planned_sums(cls, settings: RidgeSettings) -> Sequence[type[SumQuestion]]:
-        """Return the sums: names where a policy wants them counted, features, the Gram matrix, temperatures."""
-        return planned_sums(settings)
-
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> FeatureProblem:
         """What follows from the terms, the seed and the policies."""
         floors, columns = self.joining.class_floors, self.data.shape[1]
-        return Plan(self.settings, self.seed, floors, columns, len(self.names.agreed))
+        return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed))
 
     @property
     def rows(self) -> npt.NDArray[Any]:
@@ -361,7 +366,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
         return self.contribute(ask, part, fresh=True)
 
-    def _gram(self, fit: Fit, plan: Plan, fold: int) -> Floats:
+    def _gram(self, fit: Fit, plan: FeatureProblem, fold: int) -> Floats:
         X, codes = self.rows, self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)
@@ -371,12 +376,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_rows(self, rows: float, features: int) -> None:
         """Refuse to sum the products of more features than the policy allows for so many rows of all sites."""
-        least = self.policy.min_rows_per_feature
-        if rows < least * features:
-            raise ProtocolError(
-                f"all sites together have {rows:,.0f} rows, and there are {features:,} features; the policy of "
-                f"{self.name!r} has min_rows_per_feature = {least:g}: take fewer features"
-            )
+        why = too_few_rows(self.policy, rows, features)
+        if why:
+            raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
     def _take(self, last: SumResult, asked: type[SumQuestion]) -> Fit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""

@@ -16,24 +16,11 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.preparation import Preparation
-from fedgeom.federation.privacy import privacy_of
 from fedgeom.methods.ridge import image_features
 from fedgeom.methods.ridge.core import Rows, class_weights, cuts, fold_numbers, fraction_bits, starts
 from fedgeom.methods.ridge.features import Ground, OneRoom, check_widths, normals, stack
-from fedgeom.methods.ridge.messages import (
-    CountPatches,
-    SumBounded,
-    SumClusters,
-    SumColumns,
-    SumEvidence,
-    SumGram,
-    SumPatches,
-    SumSurprise,
-)
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.protocols.fixed_point import from_fixed, from_wide
-from fedgeom.protocols.names import CountNames
-from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 PATCH_BITS = 28
 """Binary digits after the point in sums of patches."""
@@ -41,7 +28,7 @@ _IMAGES = 256
 
 
 @dataclass(frozen=True)
-class Plan:
+class FeatureProblem:
     """What follows from the terms, the run's seed, the policies and the number of columns."""
 
     settings: RidgeSettings
@@ -88,7 +75,7 @@ class Fit(msgspec.Struct, kw_only=True):
     kept: Array | None = None
     """(at most filters,), i8: clusters that are large enough to be summed; None: sizes are not known yet."""
 
-    def length(self, plan: Plan) -> int:
+    def length(self, plan: FeatureProblem) -> int:
         """Return how many words the next sum has."""
         conv, cells = plan.settings.conv, plan.cells
         if self.taken == 0:
@@ -104,7 +91,7 @@ class Fit(msgspec.Struct, kw_only=True):
             raise ProtocolError("clusters are summed only after the small ones were left out")
         return self.kept.shape[0]
 
-    def take(self, total: Words, plan: Plan) -> None:
+    def take(self, total: Words, plan: FeatureProblem) -> None:
         """Take the next sum over all sites, ring elements as they were added up."""
         if len(total) != self.length(plan):
             raise ProtocolError(f"a sum of {len(total)} words came; wanted {self.length(plan)}")
@@ -123,10 +110,10 @@ class Fit(msgspec.Struct, kw_only=True):
             self._move(from_fixed(total, fraction_bits=PATCH_BITS).reshape(-1, plan.cells))
         self.taken += 1
 
-    def _conv(self, plan: Plan) -> Any:
+    def _conv(self, plan: FeatureProblem) -> Any:
         return plan.settings.conv
 
-    def _take_columns(self, values: Floats, plan: Plan) -> None:
+    def _take_columns(self, values: Floats, plan: FeatureProblem) -> None:
         counts = np.rint(values[: plan.classes])
         rows = max(float(counts.sum()), 1.0)
         sums, squares = values[plan.classes :].reshape(2, plan.columns) / rows
@@ -157,7 +144,7 @@ class Fit(msgspec.Struct, kw_only=True):
         found: Floats = self.counts.numpy()
         return found
 
-    def ground(self, plan: Plan) -> Ground:
+    def ground(self, plan: FeatureProblem) -> Ground:
         """Return what feature maps are made from, as far as it is known."""
         if self.moments is None:
             raise ProtocolError("the columns' moments are not known yet")
@@ -172,7 +159,7 @@ class Fit(msgspec.Struct, kw_only=True):
         shape = tuple(plan.settings.shape)
         return Ground(plan.columns, plan.seed, shape, mean, scale, varies, self.contrast, filters, offsets)
 
-    def finished(self, plan: Plan) -> Ground:
+    def finished(self, plan: FeatureProblem) -> Ground:
         """Return what feature maps are made from, once all sums were taken."""
         if self.taken != plan.steps:
             raise ProtocolError("the features are not made yet")
@@ -189,7 +176,7 @@ def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
     return np.concatenate([np.bincount(codes, minlength=classes).astype(np.float64), sums, squares])
 
 
-def patch_sums(X: npt.NDArray[Any], fit: Fit, plan: Plan) -> Floats:
+def patch_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Floats:
     """Return the moments of a site's patches, f8."""
     total = np.zeros(fit.length(plan))
     for found in _lattices(X, fit, plan):
@@ -197,7 +184,7 @@ def patch_sums(X: npt.NDArray[Any], fit: Fit, plan: Plan) -> Floats:
     return total
 
 
-def cluster_sums(X: npt.NDArray[Any], fit: Fit, plan: Plan) -> tuple[Ints, Floats]:
+def cluster_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> tuple[Ints, Floats]:
     """Return how many images have a patch in each cluster, (filters,), and the clusters' sums, (filters, cells)."""
     assert fit.patch_mean is not None
     assert fit.whitener is not None
@@ -211,7 +198,7 @@ def cluster_sums(X: npt.NDArray[Any], fit: Fit, plan: Plan) -> tuple[Ints, Float
     return images, sums
 
 
-def _lattices(X: npt.NDArray[Any], fit: Fit, plan: Plan) -> Sequence[Any]:
+def _lattices(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Sequence[Any]:
     conv, shape = plan.settings.conv, plan.settings.shape
     assert conv is not None
     contrast = fit.contrast
@@ -231,7 +218,7 @@ def _each(X: npt.NDArray[Any], make: Callable[[Any], Any]) -> Any:
     return (make(X[some]) for some in image_features.blocks(len(X), _IMAGES))
 
 
-def features_of(X: npt.NDArray[Any], plan: Plan, ground: Ground) -> Callable[[slice], npt.NDArray[Any]]:
+def features_of(X: npt.NDArray[Any], plan: FeatureProblem, ground: Ground) -> Callable[[slice], npt.NDArray[Any]]:
     """Return what gives the features of a range of rows; those of the next range may be written over them."""
     maps = plan.settings.maps
     if len(maps) == 1:  # several would write over each other's
@@ -243,18 +230,6 @@ ENVELOPE = 65_536
 """Bytes that are allowed for what is in a message beside the numbers."""
 CALIBRATED = 2000
 """Temperatures are tried on about this many rows of all sites, or on all if there are fewer."""
-
-
-def planned_sums(settings: RidgeSettings) -> tuple[type[SumQuestion], ...]:
-    """Return the secure sums of a run, in order."""
-    if privacy_of(settings) is not None:
-        return (SumBounded,)
-    conv = settings.conv
-    learning: tuple[type[SumQuestion], ...] = (SumColumns,)
-    if conv is not None:
-        learning += (SumPatches, *(CountPatches, SumClusters) * conv.rounds)
-    last = (SumSurprise, SumEvidence) if settings.personal else (SumSurprise,)
-    return (CountNames, *learning, *(SumGram,) * settings.planned_parts, *last)
 
 
 def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Rows]:

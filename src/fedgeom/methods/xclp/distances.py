@@ -12,10 +12,9 @@ import numpy.typing as npt
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import FaultsError, fault, label_names
+from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import MessageSizes
 from fedgeom.federation.site import answers
 from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
@@ -147,18 +146,6 @@ def _sizes_together(
             compared = largest_message(settings.hamming, settings.bits, site.name, some, own=number == 0)
             needed[site.name] = max(needed[site.name], compared)
     return needed
-
-
-def message_sizes(settings: XclpSettings, sites: Sequence[SiteData]) -> MessageSizes:
-    """Return the largest messages of a run; over anchors, at most those of sums over all of them."""
-    if settings.graph == "pairs":
-        largest = max(sizes_over_pairs(settings, sites).values())
-        return MessageSizes(largest, largest)
-    rows = sum(len(site) for site in sites)
-    anchors, columns = min(settings.anchors, max(rows // settings.min_cell, 1)), sites[0].shape[1]
-    cells = anchors * (1 + columns)
-    codes = anchors * (anchors + 1) // 2 + (anchors + 1) * len(settings.classes or label_names(sites))
-    return MessageSizes(8 * max(cells, codes), 8 * cells)
 
 
 def check_message_sizes(settings: XclpSettings, sites: Sequence[SiteData], most: int) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, unscaled
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.xclp.conversation import Propagation
 from fedgeom.methods.xclp.core import label_text, mark_unlabelled, own_label_counts
-from fedgeom.methods.xclp.distances import check_message_sizes, message_sizes
+from fedgeom.methods.xclp.distances import check_message_sizes
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.site import XclpSite
@@ -34,10 +34,11 @@ class XCLP(XclpSettings, Method):
     """Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
 
     A site's labels never leave it, and only it learns the labels of its own rows. The coordinator learns the
-    angles between all rows: see SECURITY.md for what that gives away, and ``flip`` to blur it.
+    angles between all rows: see docs/xclp.md for what that reveals, and ``flip`` to blur it.
     """
 
     name: ClassVar[str] = "xclp"
+    planned: ClassVar[bool] = False
     site: ClassVar[type[Site[Any]]] = XclpSite
     model_type: ClassVar[type[Model]] = XclpModel
 
@@ -61,10 +62,6 @@ class XCLP(XclpSettings, Method):
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
         check_message_sizes(self, sites, policy.max_message_bytes)
-
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of what is exchanged to compare rows, or of sums over anchors."""
-        return message_sizes(self, sites)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales: the angles between rows are those of the largest columns."""

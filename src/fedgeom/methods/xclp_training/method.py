@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.method import MessageSizes, Plain
+from fedgeom.federation.method import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm
@@ -20,7 +20,7 @@ from fedgeom.methods.iterative.training import STRIKES, Conversation, Group, Out
 from fedgeom.methods.iterative.tree import State, to_wire
 from fedgeom.methods.xclp.conversation import Propagation
 from fedgeom.methods.xclp.core import mark_unlabelled, own_label_counts
-from fedgeom.methods.xclp.distances import check_message_sizes, message_sizes
+from fedgeom.methods.xclp.distances import check_message_sizes
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.methods.xclp.site import spreading_sums
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
@@ -83,6 +83,7 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     """
 
     name: ClassVar[str] = "xclp-training"
+    planned: ClassVar[bool] = False
     site: ClassVar[type[Site[Any]]] = XclpTrainingSite
     conversation: ClassVar[type[Conversation]] = XclpTrainingConversation
 
@@ -141,14 +142,6 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
             remedy = "name those whose rows have labels; as large a share of them is drawn as of all"
             found.append(Finding(level="warning", what=what, remedy=remedy, topic="labels"))
         return found
-
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the larger of what training and a propagation exchange."""
-        found = super().message_sizes([mark_unlabelled(site) for site in sites])
-        if self.xclp is None:
-            return found
-        other = message_sizes(self.xclp, sites)
-        return MessageSizes(max(found.sent, other.sent), max(found.received, other.received))
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""

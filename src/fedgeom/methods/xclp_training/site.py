@@ -17,6 +17,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Key, Message, Question
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.messages import Leaves, RoundNumber, TrainMasked
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator, set_aside
@@ -34,6 +35,7 @@ from fedgeom.methods.xclp.site import Spreading, SpreadingMemory, spreading_sums
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.protocols.model_delivery import read_model
+from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -153,7 +155,10 @@ class XclpTrainingSite(TrainingSite):
     @classmethod
     def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the sums in order: names, columns, and for each round those of the propagation and of the models."""
-        before = [one for one in super().planned_sums(settings) if one is not TrainMasked]
+        columns = (
+            (setup.SumColumns,) if settings.scale == "joint" else (setup.SumRows,) if settings.sums_rows else ()
+        )
+        before: tuple[type[SumQuestion], ...] = (CountNames, *columns)
         spreading = () if settings.xclp is None else spreading_sums(settings.xclp)
         training = (TrainMasked,) if settings.masked else ()
         rounds = [

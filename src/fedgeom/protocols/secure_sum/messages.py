@@ -12,6 +12,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint, hash_names
 from fedgeom.crypto.masks import PROOF_BYTES, Ring
+from fedgeom.crypto.tags import WORDS
 from fedgeom.federation.messages import (
     Array,
     Key,
@@ -26,6 +27,7 @@ from fedgeom.federation.messages import (
     encode,
     pieces,
 )
+from fedgeom.federation.plan import words
 from fedgeom.memo import memoize_last
 from fedgeom.protocols.fixed_point import from_fixed
 
@@ -115,6 +117,11 @@ class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def reals(self, question: type[SumQuestion]) -> Floats:
         """Return the sum of the real numbers that this kind of question asks for."""
         return from_fixed(self.total.view(), fraction_bits=question.fraction_bits)
+
+
+def blank_result(round: int, sites: tuple[str, ...], length: int = 0) -> SumResult:
+    """Return a result as long as that of a sum, for plans: it carries no numbers of anybody."""
+    return SumResult(round=round, sites=sites, total=words(length), tag=words(WORDS))
 
 
 def tag_key(secret: bytes, round: int, question_hash: bytes) -> bytes:
