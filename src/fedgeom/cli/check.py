@@ -38,15 +38,18 @@ def check(
     report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
-    tell(screen, Cell(str(federation), "strong"), f"{some}{over}\n")
+    tell(screen, Cell(str(federation), "strong"), f"{some}{over}")
+    screen.print()
     if checked.chosen:
-        tell(screen, Cell(f"{checked.chosen}\n", "dim"))
+        tell(screen, Cell(checked.chosen, "dim"))
+        screen.print()
     show_report(report, screen)
+    screen.print()
     if report.ready:
-        tell(screen, Cell("\nready", "good"), f": fedgeom run {federation}")
+        tell(screen, Cell("ready", "good"), f": fedgeom run {federation}")
         return
     count = len(report.errors)
-    tell(screen, Cell("\nnot ready", "bad"), f": {count} fault{'s' if count > 1 else ''}")
+    tell(screen, Cell("not ready", "bad"), f": {count} fault{'s' if count > 1 else ''}")
     raise typer.Exit(1)
 
 
@@ -82,7 +85,8 @@ def cost(
         typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
         return
     screen = console()
-    tell(screen, Cell(str(federation), "strong"), f": {method.name} over {len(tables)} sites\n")
+    tell(screen, Cell(str(federation), "strong"), f": {method.name} over {len(tables)} sites")
+    screen.print()
     screen.print(to_terminal(question_table(found[len(tables)]), total_table(found)))
     for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
         tell(screen, Cell("not counted", "doubt"), f": {line}")

@@ -75,12 +75,13 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
         with terminated():
             yield
     except KeyboardInterrupt:
+        out.print()
         if any(folder.iterdir()):
-            tell(out, f"\nInterrupted. What happened so far is in {folder}")
+            tell(out, f"Interrupted. What happened so far is in {folder}")
             if again and any((folder / name).exists() for name in RESUMABLE):
                 tell(out, f"to go on: {again}")
         else:
-            tell(out, "\nInterrupted before the run began; nothing was written.")
+            tell(out, "Interrupted before the run began; nothing was written.")
         raise
     except ProtocolError:
         show_warnings(read_warnings(folder), out)  # the sites that were lost are often why

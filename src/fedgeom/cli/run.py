@@ -68,7 +68,8 @@ def run(
     checked = check_federation(federation, seed=seed)
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
-        tell(screen, Cell(f"{checked.chosen}\n", "dim"))
+        tell(screen, Cell(checked.chosen, "dim"))
+        screen.print()
     _tell_odd(checked.report.warnings, federation, screen)
     folder = resume or (this_folder(into) if into else new_folder(out or Path("runs") / federation.stem))
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
@@ -90,9 +91,11 @@ def run(
         show(finished, screen)
         if not finished.evaluation:
             said = f"holdout = 0.25 in {federation} keeps a quarter of each site's rows aside for that."
-            tell(screen, Cell(f"\nHow well the model does was not tested: {said}", "dim"))
+            screen.print()
+            tell(screen, Cell(f"How well the model does was not tested: {said}", "dim"))
         said = f"open {folder / PAGE} in a browser; new rows: fedgeom predict {folder} FILE"
-        tell(screen, Cell(f"\nNext: {said}", "dim"))
+        screen.print()
+        tell(screen, Cell(f"Next: {said}", "dim"))
 
 
 def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:

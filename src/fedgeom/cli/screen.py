@@ -58,7 +58,7 @@ def complain(text: str, style: str = "red") -> None:
 
 
 def tell(out: Console, *parts: str | Cell) -> None:
-    """Print a text whose lines are not broken, so that they can be copied; nothing in it is markup."""
+    """Print one line, not broken, so that it can be copied; nothing in it is markup, and no line end of others counts."""
     from rich.text import Text
 
     from fedgeom.report.table import to_text

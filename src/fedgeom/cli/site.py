@@ -135,14 +135,18 @@ def preview(
     _show_refusals(screen, found)
     screen.print(to_terminal(*preview_tables(found)))
     if found.broke_off:
-        said = f"\nThe rehearsal ended early: {found.broke_off}"
-        tell(screen, Cell(said, "doubt"), "\nThat may be due to the phantoms.")
+        screen.print()
+        for line in f"The rehearsal ended early: {found.broke_off}".splitlines():
+            tell(screen, Cell(line, "doubt"))
+        tell(screen, "That may be due to the phantoms.")
     if picture and found.corners:
-        tell(screen, f"\npicture  {draw_preview(found, site.path / 'preview.png')}")
+        screen.print()
+        tell(screen, f"picture  {draw_preview(found, site.path / 'preview.png')}")
+    screen.print()
     if found.terms is None:
-        tell(screen, f"\nThe hash of the terms needs {site.config().roster}: it says who may take part.")
+        tell(screen, f"The hash of the terms needs {site.config().roster}: it says who may take part.")
         return
-    tell(screen, f"\nterms    {hash_terms(found.terms).hex()}")
+    tell(screen, f"terms    {hash_terms(found.terms).hex()}")
     again = shlex.join(["fedgeom", "site", "approve", str(federation), "--folder", str(folder)])
     tell(screen, f"to approve them: {again}")
 
@@ -188,11 +192,12 @@ def check(
     count = len(report.errors)
     show_report(report, screen)
     what = "the table" if federation is None else f"the table, for {federation}"
+    screen.print()
     if report.ready:
-        tell(screen, Cell("\nready", "good"), f": {what}")
+        tell(screen, Cell("ready", "good"), f": {what}")
         return
     said = f": {count} fault{'s' if count > 1 else ''}; the site would leave such a run"
-    tell(screen, Cell("\nnot ready", "bad"), said)
+    tell(screen, Cell("not ready", "bad"), said)
     raise typer.Exit(1)
 
 
@@ -249,7 +254,8 @@ def approve(
         raise InputError(f"{job}: {name!r} is not among those who may take part: {', '.join(terms.participants)}")
     _show(screen, site, job, terms)
     ends = moment(store.clock() + days * DAY)
-    tell(screen, f"terms    {digits}\nuntil    {ends}, for {runs} run{'s' if runs > 1 else ''}")
+    tell(screen, f"terms    {digits}")
+    tell(screen, f"until    {ends}, for {runs} run{'s' if runs > 1 else ''}")
     if not yes and not on_terminal():
         raise InputError("nothing was approved: there is no terminal to ask on; in a script, give --yes")
     if not yes and not typer.confirm(f"Shall {name} answer this job?", default=False):
@@ -432,7 +438,8 @@ def _show_site_budget(
     else:
         tell(screen, "No run was charged yet.")
     left = f"of max_epsilon = {policy.max_epsilon:g}" if policy.max_epsilon else "(no limit: max_epsilon = 0)"
-    tell(screen, f"\nspent    epsilon = {spent:.3g} {left}, at delta = {policy.budget_delta:g}")
+    screen.print()
+    tell(screen, f"spent    epsilon = {spent:.3g} {left}, at delta = {policy.budget_delta:g}")
     if unknown:
         many = len(unknown) > 1
         forbid = "" if policy.require_privacy else "; to take part in no more of these: require_privacy = true"

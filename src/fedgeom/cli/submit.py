@@ -74,7 +74,8 @@ def submit(
         screen.print("\nstopping the run")
         if number:
             service.stop(made, job, number)
-        tell(screen, f"Interrupted. What happened so far is in {job.run_folder}\nto go on: {again}")
+        tell(screen, f"Interrupted. What happened so far is in {job.run_folder}")
+        tell(screen, f"to go on: {again}")
         raise typer.Exit(130) from None
     screen.print()
     if status.state != "finished":

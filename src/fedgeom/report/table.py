@@ -114,11 +114,14 @@ def _cell(one: str | Cell, style: Style = "") -> Cell:
 
 
 def to_text(one: str | Cell) -> Text:
-    """Return a text with which a terminal can do nothing but show it: rich lets escape sequences through."""
+    """Return one line with which a terminal can do nothing but show it.
+
+    Rich lets escape sequences through, and a line end would let what others wrote pose as lines of ours.
+    """
     from rich.text import Text  # slow to import, and only commands print
 
     cell = _cell(one)
-    return Text(printable(cell.text, lines=True), style=TERMINAL[cell.style])
+    return Text(printable(cell.text), style=TERMINAL[cell.style])
 
 
 def _html(table: Table, at: int, cell: Cell, *, top: bool = False) -> str:
