@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,7 +73,12 @@ class Algorithm(TrainingRule, Method):
     def first_sum(self, round: int) -> int:
         """Return the number of the first sum of a round; those of training come last but for that of the test."""
         after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
-        return len(self.site.all_sums(self)) - after  # type: ignore[attr-defined]
+        return self.n_sums - after
+
+    @cached_property
+    def n_sums(self) -> int:
+        """How many secure sums a run has."""
+        return len(self.site.all_sums(self))  # type: ignore[attr-defined]
 
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return who may be in which sum: where a share of the sites trains in a round, those drawn for it."""
