@@ -174,8 +174,9 @@ def _one_shot(n: int) -> dict[str, Any]:
 def many_rows(quick: bool) -> dict[str, Any]:
     """Compare the whole secure run over very many rows with its plain twin, and with the sites' hulls alone, once."""
     import fedgeom
+    from fedgeom import memo
     from fedgeom.geometry.hyperbolic.sampling import uniform_disc
-    from fedgeom.methods.hulls.core import class_hulls, forget_hulls
+    from fedgeom.methods.hulls.core import class_hulls
 
     n, count = 200_000 if quick else 1_000_000, 10
     rng = np.random.default_rng(0)
@@ -187,7 +188,7 @@ def many_rows(quick: bool) -> dict[str, Any]:
     fedgeom.run(method, [site.some(400) for site in sites])  # imports and label tables are not part of either
 
     def anew(work: Callable[[], Any]) -> float:
-        return cpu_seconds(lambda: (forget_hulls(), work()), 1)
+        return cpu_seconds(lambda: (memo.clear(class_hulls), work()), 1)
 
     turns = [
         (

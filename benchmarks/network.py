@@ -24,11 +24,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.common import keep
+from fedgeom.engines.costs import costs_of
+from fedgeom.protocols.costs import Costs
 
 import fedgeom
-from fedgeom.engines.costs import costs_of
 from fedgeom.engines.network import NetworkEngine, Timing
-from fedgeom.protocols.costs import Costs
 from fedgeom.report.palette import colours
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "network.png"

@@ -60,7 +60,7 @@ class BoundedSite(SummingSite[Any]):
     vector: ClassVar[Any] = None
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the one sum."""
         return (AskBounded,)
 

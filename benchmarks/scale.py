@@ -16,9 +16,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fedgeom.engines.costs import costs_at, costs_of, stops_at
+
 import fedgeom
 from fedgeom.cli.check import size
-from fedgeom.engines.costs import costs_at, costs_of, stops_at
 from fedgeom.errors import InputError
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"

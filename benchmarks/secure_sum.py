@@ -57,7 +57,7 @@ class VectorSite(SummingSite[Any]):
     vector: ClassVar[Any] = None
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
         """Return the one sum."""
         return (AskVector,)
 

@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.common import main
 
 import fedgeom
-from fedgeom.methods.hulls.core import forget_hulls
+from fedgeom import memo
+from fedgeom.methods.hulls.core import class_hulls
 from fedgeom.methods.iterative.site import generator
 
 leave = os._exit
@@ -70,7 +71,7 @@ class Held:
 
 def hold(method: Any, sites: list[fedgeom.SiteData], jobs: int) -> Held:
     """Hold a run."""
-    forget_hulls()
+    memo.clear(class_hulls)
     with tempfile.TemporaryDirectory() as folder:
 
         def told(code: int) -> None:

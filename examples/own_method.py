@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgeom.extend import Method, Model, Plain, Site, SumQuestion, answers, hand_out, join
+from fedgeom.extend import HandOut, Method, Model, Plain, Site, Sum, SumQuestion, answers, hand_out, join
 from fedgeom.testing import check_method
 
 
@@ -24,10 +24,6 @@ def gram(X, y, classes):
 
 
 class LeastSquaresSite(Site):  # runs where the data is
-    @classmethod
-    def planned_sums(cls, settings):
-        return (SumGram,)
-
     @answers(SumGram)
     def add(self, ask):
         return self.contribute(ask, gram(self.data.X, self.data.y, ask.classes))
@@ -51,11 +47,15 @@ class LeastSquares(Method):
     def solve(self, total):
         return LeastSquaresModel(self.classes, np.linalg.solve(total[:, : len(total)], total[:, len(total) :]))
 
+    def plan(self, shape):  # what is asked, and how long the answers are: sites hold the run to it
+        rows, classes = shape.columns + 1, len(self.classes)
+        yield Sum(SumGram(classes=self.classes), length=rows * (rows + classes))
+        yield HandOut(LeastSquaresModel(self.classes, np.zeros((rows, classes))))
+
     def conduct(self, sites):
         cohort = join(sites, self)
-        rows = cohort.columns + 1
-        total = cohort.sum_reals(SumGram(classes=self.classes), length=rows * (rows + len(self.classes)))
-        return hand_out(cohort, self.solve(total.reshape(rows, -1)))
+        total = cohort.sum_reals(SumGram(classes=self.classes))
+        return hand_out(cohort, self.solve(total.reshape(cohort.columns + 1, -1)))
 
     def plain(self, sites, seed=0):
         return Plain(self.solve(sum(gram(site.X, site.y, self.classes) for site in sites)))

@@ -13,7 +13,10 @@ import pytest
 import typer
 
 from fedgeom.cli import app
+from fedgeom.deploy.federation_file import FederationFile, SiteEntry
+from fedgeom.deploy.study_file import SweepBlock
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
 from tests.cli.calling import call
 from tests.documents import (
@@ -45,6 +48,14 @@ def test_every_python_block_runs(name, tmp_path, monkeypatch):
     if "import fedgeom\n" not in code:
         code = "import fedgeom\n" + code
     exec(compile(code, name, "exec", dont_inherit=True), space)
+
+
+def test_the_pieces_of_own_method_are_those_of_the_example():
+    example = (ROOT / "examples" / "own_method.py").read_text(encoding="utf-8")
+    pieces = blocks(ROOT / "docs" / "own-method.md", "py")
+    assert pieces
+    for piece in pieces:
+        assert piece in example
 
 
 def commands(name):
@@ -99,6 +110,15 @@ def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
 def test_every_toml_block_can_be_read(name):
     for block in blocks(ROOT / name, "toml"):
         assert tomllib.loads(block)
+
+
+def test_the_federation_file_s_page_has_every_key():
+    page = (ROOT / "docs" / "federation-file.md").read_text(encoding="utf-8")
+    listed = {
+        key for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for key in re.findall(r"[a-z_]+", row)
+    }
+    for part in (FederationFile, SiteEntry, Policy, SweepBlock):
+        assert set(part.__struct_fields__) <= listed, part.__name__
 
 
 @pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])

@@ -46,3 +46,10 @@ def set_cases(names: Iterable[str]) -> list[Any]:
     """Return built-in sets' names as cases, each of which needs the set's file if it has one."""
     files = {name: SETS[name].file for name in names}
     return [pytest.param(name, marks=[pytest.mark.data(file)] if file else []) for name, file in files.items()]
+
+
+def tiered(cases: Iterable[str], *first: str) -> list[Any]:
+    """Return names as cases of which only those given are in the first tier."""
+    names = list(cases)
+    assert set(first) <= set(names), f"there is no case {', '.join(set(first) - set(names))}"
+    return [pytest.param(name, marks=[] if name in first else [pytest.mark.full]) for name in names]

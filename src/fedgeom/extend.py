@@ -19,6 +19,8 @@ from fedgeom.federation.messages import Question as Question
 from fedgeom.federation.method import Method as Method
 from fedgeom.federation.method import Plain as Plain
 from fedgeom.federation.model import Model as Model
+from fedgeom.federation.plan import Ask as Ask
+from fedgeom.federation.plan import Sum as Sum
 from fedgeom.federation.settings import Between as Between
 from fedgeom.federation.settings import Choice as Choice
 from fedgeom.federation.settings import ClassNames as ClassNames
@@ -37,7 +39,9 @@ from fedgeom.methods.iterative.task import Task as Task
 from fedgeom.methods.iterative.tree import Tree as Tree
 from fedgeom.protocols.cohort import Cohort as Cohort
 from fedgeom.protocols.cohort import join as join
+from fedgeom.protocols.model_delivery import HandOut as HandOut
 from fedgeom.protocols.model_delivery import hand_out as hand_out
+from fedgeom.protocols.names import AgreeOnNames as AgreeOnNames
 from fedgeom.protocols.names import CountNames as CountNames
 from fedgeom.protocols.names import LabelNames as LabelNames
 from fedgeom.protocols.names import agree_on_names as agree_on_names

@@ -61,7 +61,7 @@ def invitations(method: str, policy: Policy, quick: bool) -> Learnt:
     worst, size, what = 0, 0, ""
     whole = [field.name for field in dataclasses.fields(way) if "int" in str(field.type)]
     usual = way.terms()
-    planned = type(way).site.planned_sums
+    planned = type(way).site.all_sums
     for name in whole:
         for value in EXTREMES[1:] if quick else EXTREMES:
             terms = usual | {name: value}

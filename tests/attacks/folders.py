@@ -81,7 +81,7 @@ def ask(folder: SiteFolder, question: Message, method: str, run: bytes) -> Said:
 
 def invitation(way: Any, **changes: Any) -> Hello:
     """Return the invitation to a method's run, or one that differs from it."""
-    planned = way.site.planned_sums(way)
+    planned = way.site.all_sums(way)
     return replace(Hello(rounds=len(planned), terms=way.terms(), participants=tuple(NAMES.values())), **changes)
 
 

@@ -162,7 +162,7 @@ class Liar:
 
 def rounds_of(way: Any, kind: type[SumQuestion]) -> list[int]:
     """Return the rounds of a run that are planned for a kind of question."""
-    planned = way.site.planned_sums(way)
+    planned = way.site.all_sums(way)
     return [number for number, one in enumerate(planned) if one is kind]
 
 

@@ -69,7 +69,7 @@ def open_training_alone(method: str, policy: Policy, quick: bool) -> Learnt:
     for seed in range(20 if quick else 100):
         liar = Liar(way, patients(), policy, seed=seed)
         begin = Begin(classes=("no", "yes"))
-        planned = way.site.planned_sums(way)
+        planned = way.site.all_sums(way)
         liar.ask("s000", Hello(rounds=len(planned), seed=seed, terms=way.terms(), participants=liar.names))
         liar.ask("s000", begin)
         given = {"model/intercept": Array.of(np.zeros(1)), "model/weights": Array.of(np.zeros((4, 1)))}

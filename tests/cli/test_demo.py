@@ -76,7 +76,9 @@ def test_demo_over_five_hospitals(tmp_path):
     assert found["pooled"].accuracy.low > 0.9
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sign", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full)]
+)
 def test_ctrl_c_and_sigterm_leave_a_folder_one_can_read(tmp_path, sign, code):
     process = start(tmp_path, "demo", "--sites-data", "digits")
     folder = tmp_path / "runs" / "demo-1"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import data_file
+from tests.tiers import data_file, tiered
 from tests.waiting import HANG_SECONDS
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -51,7 +51,7 @@ def test_all_are_here():
     assert {path.name for path in FOLDER.glob("*.py")} == set(SAY)
 
 
-@pytest.mark.parametrize("name", SAY)
+@pytest.mark.parametrize("name", tiered(SAY, "quickstart.py", "own_method.py"))
 def test_example(name, tmp_path):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{name} needs an extra")

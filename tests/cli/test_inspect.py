@@ -10,6 +10,7 @@ import pytest
 from fedgeom.data.datasets import SETS
 from fedgeom.federation.method import METHODS
 from tests.cli.calling import call
+from tests.tiers import tiered
 
 
 def test_ledger(finished):
@@ -32,7 +33,7 @@ def test_methods():
     assert len(call("methods").splitlines()) < 3 * len(METHODS)
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", tiered(METHODS, "hulls", "fedavg"))
 def test_one_method(name):
     output, cls = " ".join(call("methods", name).split()), METHODS[name]
     assert f"{name} {cls.__doc__.splitlines()[0]}" in output

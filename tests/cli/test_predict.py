@@ -137,6 +137,7 @@ OURS = [
 ]  # not those of other tests
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", OURS)
 def test_every_method_there_is_predicts(name, tmp_path):
     """By its joint model, where it has one that says anything, and by a site's own, which also knows the unknown."""

@@ -18,9 +18,10 @@ from fedgeom.crypto.keys import (
     _PREFIXES,
     Identity,
     Roster,
-    _Agreements,
+    agreement,
     exchange_public,
     fingerprint,
+    forget_agreements,
     hash_names,
     new_exchange_secret,
     shared_key,
@@ -191,33 +192,36 @@ def test_long_parts_are_hashed_as_short_ones_are(length: int) -> None:
     assert hash_names(("a", "é")) == fingerprint(b"a", "é".encode())
 
 
-def test_agreements_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Agreements, "MOST", 3)
-    known = _Agreements()
+@pytest.mark.parametrize("most", [1, 3])
+def test_agreements_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(keys_module._AGREEMENTS, "max_entries", most)
     own, peers = new_exchange_secret(), [new_exchange_secret() for _ in range(10)]
     for peer in peers * 2:
-        known.made_here(exchange_public(own))
-        known.made_here(exchange_public(peer))
-        agreed = known.agree(own, exchange_public(peer))
-        assert agreed == known.agree(peer, exchange_public(own))
+        agreed = agreement(own, exchange_public(peer))
+        assert agreed == agreement(peer, exchange_public(own))
         public = X25519PrivateKey.from_private_bytes(peer).public_key()
         assert agreed == extracted(X25519PrivateKey.from_private_bytes(own).exchange(public))
-    assert max(len(known._known), len(known._before), len(known._here)) <= 3
+    assert len(keys_module._AGREEMENTS) == most
+    forget_agreements()
+
+
+def test_keys_made_here_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys_module, "_MADE_HERE", {})
+    monkeypatch.setattr(keys_module, "_MOST_PAIRS", 6)
+    made = [exchange_public(new_exchange_secret()) for _ in range(5)]
+    assert list(keys_module._MADE_HERE) == made[2:]
 
 
 def test_a_site_in_a_process_of_its_own_keeps_no_agreement() -> None:
-    known, own = _Agreements(), new_exchange_secret()
-    known.made_here(exchange_public(own))
-    elsewhere = X25519PrivateKey.generate()
-    agreed = known.agree(own, elsewhere.public_key().public_bytes_raw())
+    forget_agreements()
+    own, elsewhere = new_exchange_secret(), X25519PrivateKey.generate()
+    agreed = agreement(own, elsewhere.public_key().public_bytes_raw())
     assert agreed == extracted(elsewhere.exchange(X25519PrivateKey.from_private_bytes(own).public_key()))
-    assert len(known) == 0
-    peer = new_exchange_secret()
-    known.made_here(exchange_public(peer))
-    known.agree(own, exchange_public(peer))
-    assert len(known) == 1
-    known.forget()
-    assert len(known) == 0
+    assert len(keys_module._AGREEMENTS) == 0
+    agreement(own, exchange_public(new_exchange_secret()))
+    assert len(keys_module._AGREEMENTS) == 1
+    forget_agreements()
+    assert len(keys_module._AGREEMENTS) == 0
 
 
 def test_nothing_that_simulated_sites_agreed_on_stays_when_their_run_is_over() -> None:

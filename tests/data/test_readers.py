@@ -122,9 +122,7 @@ def test_the_longest_ending_decides(tmp_path):
 
 @pytest.mark.usefixtures("own_readers")
 def test_an_ending_is_taken_once():
-    with pytest.raises(
-        InputError, match=r"there is a reader '\.csv' already \(fedgeom\.data\.csv:read_csv\)"
-    ):
+    with pytest.raises(InputError, match=r"there is a reader '\.csv' already \(fedgeom\.data\.csv:read_csv\)"):
         register_reader(".csv", read_pairs)
     register_reader(".pairs", read_pairs)
     assert register_reader(".pairs", read_pairs) is read_pairs  # the same thing once more

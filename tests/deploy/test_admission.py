@@ -40,7 +40,7 @@ def anna(sites):
 
 
 def hello(run=RUN, **changes):
-    usual = {"rounds": len(METHOD.site.planned_sums(METHOD)), "terms": METHOD.terms(), "participants": NAMES}
+    usual = {"rounds": len(METHOD.site.all_sums(METHOD)), "terms": METHOD.terms(), "participants": NAMES}
     return pack(run, "moments", Hello(**(usual | changes)))
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
+
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from cryptography.hazmat.primitives import serialization
@@ -92,7 +94,7 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
 
 
 @pytest.mark.usefixtures("inside_a_task")
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiered(METHODS, "hulls", "ridge", "fedavg"))
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     """The model, what each site has, and with rows kept aside the figures of all together."""
     method, coordinator = replace(small(name), holdout=0.25), make_coordinator(tmp_path / "coordinator")

@@ -36,6 +36,7 @@ def one_of_each(method) -> list[Exchange]:
     return list(found.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_no_number_in_a_question_makes_it_dear(name):
     spent = []
@@ -51,6 +52,7 @@ def test_no_number_in_a_question_makes_it_dear(name):
     assert any(cost.said in ("sum.masked", "join.keys") for cost in spent)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_no_setting_makes_the_questions_that_follow_dear(name):
     method, spent = METHODS[name], []
@@ -156,7 +158,7 @@ def test_the_shape_of_so_many_points_that_memory_would_run_short_is_not_describe
     real = worst.strict(permissive, StrictPolicy(secure_only=False))
 
     def invite(runner, method) -> str:
-        planned = len(method.site.planned_sums(method))
+        planned = len(method.site.all_sums(method))
         hello = Hello(rounds=planned, terms=method.terms(), participants=("a", "b", "c"))
         return worst.spend(runner, pack(RUN, "ptopofl", hello), None).said
 

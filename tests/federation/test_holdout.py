@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +13,6 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation import holdout
 from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.policy import Policy
@@ -104,11 +104,11 @@ def test_a_site_that_does_not_know_its_groups_says_so():
 def test_a_table_is_parted_once_and_forgotten_with_it():
     whole, method = table(), fedgeom.Moments(holdout=0.25)
     assert part_rows(whole, method, 0, Policy()) is part_rows(whole, method, 0, Policy())
-    number = id(whole)
-    assert number in holdout._KNOWN
+    parts = [weakref.ref(part) for part in part_rows(whole, method, 0, Policy())]
+    assert all(part() is not None for part in parts)
     del whole
     gc.collect()
-    assert number not in holdout._KNOWN
+    assert all(part() is None for part in parts)
 
 
 def test_with_privacy_one_row_more_moves_no_other_to_the_other_side() -> None:

@@ -24,7 +24,7 @@ from fedgeom.federation.settings import Between
 from tests.federation.fuzzing import Exchange, restamp
 
 LARGE, FINE = (2**31, 10_000_000, 65_528, 4096, 30), (1e-12, 1e-3, 1e300)
-LONG_WORK = ("steps", "epochs")
+LONG_WORK = ("steps", "epochs", "tuning_steps")
 """Settings that cost time and no memory: a steward approves them, or not."""
 
 

@@ -25,6 +25,8 @@ from papers.common import (
 )
 from tests.waiting import HANG_SECONDS
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
     path.relative_to(ROOT).as_posix()

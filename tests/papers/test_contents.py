@@ -11,6 +11,8 @@ import pytest
 from papers.common import data_folder
 from papers.contents import HERE, STATUSES, page, read
 
+pytestmark = pytest.mark.full
+
 ROOT = HERE.parent
 NUMBERED = {
     "hulls": {"Table": 3, "Figure": 9, "Algorithm": 3},

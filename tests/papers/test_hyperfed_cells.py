@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("torch")
 cells = importlib.import_module("papers.hyperfed.cells")
 sets = importlib.import_module("papers.hyperfed.cell_sets")

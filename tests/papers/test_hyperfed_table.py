@@ -12,6 +12,8 @@ import pytest
 
 import fedgeom
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("torch")
 split = importlib.import_module("papers.hyperfed.split")
 lines = importlib.import_module("papers.hyperfed.lines")

@@ -10,6 +10,8 @@ import pytest
 from papers import images
 from papers.common import MissingFile
 
+pytestmark = pytest.mark.full
+
 
 def test_packed_images_are_what_was_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)

@@ -11,6 +11,8 @@ import fedgeom
 from papers.oneshot import alpha, cells, clinical, curves, names, niid
 from papers.oneshot.tables import Cells
 
+pytestmark = pytest.mark.full
+
 Y = np.random.default_rng(0).integers(0, 10, 3000)
 
 

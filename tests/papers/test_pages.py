@@ -13,6 +13,8 @@ from papers.common import draw
 from papers.ptopofl import curves, pictures
 from papers.xclp import cost, sweeps, tasks
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2] / "papers"
 PAGES = [
     "hulls.balls",

@@ -14,6 +14,8 @@ import pytest
 
 from tests.waiting import HANG_SECONDS
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "papers"
 HULLS = PAPERS / "hulls"

@@ -12,6 +12,8 @@ from fedgeom.privacy.accounting import membership_bound, rho_for
 from papers.privacy import accuracy, membership
 from papers.privacy.sets import Case
 
+pytestmark = pytest.mark.full
+
 FIGURE = {"mean": 90.0, "ci95": 1.0, "n": 5, "paper": None}
 
 

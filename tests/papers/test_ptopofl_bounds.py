@@ -10,6 +10,8 @@ from fedgeom.geometry.topology.distances import site_distances
 from fedgeom.geometry.topology.persistence import rips_diagrams
 from papers.ptopofl import bounds
 
+pytestmark = pytest.mark.full
+
 
 def test_lemma_12_fails_where_sites_have_minima_of_their_own() -> None:
     """One exact step of 0.1 from w* = 0 towards 1 ends at 0.1, squared 0.01; without noise the bound is 0.

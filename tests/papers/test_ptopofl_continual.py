@@ -11,6 +11,8 @@ import fedgeom
 from papers.ptopofl import continual
 from papers.ptopofl.scenarios import scenario_a
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("gudhi")
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from papers.ptopofl import scenarios
 
+pytestmark = pytest.mark.full
+
 REAL = {
     "heart": "heart_disease_4hospitals.npz",
     "eicu": "eicu_demo_186hospitals.npz",

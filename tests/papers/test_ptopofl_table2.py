@@ -10,6 +10,8 @@ import pytest
 
 import fedgeom
 
+pytestmark = pytest.mark.full
+
 table2 = importlib.import_module("papers.ptopofl.table2")
 
 

@@ -8,6 +8,8 @@ import pytest
 from papers.ptopofl.stability import NOISE, POINTS, changes, margins, same, stability
 from papers.ptopofl.theorems import bounds, page, spread_of
 
+pytestmark = pytest.mark.full
+
 
 def test_the_example_meets_theorem_3s_condition_and_changes_clusters() -> None:
     points, noise = np.array(POINTS)[:, None], np.array(NOISE)[:, None]

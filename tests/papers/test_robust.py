@@ -12,6 +12,8 @@ import fedgeom
 from papers.robust import table
 from papers.robust.liars import KINDS, flipped, lying, with_liars
 
+pytestmark = pytest.mark.full
+
 
 def test_the_best_classifier_is_right_on_957_of_1000_rows() -> None:
     tables, X, y = table.drawn(10, 3)

@@ -16,6 +16,8 @@ import fedgeom
 from papers.xclp import tasks
 from tests.waiting import HANG_SECONDS
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "papers" / "xclp" / "results"
 BENCHMARKS = ROOT / "benchmarks" / "results"

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.full
+
 semi = importlib.import_module("papers.xclp.semi")
 few_labels = importlib.import_module("papers.xclp.few_labels")
 

@@ -78,7 +78,7 @@ class Lying:
 
     def invitation(self, **changes: Any) -> Hello:
         """Return an honest invitation, or one that differs from it."""
-        rounds = len(self.method.site.planned_sums(self.method))  # type: ignore[attr-defined]
+        rounds = len(self.method.site.all_sums(self.method))  # type: ignore[attr-defined]
         return replace(
             Hello(rounds=rounds, terms=self.method.terms(), participants=tuple(sorted(self.names))), **changes
         )

@@ -32,7 +32,7 @@ class NamingSite(SummingSite[NamingMemory]):
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return ()
 
     def result(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class SumColumn(SumQuestion, frozen=True, kw_only=True):
 
 class ColumnSite(SummingSite[SecureMemory]):
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return (SumColumn,) * settings.rounds
 
     @answers(SumColumn)

@@ -39,7 +39,7 @@ class SumPart(SumQuestion, frozen=True, kw_only=True):
 
 class NumbersSite(SummingSite[SecureMemory]):
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return (SumReals, SumCounts, SumReals, SumPart, SumPart, SumPart)
 
     @answers(SumReals)

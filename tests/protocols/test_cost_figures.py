@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedgeom.protocols.costs import Costs, Exchange, share_work, sum_work
+from fedgeom.protocols.plan import Costs, Exchange, share_work, sum_work
 
 
 def test_bytes_of_a_site_and_of_all() -> None:

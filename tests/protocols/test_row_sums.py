@@ -64,7 +64,7 @@ class MatrixSite(SummingSite[MatrixMemory]):
     row_sums: RowSums
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return (SumMatrix,) * settings.attempts
 
     @answers(SumMatrix)

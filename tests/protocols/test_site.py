@@ -65,7 +65,7 @@ RETURNED: dict[str, Any] = {
 @pytest.mark.parametrize("returned", RETURNED)
 def test_a_sum_is_answered_with_a_contribution_or_nothing_leaves(returned: str) -> None:
     class Careless(SummingSite[SecureMemory]):
-        planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+        all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
         @answers(SumColumn)
         def column(self, ask: SumColumn) -> Any:
@@ -81,7 +81,7 @@ def test_a_sum_is_answered_with_a_contribution_or_nothing_leaves(returned: str) 
 @pytest.mark.parametrize("returned", ["contribution", "masked"])
 def test_what_belongs_in_a_sum_does_not_leave_by_another_question(returned: str) -> None:
     class Careless(ColumnSite):
-        planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+        all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
         @answers(Tell)
         def tell(self, ask: Tell) -> Any:
@@ -121,22 +121,10 @@ def test_a_question_answered_with_masked_vectors_must_be_a_sum_question() -> Non
             parts: ClassVar[tuple[type[Part[Any]], ...]] = (GivingPart,)
 
 
-def test_a_site_that_does_not_say_its_sums_cannot_be_made() -> None:
-    class Silent(SummingSite[SecureMemory]):
-        @answers(SumColumn)
-        def column(self, ask: SumColumn) -> Contribution:
-            return self.contribute(ask, raw(self))
-
-    runner = Lying(3).engine.runners[ME]
-    with pytest.raises(TypeError, match="planned_sums"):
-        Silent(make_sites(1)[0], runner.identity, bytes(32), SecureMemory(run=bytes(32)))
-    assert Silent.__abstractmethods__ == {"planned_sums"}
-
-
 def test_no_planned_sums_means_no_sum_at_all() -> None:
     class Quiet(ColumnSite):
         @classmethod
-        def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
             return ()
 
     lie = run_with(Quiet)
@@ -150,7 +138,7 @@ def test_a_sum_of_another_kind_than_planned_is_refused() -> None:
 
     class Two(ColumnSite):
         @classmethod
-        def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
+        def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
             return (SumColumn, SumOther)
 
         @answers(SumOther)
@@ -168,7 +156,7 @@ def test_a_handler_is_not_even_called_for_a_sum_that_is_not_admitted() -> None:
     called: list[str] = []
 
     class Watched(ColumnSite):
-        planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+        all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
         def column(self, ask: SumColumn) -> Contribution:
             called.append(self.name)
@@ -184,7 +172,7 @@ def test_a_handler_is_not_even_called_for_a_sum_that_is_not_admitted() -> None:
 
 def test_a_handler_that_refuses_leaves_the_round_open() -> None:
     class Choosy(ColumnSite):
-        planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+        all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
         def column(self, ask: SumColumn) -> Contribution:
             if ask.times == 2:
@@ -200,7 +188,7 @@ def test_row_sums_are_stated_by_their_question() -> None:
     """A round whose masks are never removed is one that the terms make so, not a handler's whim."""
 
     class Rowish(ColumnSite):
-        planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+        all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
         def column(self, ask: SumColumn) -> Contribution:
             return self.contribute(ask, raw(self)[:, None], own_rows=(0, 1))
@@ -253,7 +241,7 @@ class Counter(SummingPart[CounterMemory]):
 class CountedSite(SummingSite[CountedMemory]):
     memory_type: ClassVar[type[Memory]] = CountedMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (Counter,)
-    planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+    all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
 
 def test_a_methods_part_has_its_own_memory_and_contributes() -> None:
@@ -273,7 +261,7 @@ class Ask(Question, frozen=True, kw_only=True):
 
 
 class AskingSite(ColumnSite):
-    planned_sums = classmethod(one_sum)  # type: ignore[assignment]
+    all_sums = classmethod(one_sum)  # type: ignore[assignment]
 
     @answers(Ask)
     def ask(self, ask: Ask) -> Told:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from fedgeom.protocols.costs import bytes_size, map_header, text_size, words
+
+from fedgeom.federation.plan import bytes_size, map_header, text_size, words
 
 
 @pytest.mark.parametrize("count", [0, 15, 16, 255, 256, 65_535, 65_536])

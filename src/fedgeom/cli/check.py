@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fedgeom.protocols.costs import Costs
+    from fedgeom.protocols.plan import Costs
 
 
 def check(
     federation: Annotated[
         Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
     ],
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for machines.")] = False,
 ) -> None:
     """Find all faults of all sites at once, with what to do about each; nothing is computed or sent.
@@ -32,11 +35,11 @@ def check(
 
     screen = console()
     if as_json:
-        report = check_federation(federation).report
+        report = check_federation(federation, policy=policy).report
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
     with screen.status("reading the sites' files"):
-        checked = check_federation(federation)
+        checked = check_federation(federation, policy=policy)
     report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
@@ -62,6 +65,9 @@ def cost(
     sites: Annotated[
         list[int] | None, typer.Option(help="Also for so many sites of such tables; may be repeated.", min=2)
     ] = None,
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for machines.")] = False,
 ) -> None:
     """Say what a job will cost before it runs: questions, bytes, processor time, memory; nothing is sent.
@@ -69,20 +75,21 @@ def cost(
     Bytes are exact where no site is lost; processor times are those of a small machine, and memory is a guess.
     """
     import json
+    from dataclasses import replace
 
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
-    from fedgeom.engines.costs import costs_at, costs_of, method_classes
+    from fedgeom.protocols.plan import costs_of, shape_like, shape_of
 
-    checked = check_federation(federation)
+    checked = check_federation(federation, policy=policy)
     plan, method, looked = stop_if_unready(checked)
-    tables, policy = looked.sites, checked.policy
-    found = {len(tables): costs_of(method, tables, policy, plan.seed)}
+    tables = looked.sites
+    shape = shape_of(method, tables, checked.policy, plan.seed)
+    found = {len(tables): costs_of(method, shape)}
     for count in sites or ():
-        shape = {"rows": max(map(len, tables)), "columns": tables[0].shape[1]}
-        found[count] = costs_at(method, count, **shape, classes=method_classes(method, tables), policy=policy)
+        found[count] = costs_of(method, replace(shape, sites=shape_like(count).sites, own_names=()))
     if as_json:
         typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
         return

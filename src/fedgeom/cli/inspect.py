@@ -66,6 +66,7 @@ def _show_method(screen: Any, cls: type[Any]) -> None:
     from rich.padding import Padding
 
     from fedgeom.federation.settings import parameters
+    from fedgeom.protocols.plan import leaves
 
     screen.print(f"[bold]{escape(cls.name)}[/bold]  {escape(_said(cls))}")
     ours = cls.__module__.startswith("fedgeom.")
@@ -77,8 +78,8 @@ def _show_method(screen: Any, cls: type[Any]) -> None:
         screen.print(f"  [bold]{escape(one.name)}[/bold]{escape(default)}  [dim]{escape(one.wanted)}[/dim]")
         if one.meaning:
             screen.print(Padding(escape(" ".join(one.meaning.split())), (0, 0, 0, 6), expand=False))
-    screen.print("\n[bold]leaves the site[/bold]")
-    for line in cls.leaves():
+    screen.print("\n[bold]leaves the site[/bold] with these defaults")
+    for line in leaves(cls()):
         screen.print(f"  - {escape(line)}")
 
 

@@ -29,6 +29,13 @@ def run(
         Path | None, typer.Option(help="The folder itself, a new one, instead of OUT-1, OUT-2, …", hidden=True)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed, instead of the file's.")] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help='What the sites allow where the file has no [policy]: "strict", as fedgeom site init writes it, or '
+            '"relaxed".'
+        ),
+    ] = "strict",
     resume: Annotated[
         Path | None,
         typer.Option(help="Finish the run in this folder, which was interrupted, instead of beginning a new one."),
@@ -40,7 +47,7 @@ def run(
     from fedgeom.cli.outcome import kept, new_folder, show, this_folder
     from fedgeom.cli.screen import Questions, console
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
-    from fedgeom.deploy.federation_file import read_federation
+    from fedgeom.deploy.federation_file import policy_line, read_federation
     from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
@@ -52,10 +59,11 @@ def run(
         )
     if seed is None:
         seed = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
-    checked = check_federation(federation, seed=seed)
+    checked = check_federation(federation, seed=seed, policy=policy)
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
         screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
+    screen.print(f"[dim]{escape(policy_line(plan, policy))}[/dim]\n", soft_wrap=True)
     _tell_odd(checked.report.warnings, federation, screen)
     folder = resume or (this_folder(into) if into else new_folder(out or Path("runs") / federation.stem))
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):

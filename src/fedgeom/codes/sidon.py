@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from operator import index
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fedgeom.arrays import Ints
 from fedgeom.codes.fields import ExtensionField, factor_order, logarithm_work, logarithms_of_linear, next_prime
 from fedgeom.errors import DecodeError, InputError
+from fedgeom.memo import memoize
 
 _FILLER, _UNUSED = -1, -2  # field points that carry no label: the dropped zero, and those not kept
 _WORK_LIMIT = 2 * 10**7  # multiplications we are willing to spend on logarithms: a few seconds
@@ -187,7 +188,7 @@ class CountedLabels:
         ]
 
 
-@lru_cache(maxsize=64)
+@memoize(64)
 def bose_chowla(count: int, h: int) -> SidonLabels:
     """Build ``count`` labels of which any sum of at most h names its terms (Section 5.4, Appendix G).
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -40,6 +40,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Words
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
+from fedgeom.memo import memoize
 
 DEGREE = 8192
 PLAIN_BITS = 48
@@ -186,13 +187,13 @@ def _header(data: bytes, count: int) -> bytes:
     return data[: -8 * count]
 
 
-@lru_cache(maxsize=64)
+@memoize(64)
 def _plain_header(count: int) -> bytes:
     seal = _seal()
     return _header(seal.Plaintext(count).to_bytes(seal.compr_mode_type.none), count)
 
 
-@lru_cache(maxsize=MOST_PRIMES)
+@memoize(MOST_PRIMES)
 def lattice(primes: int = FEWEST_PRIMES) -> Lattice:
     """Return the scheme with so many primes of 60 bits."""
     return Lattice(primes)

@@ -23,7 +23,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -33,6 +32,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Ints
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 
 SMALLEST, LARGEST = 8.0, 2.0**36
 """The deviations that can be drawn: below, sums of several are no discrete Gaussians, and above the bits are few."""
@@ -118,7 +118,7 @@ class _Table:
         return found
 
 
-@lru_cache(maxsize=32)
+@memoize(32)
 def _table(sigma: float, times: int) -> _Table:
     """Return the table of a discrete Gaussian whose numbers are multiplied; the last few are kept."""
     weights = chances(sigma)
@@ -203,7 +203,7 @@ class Draws:
                 numbers[places] += table.next.draw(self._stream, len(places))
 
 
-@lru_cache(maxsize=32)
+@memoize(32)
 def discrete_gaussian(sigma: float) -> DiscreteGaussian:
     """Return the sampler of a σ; the last few are kept."""
     return DiscreteGaussian(sigma)

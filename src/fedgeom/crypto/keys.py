@@ -7,7 +7,6 @@ import hmac
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.memo import Store, clear, memoize
 from fedgeom.storage import write_file
 
 KEY_BYTES = 32
@@ -50,7 +50,7 @@ def _hash_long(parts: Sequence[bytes | memoryview]) -> bytes:
     return digest.digest()
 
 
-@lru_cache(maxsize=64)  # the same lists at all sites of a process
+@memoize(64)  # the same lists at all sites of a process
 def hash_names(names: tuple[str, ...]) -> bytes:
     """Hash a list of names."""
     return fingerprint(*(name.encode() for name in names))
@@ -81,7 +81,7 @@ class Identity:
         return f"Identity(public={self.public.hex()[:16]}…)"
 
 
-@lru_cache(maxsize=1 << 11)  # reading a key costs as much as signing; sites in one process each have one
+@memoize(1 << 11)  # reading a key costs as much as signing; sites in one process each have one
 def _signing(secret: bytes) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(secret)
 
@@ -101,7 +101,7 @@ def verify_each(roster: Mapping[str, bytes], signatures: Mapping[str, bytes], pu
             raise ProtocolError(f"the signature of {signer!r} for {purpose!r} is not valid") from error
 
 
-@lru_cache(maxsize=1 << 14)  # failures are not kept; sites in one process check each signature once
+@memoize(1 << 14)  # failures are not kept; sites in one process check each signature once
 def _verify(public: bytes, signature: bytes, statement: bytes) -> None:
     Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
 
@@ -150,7 +150,7 @@ class Roster(Mapping[str, bytes]):
 def new_exchange_secret() -> bytes:
     """Make the private half of a Diffie–Hellman key."""
     made = X25519PrivateKey.generate()
-    _AGREEMENTS.made_here(made.public_key().public_bytes_raw())
+    _note_made_here(made.public_key().public_bytes_raw())
     return made.private_bytes_raw()
 
 
@@ -159,17 +159,17 @@ def exchange_public(secret: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
-@lru_cache(maxsize=4)  # a site agrees with all its peers by one key; reading it costs as much as an agreement
+@memoize(4)  # a site agrees with all its peers by one key; reading it costs as much as an agreement
 def _private(secret: bytes) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(secret)
 
 
-@lru_cache(maxsize=4)
+@memoize(4)
 def _public(secret: bytes) -> bytes:
     return exchange_public(secret)
 
 
-@lru_cache(maxsize=1 << 10)  # all its peers in a process agree with a site; reading a key takes a while
+@memoize(1 << 10)  # all its peers in a process agree with a site; reading a key takes a while
 def _peer(public: bytes) -> X25519PublicKey:
     return X25519PublicKey.from_public_bytes(public)
 
@@ -177,61 +177,41 @@ def _peer(public: bytes) -> X25519PublicKey:
 _NO_SALT = bytes(32)
 
 
-class _Agreements:
-    """What pairs of keys have agreed on, extracted, by both public halves, where this process made both keys.
+_MOST_PAIRS = 1 << 18
+_AGREEMENTS = Store[bytes](_MOST_PAIRS)
+"""What pairs of keys have agreed on, extracted, by both public halves, where this process made both keys.
 
-    Two sites agree to seal a letter and to open one, and from the first follow their keys of all sums. A process that
-    simulates both ends of a pair has the same agreement four times; nobody finds one here who does not hold a secret
-    half of the pair. A site in a process of its own keeps nothing here: its peers' keys were made elsewhere.
-    """
-
-    MOST = 1 << 17
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, bytes] = {}
-        self._before: dict[bytes, bytes] = {}
-        self._here: dict[bytes, None] = {}
-        """Public halves that were made in this process, in their order."""
-
-    def __len__(self) -> int:
-        return len(self._known) + len(self._before)
-
-    def made_here(self, public: bytes) -> None:
-        if len(self._here) >= self.MOST:
-            del self._here[next(iter(self._here))]
-        self._here[public] = None
-
-    def forget(self) -> None:
-        self._known, self._before = {}, {}
-
-    def agree(self, secret: bytes, peer_public: bytes) -> bytes:
-        own = _public(secret)
-        pair = own + peer_public if own < peer_public else peer_public + own
-        found = self._known.get(pair) or self._before.get(pair)
-        if found is None:
-            found = hmac.digest(_NO_SALT, _private(secret).exchange(_peer(peer_public)), "sha256")
-            if peer_public in self._here:
-                if len(self._known) >= self.MOST:
-                    self._known, self._before = {}, self._known
-                self._known[pair] = found
-        return found
+Two sites agree to seal a letter and to open one, and from the first follow their keys of all sums. A process that
+simulates both ends of a pair has the same agreement four times; nobody finds one here who does not hold a secret half
+of the pair. A site in a process of its own keeps nothing here: its peers' keys were made elsewhere.
+"""
+_MADE_HERE: dict[bytes, None] = {}
+"""Public halves that were made in this process, in their order."""
 
 
-_AGREEMENTS = _Agreements()
+def _note_made_here(public: bytes) -> None:
+    if len(_MADE_HERE) >= _MOST_PAIRS // 2:
+        del _MADE_HERE[next(iter(_MADE_HERE))]
+    _MADE_HERE[public] = None
 
 
 def forget_agreements() -> None:
     """Forget what simulated sites have agreed on in this process; who needs it again works it out again."""
-    _AGREEMENTS.forget()
-    _private.cache_clear()
-    _public.cache_clear()
-    _peer.cache_clear()
+    _AGREEMENTS.clear()
+    clear(_private, _public, _peer)
 
 
 def agreement(secret: bytes, peer_public: bytes) -> bytes:
     """Return what two sites agree on by their keys, from which `derive` makes keys (HKDF's extraction, RFC 5869)."""
+
+    def agree() -> bytes:
+        return hmac.digest(_NO_SALT, _private(secret).exchange(_peer(peer_public)), "sha256")
+
     try:
-        return _AGREEMENTS.agree(secret, peer_public)
+        if peer_public not in _MADE_HERE:
+            return agree()
+        own = _public(secret)
+        return _AGREEMENTS.find((min(own, peer_public), max(own, peer_public)), agree)
     except ValueError as error:  # a point of small order, or not 32 bytes
         raise ProtocolError("a peer's public key is not a valid X25519 key") from error
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from fedgeom.crypto.keys import fingerprint
+from fedgeom.memo import memoize
 
 COMPLETE_UP_TO = 48
 """Up to this many sites everybody masks with everybody."""
@@ -46,12 +46,12 @@ def ring_order(names: Iterable[str], seed: bytes) -> tuple[str, ...]:
     return _ring_order(tuple(sorted(names)), seed)
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process
+@memoize(4)  # the same for all sites of a process
 def _ring_order(names: tuple[str, ...], seed: bytes) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: fingerprint(b"ring", seed, name.encode())))
 
 
-@lru_cache(maxsize=16)  # the same for all sites of a process, and for every list of the living
+@memoize(16)  # the same for all sites of a process, and for every list of the living
 def smallest_part(names: tuple[str, ...], seed: bytes, living: tuple[str, ...], part: int | None = None) -> int:
     """Return the size of the smallest part into which the mask graph falls when only the living are left.
 
@@ -76,7 +76,7 @@ def neighbours(names: Iterable[str], seed: bytes, part: int | None = None) -> Ma
     return _neighbours(tuple(sorted(names)), seed, part)
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process
+@memoize(4)  # the same for all sites of a process
 def _neighbours(names: tuple[str, ...], seed: bytes, part: int | None) -> Mapping[str, tuple[str, ...]]:
     order = ring_order(names, seed)
     n, k = len(order), degree(len(order), part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from fedgeom.arrays import Bits
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import ProtocolError
+from fedgeom.memo import memoize
 
 ELEMENT_BYTES = 384
 EXPONENT_BITS = 320
@@ -35,7 +35,7 @@ _PRIME = int(
 )
 
 
-@lru_cache(maxsize=1)
+@memoize(1)
 def _field() -> Any:
     from flint import fmpz_mod_ctx  # python-flint: slow to import
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.memo import memoize
 
 PRIME = 2**256 + 297
 SECRET_BYTES = 32
@@ -79,7 +79,7 @@ def weights_at_zero(holders: Sequence[int]) -> list[int]:
     return list(_weights_at_zero(tuple(holders)))
 
 
-@lru_cache(maxsize=1 << 12)  # a site's holders are the same in every sum
+@memoize(1 << 12)  # a site's holders are the same in every sum
 def _weights_at_zero(holders: tuple[int, ...]) -> tuple[int, ...]:
     """Weigh holder x by Π other/(other - x) = Π all/(x·Π(other - x)); one inversion serves all (Montgomery's trick)."""
     below, products, product = [], [1], 1

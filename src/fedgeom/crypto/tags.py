@@ -16,7 +16,6 @@ which the guess is right, whatever all else is. A guess so succeeds with probabi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from operator import lshift
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.masks import KeyStream
+from fedgeom.memo import memoize, memoize_last
 
 MODULUS = 2**96 - 17
 """p, the largest prime of 96 bits."""
@@ -54,34 +54,12 @@ def is_sum(key: bytes, sites: Iterable[str], total: npt.NDArray[np.int64], words
     total (length,), i8, words (WORDS,).
     """
     given = sum(int(word) << 32 * at for at, word in enumerate(words))
-    wanted = _LAST.combine(key, total) + sum(_pad(key, site) for site in sites)
+    wanted = _combine_total(key, total) + sum(_pad(key, site) for site in sites)
     return (given - wanted) % MODULUS == 0
 
 
 def _pad(key: bytes, site: str) -> int:
     return int.from_bytes(fingerprint(b"pad", key, site.encode()), "little") % MODULUS
-
-
-class _LastSum:
-    """The sum that was looked at last: all sites of a process check the same one.
-
-    It is remembered if nobody can write to it, as what came in a message: then no copy is needed to compare with.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[bytes, npt.NDArray[np.int64], int] | None = None
-
-    def combine(self, key: bytes, total: npt.NDArray[np.int64]) -> int:
-        """Return a·v, from before where both key and sum are equal to the last."""
-        last = self._last
-        if last is not None and last[0] == key and np.array_equal(last[1], total):
-            return last[2]
-        found = _combine(key, total)
-        self._last = None if total.flags.writeable else (key, total, found)
-        return found
-
-
-_LAST = _LastSum()
 
 
 def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:
@@ -99,7 +77,11 @@ def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:
     return total % MODULUS
 
 
-@lru_cache(maxsize=1)  # all sites of a process make their tags of one sum with the same key
+_combine_total = memoize_last(_combine)
+"""The same for a sum that came in a message, which all sites of a process check."""
+
+
+@memoize(1)  # all sites of a process make their tags of one sum with the same key
 def _factors(key: bytes, count: int) -> npt.NDArray[np.float64]:
     """Return the factors of a piece's entries as digits to the base 2^24, (count, 4)."""
     drawn = KeyStream(fingerprint(b"factors", key)).words(_FACTOR_LIMBS * count // 2).view(np.uint32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -17,6 +17,7 @@ from fedgeom.data.frames import frame_table, with_text
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name
+from fedgeom.memo import memoize
 
 MOST_SITES = 5000
 """A column with more values than this does not say to which site a row belongs."""
@@ -321,7 +322,7 @@ class SiteData(FromTables):
         return f"{len(counts)} class{'' if len(counts) == 1 else 'es'}{some}{nameless}"
 
 
-@lru_cache(maxsize=8)
+@memoize(8)
 def drawn_rows(count: int, most: int) -> npt.NDArray[np.int64]:
     """Return at most so many of the rows, all or some drawn, the same each time; several look at the same ones."""
     if count <= most:

@@ -92,24 +92,27 @@ class CheckedFederation:
         return [] if self.looked is None else self.looked.sites
 
 
-def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFederation:
-    """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised."""
+def check_federation(path: str | Path, *, seed: int | None = None, policy: str = "strict") -> CheckedFederation:
+    """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised.
+
+    ``policy`` says what the sites' policy is where the file is silent: "strict", as real sites have it, or "relaxed".
+    """
     collector = Collector()
     given = attempt(collector, lambda: read_federation(path))
     if given is None:
         return CheckedFederation(Report.of("", (), collector.found))
     named = attempt(collector, lambda: build_method(path, given)) if given.method else None
-    policy = attempt(collector, lambda: build_policy(path, given))
+    rules = attempt(collector, lambda: build_policy(path, given, policy))
     tables = read_all(path, given, collector)
     if given.shared_columns:
         tables = attempt(collector, lambda: shared_columns(tables)) or tables
-    plan, method, chosen = _settled(path, given, named, tables, collector)
+    plan, method, chosen = _settled(path, given, named, tables, collector, rules)
     if method is not None:
         tables = [method.normalise_labels(site) for site in tables]
     findings = list(collector.found)
     if not tables:
-        return CheckedFederation(Report.of(plan.method, (), findings), plan, method, policy)
-    looked = check_aligned(method, tables, policy, seed=plan.seed if seed is None else seed)
+        return CheckedFederation(Report.of(plan.method, (), findings), plan, method, rules)
+    looked = check_aligned(method, tables, rules, seed=plan.seed if seed is None else seed)
     unread = bool(findings)
     # With a file missing, what follows from the number of sites would be false.
     found = [
@@ -118,16 +121,21 @@ def check_federation(path: str | Path, *, seed: int | None = None) -> CheckedFed
         if not (unread and one.topic == "policy" and "given; sums" in one.what)
     ]
     whole = Report.of(plan.method, looked.report.sites, [*findings, *found])
-    return CheckedFederation(whole, plan, method, policy, looked, chosen)
+    return CheckedFederation(whole, plan, method, rules, looked, chosen)
 
 
 def _settled(
-    path: str | Path, plan: FederationFile, named: Method | None, tables: list[SiteData], collector: Collector
+    path: str | Path,
+    plan: FederationFile,
+    named: Method | None,
+    tables: list[SiteData],
+    collector: Collector,
+    policy: Policy | None,
 ) -> tuple[FederationFile, Method | None, str]:
     """Return the file with what it leaves open chosen by the tables, its method, and why it is that."""
     if not tables or (plan.method and named is None):  # there is nothing to choose by, or the file is at fault
         return plan, named, ""
-    chosen = attempt(collector, lambda: choose(path, plan, tables))
+    chosen = attempt(collector, lambda: choose(path, plan, tables, policy))
     if chosen is None or not chosen.reason:
         return plan, named, ""
     return chosen.federation, attempt(collector, lambda: build_method(path, chosen.federation)), chosen.reason

@@ -16,7 +16,7 @@ from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.federation.settings import read_value
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class
@@ -184,10 +184,26 @@ def site_names(federation: FederationFile) -> list[str]:
     return [site.name or Path(site.file).stem for site in federation.sites]
 
 
-def build_policy(path: str | Path, federation: FederationFile) -> Policy | None:
-    """Return the policy that holds for every site, or None for the default one."""
+POLICIES: dict[str, type[Policy]] = {"strict": StrictPolicy, "relaxed": Policy}
+"""What holds where [policy] says nothing: what `fedgeom site init` writes, or what simulations need."""
+
+
+def build_policy(path: str | Path, federation: FederationFile, base: str = "strict") -> Policy:
+    """Return the policy that holds for every site: ``base``, and what the file says otherwise."""
     only_known(path, "[policy]", federation.policy, Policy.__struct_fields__)
-    return convert_part(path, "[policy]", federation.policy, Policy) if federation.policy else None
+    if base not in POLICIES:
+        raise InputError(f"policy {base!r} given; wanted one of: {', '.join(POLICIES)}")
+    return convert_part(path, "[policy]", federation.policy, POLICIES[base])
+
+
+def policy_line(federation: FederationFile, base: str) -> str:
+    """Say under which policy the sites of a federation file are simulated."""
+    changed = f", and [policy] of the file ({', '.join(federation.policy)})" if federation.policy else ""
+    if base == "strict":
+        return (
+            f"Policy: as fedgeom site init writes it{changed}; --policy relaxed lifts its limits in simulations."
+        )
+    return f"Policy: relaxed, for simulations{changed}; real sites refuse more (--policy strict)."
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:

@@ -19,6 +19,9 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.preparation import fit_plain
+from fedgeom.federation.steps import read_steps
 from fedgeom.methods.label_names import look_at_names
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -62,10 +65,37 @@ def for_shared_names(
     return Suited(method, USUAL | {"features": ["linear", "fourier"]})
 
 
+def with_few_features(found: Suited, policy: Policy, sites: Sequence[SiteData], columns: int) -> Suited:
+    """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature."""
+    rows = sum(map(len, sites))
+    least = policy.min_rows_per_feature
+    if "features" not in found.settings or rows >= least * (columns + Fourier.count):
+        return found
+    room = int(rows / least) - columns
+    features: Any = "linear"
+    if room >= FEWEST_FOURIER:
+        features = ["linear", {"name": "fourier", "count": room // 10 * 10}]
+    why = f"{rows:,} rows allow few features (min_rows_per_feature = {least:g} in the policy)"
+    return Suited(
+        found.method, found.settings | {"features": features}, "; ".join(filter(None, (found.reason, why)))
+    )
+
+
+def _width(federation: FederationFile, sites: Sequence[SiteData]) -> int:
+    """Return how many columns the method sees; of prepared rows that is rehearsed."""
+    if not federation.prepare:
+        return sites[0].shape[1]
+    steps = read_steps(federation.prepare)
+    return fit_plain(steps, sites, federation.seed).columns.width
+
+
 def _other(known: Mapping[str, set[str]], name: str) -> set[str]:
     """Return the settings of the other methods."""
     return set().union(*(own for other, own in known.items() if other != name))
 
+
+FEWEST_FOURIER = 100
+"""Fewer Fourier features than this are not worth their sums."""
 
 FOR_OWN = "ellipses"
 """The method that is chosen where sites have names of their own; for shared ones see `for_shared_names`."""
@@ -80,8 +110,13 @@ class Chosen:
     """One sentence; empty where the file said everything itself."""
 
 
-def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Chosen:
-    """Settle the method and whether names are shared, from what the file says and the sites' rows show."""
+def choose(
+    path: str | Path, federation: FederationFile, sites: Sequence[SiteData], policy: Policy | None = None
+) -> Chosen:
+    """Settle the method and whether names are shared, from what the file says and the sites' rows show.
+
+    Settings that are chosen keep to the ``policy``.
+    """
     if federation.method and not _matches(federation.method):
         return Chosen(
             federation
@@ -94,6 +129,8 @@ def choose(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
     )
     if not method and names == "shared":
         found = for_shared_names(sites, federation.parameters, in_disc=in_disc, prepared=prepared)
+        if found.method == "ridge":
+            found = with_few_features(found, policy or Policy(), sites, _width(federation, sites))
         method, added, suits = found.method, dict(found.settings), found.reason
     elif not method:
         method = _for_own(federation.parameters)

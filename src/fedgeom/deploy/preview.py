@@ -20,19 +20,15 @@ from fedgeom.deploy.answering import read_data, reveals
 from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
 from fedgeom.deploy.site import file_refusals, own_report, usual_number
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import Buffer, decode, unpack
 from fedgeom.federation.method import Method, ShownRows
-from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
 from fedgeom.preparation.pipeline import prepared_method
 
-REHEARSED = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
-"""What a rehearsal keeps of the site's policy: what shapes the conversation, not what ends it."""
 SHAKE = 0.05
 """Phantom rows differ from the site's own by about this share of each column's spread."""
 
@@ -99,12 +95,10 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     phantoms = [alike(own, rng, f"phantom-{i}") for i in range(1, count)]
     report = own_report(folder, method, own, count, plan.seed)
     refusals = file_refusals(folder, plan) + [str(one) for one in report.errors]
-    # The rehearsal also shows what the site's policy would refuse.
-    kept = {name: getattr(policy, name) for name in REHEARSED}
-    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=Policy(**kept)), own.name)
+    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=policy), own.name)
     run = b"preview " * 4
     broke_off = ""
-    if check_own(method, own, Policy(**kept), sites=count, seed=plan.seed).ready:
+    if report.ready:
         try:
             Session(method, run, plan.seed, engine.inner.roster).hold(engine)
         except FedgeomError as error:

@@ -30,6 +30,7 @@ from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.privacy import DP, Spent
 from fedgeom.methods.catalogue import method_class
+from fedgeom.protocols.plan import leaves
 from fedgeom.storage import locked, make_private_folder
 
 
@@ -119,11 +120,10 @@ def leaves_with(terms: JobTerms) -> tuple[str, ...]:
     """Return what would leave a site with a job's terms, as its ledger will say it; of an unknown method, nothing."""
     if terms.method not in METHODS:
         return ()
-    known = method_class(terms.method)
     try:
-        return known.from_terms(terms.settings).would_leave()
-    except InputError:  # a site refuses such terms; all that the method may ask for is said
-        return known.leaves()
+        return leaves(method_class(terms.method).from_terms(terms.settings))
+    except InputError as error:
+        return (f"nothing: the site refuses these settings ({error})",)
 
 
 def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int, seed: int) -> Report:

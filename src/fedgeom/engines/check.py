@@ -27,37 +27,67 @@ from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import LEAST_ROWS
 from fedgeom.federation.holdout import part_rows
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import MessageSizes, Method
+from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, reasons_against
 from fedgeom.federation.steps import Columns
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.label_names import look_ahead
 from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.protocols.preparing import left_out
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
 
 
-def worth_saying(method: Method, data: Sequence[SiteData], policy: Policy) -> MessageSizes | None:
-    """Return how large a method's messages become; None where nobody knows, or they are small whatever the rows are."""
-    bound, small = method.message_bound(data), min(policy.max_message_bytes, ANNOUNCED)
-    if bound is not None and max(bound.sent, bound.received) < small:
-        return None
-    return method.message_sizes(data)
+@dataclass(frozen=True)
+class MessageSizes:
+    """Bytes of the largest messages of a run."""
+
+    sent: int
+    """The largest that a site sends."""
+    received: int
+    """The largest that a site is sent."""
+    kind: str
+    """The question with the largest of all."""
+    remedy: str = ""
+    """What makes that smaller."""
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest message."""
+        return max(self.sent, self.received)
+
+
+def planned_sizes(method: Method, data: Sequence[SiteData], policy: Policy, seed: int) -> MessageSizes:
+    """Return how large messages become by the plan; rows are looked at only where a bound of the sizes is large."""
+    shape = shape_of(method, data, policy, seed)
+    sizes = _sizes(costs_of(method, replace(shape, tables=())))
+    return sizes if sizes.largest < min(policy.max_message_bytes, ANNOUNCED) else _sizes(costs_of(method, shape))
+
+
+def _sizes(costs: Costs) -> MessageSizes:
+    most = max(costs.exchanges, key=lambda one: one.largest)
+    sent = max(one.most_up for one in costs.exchanges)
+    received = max(one.most_down for one in costs.exchanges)
+    return MessageSizes(round(sent), round(received), most.kind, most.remedy)
 
 
 def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
     """Say whether messages are larger than the policy allows, or large enough to be spoken of."""
-    limit, largest = min(policy.max_message_bytes, LARGEST_MESSAGE), max(sizes.sent, sizes.received)
-    if largest > limit:
+    limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
+    if sizes.largest > limit:
         what = (
-            f"the largest message is one of about {largest:,} bytes, for {data[0].shape[1]:,} columns; the limit is "
-            f"{limit:,} (max_message_bytes in the policy)"
+            f"the largest message, {sizes.kind!r}, has about {sizes.largest:,} bytes, for {data[0].shape[1]:,} "
+            f"columns; the limit is {limit:,} (max_message_bytes in the policy)"
         )
-        return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
-    if largest < ANNOUNCED:
+        remedy = sizes.remedy or "take fewer columns, or settings with smaller messages"
+        enough = -(-sizes.largest // 2**20) * 2**20
+        if enough <= LARGEST_MESSAGE:
+            remedy += f"; or allow max_message_bytes = {enough:,}"
+        return [fault(what, remedy, topic="size")]
+    if sizes.largest < ANNOUNCED:
         return []
     what = (
         f"messages are large: a site sends up to about {sizes.sent:,} bytes, and is sent {sizes.received:,}; the "
@@ -69,7 +99,7 @@ def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -
 def memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> list[Finding]:
     """Compare what a run in this process takes with what is free: all tables, copies of one, and all messages."""
     tables = [8 * len(site) * site.shape[1] for site in data]
-    largest = 0 if sizes is None else max(sizes.sent, sizes.received)
+    largest = 0 if sizes is None else sizes.largest
     unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
     needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
     if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
@@ -198,12 +228,26 @@ def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: in
     for why in reasons_against(policy, method):
         findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
     findings += _site_findings(method, [own], policy, seed)
-    if not _stops(findings) and not any(one.topic == "size" for one in findings) and not method.preparing:
-        others = [
-            replace(own, name=f"{own.name} {at}") for at in range(max(sites, 1))
-        ]  # rows like ours, for sizes
-        findings += _joint_findings(method, others, policy, seed, whole=False)
+    if not _stops(findings) and not any(one.topic == "size" for one in findings):
+        # The others' rows are not here: rows like ours stand for them.
+        others = [own, *(replace(own, name=f"{own.name} {at}") for at in range(1, max(sites, 1)))]
+        findings += _like_ours(method, others, policy, seed)
     return Report.of(method.name, summaries([own]), findings)
+
+
+def _like_ours(method: Method, sites: list[SiteData], policy: Policy, seed: int) -> list[Finding]:
+    """Look at the first site among others like it, its rows prepared where the method prepares them."""
+    if not method.preparing:
+        return _joint_findings(method, sites, policy, seed, whole=False)
+    if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
+        return []
+    together = Collector()
+    with together.take():
+        made = prepared_method(method, sites, seed, policy.class_floors)
+        together.found += _site_findings(made.method, made.sites[:1], policy, seed)
+        if not _stops(together.found):
+            together.found += _joint_findings(made.method, made.sites, policy, seed, whole=False)
+    return together.found
 
 
 def _same_everywhere(data: Sequence[SiteData]) -> list[Finding]:
@@ -289,9 +333,11 @@ def _joint_findings(
         together.found += _test_findings(method, [aside for _, aside in parts])
     with together.take():
         method.check_limits(data, policy)
-    sizes = worth_saying(method, data, policy) if all(len(site) for site in data) else None
-    if sizes is not None and not together.found:
-        together.found += size_faults(sizes, data, policy)
+    sizes: MessageSizes | None = None
+    if not together.found and all(len(site) for site in data):
+        with together.take():  # what no plan can be made for is told by what follows
+            sizes = planned_sizes(method, data, policy, seed)
+            together.found += size_faults(sizes, data, policy)
     if whole:
         with together.take():
             method.check_together(data)
@@ -316,8 +362,7 @@ def _test_findings(method: Method, aside: Sequence[SiteData]) -> list[Finding]:
 
 def _rare_classes(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
     """Find classes that so few sites or rows have that the policy leaves them out of every sum."""
-    planned = getattr(method.site, "planned_sums", None)
-    if planned is None or CountNames not in planned(method) or policy.class_floors == (1, 1):
+    if CountNames not in method.site.all_sums(method) or policy.class_floors == (1, 1):  # type: ignore[attr-defined]
         return []
     least_sites, least_rows = policy.class_floors
     where: dict[str, list[int]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -15,6 +14,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.settings import Between, Choice
+from fedgeom.memo import memoize_per_object
 
 FEW = 3
 """Of a class that has rows enough, so many are tested on even where the share is smaller."""
@@ -61,20 +61,10 @@ def by_group(settings: Any) -> bool:
     return wanted is not None and wanted.grouped
 
 
-_KNOWN: dict[int, tuple[tuple[Any, ...], Parts]] = {}
-"""For each table that is alive, how it was last parted: a site is built anew for each question, its parts are not."""
-
-
-_EMPTY: dict[int, SiteData] = {}
-"""For each table that is alive and was asked for it, the same without rows."""
-
-
+@memoize_per_object(key=lambda whole: None)
 def no_rows(whole: SiteData) -> SiteData:
     """Return a table without any of its rows: for every question of a run without a test it is the same."""
-    if id(whole) not in _EMPTY:
-        _EMPTY[id(whole)] = whole.take(np.zeros(len(whole), bool))
-        weakref.finalize(whole, _EMPTY.pop, id(whole), None)
-    return _EMPTY[id(whole)]
+    return whole.take(np.zeros(len(whole), bool))
 
 
 def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Parts:
@@ -94,20 +84,22 @@ def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Part
             "the federation file"
         )
     keep = max(LEAST, int(getattr(settings, "min_rows", 0)), policy.min_rows_per_class)
-    key = (wanted, seed, keep, settings.name, privacy_of(settings) is None)
-    known = _KNOWN.get(id(whole))
-    if known is None or known[0] != key:
-        if known is None:
-            weakref.finalize(whole, _KNOWN.pop, id(whole), None)
-        rng = np.random.default_rng([seed % 2**63, 5, *whole.name.encode()])
-        marked = settings.normalise_labels(whole)
-        if privacy_of(settings) is not None:
-            salt = repr((seed % 2**63, whole.name)).encode()
-            known = _KNOWN[id(whole)] = key, holdout_by_content(marked, wanted.share, salt)
-            return known[1]
-        numbered = SiteData(whole.name, np.arange(float(len(whole)))[:, None], marked.y, groups=whole.groups)
-        train, aside = (
-            part.X[:, 0].astype(int) for part in holdout(numbered, wanted.share, rng, keep=keep, few=FEW)
-        )
-        known = _KNOWN[id(whole)] = key, (whole.take(train), whole.take(aside))
-    return known[1]
+    return _parted(whole, settings, seed, keep)
+
+
+def _parted_by(whole: SiteData, settings: Any, seed: int, keep: int) -> tuple[Any, ...]:
+    return settings.holdout, seed, keep, settings.name, privacy_of(settings) is None
+
+
+@memoize_per_object(key=_parted_by)  # a site is built anew for each question, its parts are not
+def _parted(whole: SiteData, settings: Any, seed: int, keep: int) -> Parts:
+    wanted: Holdout = settings.holdout
+    marked = settings.normalise_labels(whole)
+    if privacy_of(settings) is not None:
+        salt = repr((seed % 2**63, whole.name)).encode()
+        return holdout_by_content(marked, wanted.share, salt)
+    rng = np.random.default_rng([seed % 2**63, 5, *whole.name.encode()])
+    numbered = SiteData(whole.name, np.arange(float(len(whole)))[:, None], marked.y, groups=whole.groups)
+    parts = holdout(numbered, wanted.share, rng, keep=keep, few=FEW)
+    train, aside = (part.X[:, 0].astype(int) for part in parts)
+    return whole.take(train), whole.take(aside)

@@ -76,16 +76,6 @@ class Plain:
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class MessageSizes:
-    """About how many bytes the largest messages of a run have, beside keys."""
-
-    sent: int
-    """The largest that a site sends."""
-    received: int
-    """The largest that a site is sent."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings):
     """The base of all methods; a subclass is a frozen dataclass whose fields are its settings.
@@ -180,24 +170,6 @@ class Method(Settings):
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
 
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes | None:
-        """Return how large messages become with these tables, whose columns are the same; None: nobody knows."""
-        return None
-
-    def message_bound(self, sites: Sequence[SiteData]) -> MessageSizes | None:
-        """Return sizes that no message exceeds, whatever the rows are, where that is known; None: nobody knows.
-
-        Where even these are small, nobody asks for `message_sizes`, which may have to look at all rows.
-        """
-        return None
-
-    def write_costs(self, sheet: Any) -> bool:
-        """Write a run's messages on a sheet (`fedgeom.protocols.costs.Sheet`); return whether there was one to write.
-
-        ``fedgeom cost`` asks this; of a method that writes nothing it knows what joining takes.
-        """
-        return False
-
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
         return []
@@ -218,17 +190,6 @@ class Method(Settings):
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
         return []
-
-    @classmethod
-    def leaves(cls) -> tuple[str, ...]:
-        """Return what leaves a site, as the ledger says it, each once; with the settings where nothing is said."""
-        own = [q for kind, q in cls.site.understands().items() if kind.startswith(f"{cls.name}.")]
-        lines = dict.fromkeys(question.answer_reveals or question.answer.reveals for question in own)
-        return tuple(line for line in lines if not line.startswith("nothing")) or ("nothing",)
-
-    def would_leave(self) -> tuple[str, ...]:
-        """Return what of `leaves` these settings let leave a site; all of it where a method does not say."""
-        return self.leaves()
 
 
 def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:

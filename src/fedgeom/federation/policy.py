@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -14,6 +13,7 @@ import numpy as np
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.privacy import Spent, privacy_of, spent_by
 from fedgeom.federation.settings import Settings
+from fedgeom.memo import memoize
 from fedgeom.privacy.accounting import epsilon_of
 
 SNAP = 0.002
@@ -28,7 +28,7 @@ SMALLEST_MEMORY_MB = 512
 """With less a process cannot even load what it answers with: Python and its libraries take some 300 MB."""
 
 
-@lru_cache(maxsize=64)  # a site is asked for it with every sum
+@memoize(64)  # a site is asked for it with every sum
 def _share(threshold: float | str) -> Fraction:
     try:
         exact = Fraction(threshold)

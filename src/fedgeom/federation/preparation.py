@@ -132,10 +132,7 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
     if isinstance(X, Table):
         return SiteData(GIVEN, X.X, np.zeros(len(X)), columns=X.columns, categories=X.categories)
     if hasattr(X, "iloc") and hasattr(X, "columns"):
-        from fedgeom.data.frames import (
-            frame_table,
-            with_text,  # pandas is an extra
-        )
+        from fedgeom.data.frames import frame_table, with_text  # pandas is an extra
 
         known = set(wanted.names)
         some = [name for name in map(str, X.columns) if name in known] if known else None

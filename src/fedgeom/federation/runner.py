@@ -19,6 +19,7 @@ from fedgeom.federation.messages import Buffer, Question, Refusal, Waiting, deco
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import LEAVES
 from fedgeom.federation.site import Memory, Site, SiteIdentity
+from fedgeom.memo import memoize_last
 
 log = logging.getLogger(__name__)
 
@@ -164,24 +165,13 @@ class SiteRunner:
         known = self.site.understands()
         if kind not in known:
             raise DecodeError(f"method {method!r} has no question {kind!r}")
-        return _LAST.read(body, known[kind])
+        return _decode(body, known[kind])
 
 
-class _LastQuestion:
-    """The question that was decoded last: one that goes to a thousand sites of a process is decoded once."""
-
-    def __init__(self) -> None:
-        self._of: object = None
-        self._question: Question | None = None
-
-    def read(self, body: bytes | memoryview, kind: type[Question]) -> Question:
-        """Return the question; the very same bytes, not equal ones, were read before."""
-        request = body.obj if isinstance(body, memoryview) else body
-        if self._question is None or request is not self._of or type(self._question) is not kind:
-            self._of, self._question = None, None
-            self._question = decode(body, kind)
-            self._of = request
-        return self._question
+def _request_of(body: bytes | memoryview, kind: type[Question]) -> tuple[object, ...]:
+    return body.obj if isinstance(body, memoryview) else body, kind
 
 
-_LAST = _LastQuestion()
+@memoize_last(key=_request_of)  # one question goes to a thousand sites of a process
+def _decode(body: bytes | memoryview, kind: type[Question]) -> Question:
+    return decode(body, kind)

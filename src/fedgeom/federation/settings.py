@@ -24,6 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get
 import numpy as np
 
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 from fedgeom.registry import Registry, did_you_mean
 
 Terms = Mapping[str, Any]
@@ -128,13 +129,9 @@ class Choice:
         return {"name": self.name, **settings} if settings else self.name
 
 
-_HINTS: dict[type[Any], dict[str, Any]] = {}
-
-
+@memoize(1024)
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    if cls not in _HINTS:
-        _HINTS[cls] = get_type_hints(cls, include_extras=True)
-    return _HINTS[cls]
+    return get_type_hints(cls, include_extras=True)
 
 
 def check_fields(settings: Any) -> None:

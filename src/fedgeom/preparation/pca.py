@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.memo import memoize
 from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.private_steps import BoundedPCA, need
 from fedgeom.privacy.bounded_sums import row_products
@@ -185,7 +185,7 @@ def _images(blocks: Iterator[Block], mean: Floats, Q: Floats) -> Floats:
     return found - np.outer(mean, total)
 
 
-@lru_cache(maxsize=2)  # the same for all sites of a process
+@memoize(2)  # the same for all sites of a process
 def leading(upper: bytes, columns: int, count: int) -> tuple[Floats, Floats]:
     """Return the leading eigenvectors, (columns, count), and eigenvalues, of a symmetric matrix's upper triangle."""
     from scipy.linalg import eigh  # slow to import

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 
 NEEDED = "dp_accounting"
 ORDERS = (
@@ -36,7 +36,7 @@ def check_installed() -> None:
         raise InputError("privacy needs the accountant dp-accounting: pip install 'fedgeom[privacy]'")
 
 
-@lru_cache(maxsize=256)
+@memoize(256)
 def _epsilon(rho: float, delta: float) -> float:
     check_installed()
     import dp_accounting  # optional, and takes more than a second to import
@@ -57,7 +57,7 @@ def epsilon_of(rhos: Iterable[float], delta: float) -> float:
     return _epsilon(rho, delta) if rho > 0 else 0.0
 
 
-@lru_cache(maxsize=256)
+@memoize(256)
 def rho_for(epsilon: float, delta: float) -> float:
     """Return the largest ρ with which releases are together (ε, δ)-private, to six digits and never more.
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from fedgeom.arrays import Ints
 from fedgeom.crypto.discrete_gaussian import PIECE, Draws, discrete_gaussian
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 from fedgeom.privacy.accounting import LARGEST_ORDER
 from fedgeom.privacy.bounded_sums import BoundedVector
 
@@ -96,7 +96,7 @@ class Grid:
     """The deviation of one site's noise, in multiples."""
 
 
-@lru_cache(maxsize=256)
+@memoize(256)
 def grid_of(sensitivity: float, rho: float, honest: int, numbers: int) -> Grid:
     """Return the coarsest grid on which rounding costs little, and the least noise there that is enough."""
     wanted = sensitivity / math.sqrt(2 * rho * honest)

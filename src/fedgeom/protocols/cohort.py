@@ -51,8 +51,6 @@ def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
     def result(step: Ask | Sum) -> SumResult | None:
         return blank_result(max(number - 1, 0), shape.sites) if isinstance(step, Sum) else None
 
-    if type(method).plan is Method.plan or getattr(method, "unplanned", False):  # TRANSITION
-        return
     for step in only_steps(method.site.whole_plan(method, shape), shape, private, result):  # type: ignore[attr-defined]
         if isinstance(step, Sum):
             yield from ((at, step) for at in range(number, number + step.times))
@@ -147,7 +145,7 @@ class Cohort:
                 return number
         raise ProtocolError(f"no further sum of kind {kind!r} is planned in this run")
 
-    def planned_length(self, number: int, given: int | None) -> int:
+    def planned_length(self, number: int, given: int | None = None) -> int:
         """Return how long a sum is by the plan; raise `ContractError` where the run asks for another length."""
         if given is not None and self.classes is None:
             return given
@@ -192,22 +190,20 @@ class Cohort:
         self.left = tuple(name for name in self.left if name not in lost)
         return _result(self._next - 1, total)
 
-    def sum_parts(
-        self, questions: Sequence[SumQuestion], *, lengths: Sequence[int] | None = None
-    ) -> list[SumResult]:
+    def sum_parts(self, questions: Sequence[SumQuestion]) -> list[SumResult]:
         """Return several checked sums over the very same sites: parts of one vector that no message could hold.
 
         All masked vectors are collected before anything is unmasked. A site that is lost on the way is in none.
         """
         collected: list[Collected] = []
-        for at, question in enumerate(questions):
+        for question in questions:
             number = self.next_round(question.kind)
             found = collect(
                 self.joined,
                 number,
                 question,
                 modulus=RING.modulus,
-                length=self.planned_length(number, lengths[at] if lengths else None) + WORDS,
+                length=self.planned_length(number) + WORDS,
                 participants=self.left,
                 min_sites=self.min_sites,
             )

@@ -59,17 +59,21 @@ ROWS_TRIED = 32
 
 @dataclass(frozen=True)
 class HandOut(Steps):
-    """The plan of `hand_out`: the model as a specimen, or the sum from which it follows."""
+    """The plan of `hand_out`: a model as large as the joint one will be, or the sum from which it follows."""
 
-    model: bytes = b""
+    model: Model | None = None
     result: SumResult | None = None
     work: float = 0.0
     bound: str = ""
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield the one question."""
-        given = TakeModel(model=self.model) if self.result is None else TakeResult(result=self.result)
-        yield Ask(given, ModelTaken(), work=self.work, bound=self.bound)
+        if self.result is not None:
+            yield Ask(TakeResult(result=self.result), ModelTaken(), work=self.work, bound=self.bound)
+            return
+        model = b"" if self.model is None else self.model.to_bytes()
+        bound = self.bound or ("how large the model is" if self.model is None else "")
+        yield Ask(TakeModel(model=model), ModelTaken(), work=self.work, bound=bound)
 
 
 def hand_out(cohort: Cohort, model: M, result: SumResult | None = None) -> M:

@@ -101,10 +101,17 @@ class Exchange:
     """What the answer reveals, as the ledger says it."""
     bound: str = ""
     """What decides how often or how large; "" where that is known, and sizes are exact."""
-    largest: float = 0.0
-    """Bytes of the largest of its messages, where they differ from site to site."""
+    most_down: float = 0.0
+    """Bytes of the largest question to one site."""
+    most_up: float = 0.0
+    """Bytes of the largest answer of one."""
     remedy: str = ""
     """What makes them smaller."""
+
+    @property
+    def largest(self) -> float:
+        """Bytes of the largest message."""
+        return max(self.down, self.up, self.most_down, self.most_up)
 
 
 @dataclass
@@ -167,7 +174,7 @@ class Costs:
     @property
     def largest(self) -> int:
         """Bytes of the largest message of one site."""
-        return round(max((max(one.up, one.down, one.largest) for one in self.exchanges), default=0.0))
+        return round(max((one.largest for one in self.exchanges), default=0.0))
 
     @property
     def site_seconds(self) -> float:
@@ -283,7 +290,8 @@ class Walk:
                 answer.kind,
                 question.answer_reveals or answer.reveals,
                 bound,
-                max(*sent, *came),
+                max(sent),
+                max(came),
                 remedy,
             )
         )
@@ -339,7 +347,7 @@ class Walk:
         self._needed = needed
         self._unread = set(shape.sites)
         if self.method.sum_sites(shape.sites, shape.seed) is not None:
-            self._drawn = "sites share secrets of the sums that they are drawn for"
+            self._drawn = "which sites are drawn for a sum: only these share its secrets"
         self._mail, self._letters = self._written(rounds)
         headers = map_header(self._letters // n) - map_header(0)
         self._note(
@@ -467,10 +475,32 @@ def costs_of(method: Method, shape: Shape) -> Costs:
     return Walk(method, shape).run()
 
 
-def disclosures(method: Method) -> dict[str, str]:
-    """Return for each kind of answer that a run on these terms may send what it reveals, in the plan's order."""
+@dataclass(frozen=True)
+class Disclosure:
+    """One kind of message that leaves a site: what it answers, and what it reveals."""
+
+    question: str
+    answer: str
+    reveals: str
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it shows nothing of the site's rows: keys, signatures, receipts."""
+        return self.reveals.startswith("nothing")
+
+
+def disclosures(method: Method) -> tuple[Disclosure, ...]:
+    """Return every kind of message that a run on these terms may have a site send, in the plan's order."""
     exchanges = costs_of(method, ANY_SHAPE).exchanges
-    return {f"{one.kind} → {one.answer}": one.reveals for one in exchanges}
+    return tuple(dict.fromkeys(Disclosure(one.kind, one.answer, one.reveals) for one in exchanges))
+
+
+def leaves(method: Method) -> tuple[str, ...]:
+    """Return what leaves a site, as its ledger says it: one line each, those that show nothing of its rows last."""
+    found = disclosures(method)
+    shown = [f"{one.question}: {one.reveals}" for one in found if not one.harmless]
+    rest = [one.question for one in found if one.harmless]
+    return (*dict.fromkeys(shown), f"nothing of the rows: {', '.join(dict.fromkeys(rest))}")
 
 
 def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = None, seed: int = 0) -> Shape:
@@ -502,7 +532,13 @@ def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
 
 
 def shape_like(
-    count: int, *, rows: int, columns: int, classes: Sequence[str], policy: Policy | None = None, **known: Any
+    count: int,
+    *,
+    rows: int = 0,
+    columns: int = 1,
+    classes: Sequence[str] = ("a", "b"),
+    policy: Policy | None = None,
+    **known: Any,
 ) -> Shape:
     """Return the shape of a run over so many sites of such tables, without any table."""
     width = max(2, len(str(count - 1)))
@@ -528,7 +564,7 @@ def stops_at(
             costs = costs_of(method, shape)
         except InputError as error:
             return str(error)
-        large = max(costs.exchanges, key=lambda one: max(one.up, one.down))
+        large = max(costs.exchanges, key=lambda one: one.largest)
         return f"{large.kind!r} has {costs.largest:,} bytes" if costs.largest > limit else ""
 
     low, high, why = 3, MOST_SITES, stopped(MOST_SITES)

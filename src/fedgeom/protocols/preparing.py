@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -40,6 +38,7 @@ from fedgeom.federation.preparation import (
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Part, answers
 from fedgeom.federation.steps import MOST_COLUMNS, Columns, Fit, Step, SumKind, numbers_only, unfit
+from fedgeom.memo import memoize, memoize_per_object
 from fedgeom.protocols.join.site import Joining
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
@@ -229,7 +228,7 @@ def slots_for(pairs: int) -> int:
     return SLOTS * -(-pairs // SLOTS)
 
 
-@lru_cache(maxsize=4)  # the same at all sites of a process, and for counting and for reading
+@memoize(4)  # the same at all sites of a process, and for counting and for reading
 def hidden_order(key: bytes, slots: int) -> tuple[int, ...]:
     """Return the numbers under which categories are counted, in an order that only the holders of a key know."""
     return tuple(sorted(range(slots), key=lambda slot: fingerprint(key, str(slot).encode())))
@@ -323,8 +322,11 @@ class PreparingMemory(msgspec.Struct, kw_only=True):
     done: bool = False
 
 
-_PREPARED: dict[int, tuple[bytes, SiteData]] = {}
-"""For each table that is alive, how it was last prepared: a site is built anew for each question, its rows are not."""
+@memoize_per_object(key=lambda part, stamp, finished, scratch: stamp)  # the site is built anew, its rows are not
+def _prepared(
+    part: SiteData, stamp: bytes, finished: Callable[[], Preparation], scratch: dict[Any, Any] | None
+) -> SiteData:
+    return finished().transform(part, scratch)
 
 
 class Preparing(Part[PreparingMemory]):
@@ -528,13 +530,7 @@ class Preparing(Part[PreparingMemory]):
         if not self.memory.done:
             return part
         stamp = fingerprint(b"prepared", self.joining.memory.terms_hash, msgspec.msgpack.encode(self.memory))
-        known = _PREPARED.get(id(part))
-        if known is None or known[0] != stamp:
-            if known is None:
-                weakref.finalize(part, _PREPARED.pop, id(part), None)
-            made = self.fitting().finished().transform(part, scratch)
-            known = _PREPARED[id(part)] = stamp, made
-        return known[1]
+        return _prepared(part, stamp, lambda: self.fitting().finished(), scratch)
 
     def check_raw(self, settings: Any, rows: SiteData) -> None:
         """Refuse a raw table that the steps of these settings cannot take."""

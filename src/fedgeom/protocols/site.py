@@ -17,35 +17,18 @@ from fedgeom.data.validation import Collector, FaultsError, inspect_table
 from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.method import Method  # TRANSITION
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
-from fedgeom.federation.preparation import (
-    Preparation,
-    planned_sums,  # TRANSITION
-)
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.evaluation import (
-    EvaluateModel,
-    Evaluating,
-    EvaluationMemory,
-    SumEvaluation,  # TRANSITION
-    numbered,
-)
+from fedgeom.protocols.evaluation import EvaluateModel, Evaluating, EvaluationMemory, numbered
 from fedgeom.protocols.join.messages import DrawRing, Hello, Share
 from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
 from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
 from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing import (  # TRANSITION
-    SUMS,
-    CountCategories,
-    PrepareTables,
-    Preparing,
-    PreparingMemory,
-    check_no_text,
-)
+from fedgeom.protocols.preparing import PrepareTables, Preparing, PreparingMemory, check_no_text
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     MaskedVector,
@@ -147,15 +130,6 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
-        if (
-            not hasattr(type(settings), "plan")
-            or type(settings).plan is Method.plan
-            or getattr(settings, "unplanned", False)
-        ):  # TRANSITION
-            steps = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
-            prepared = (CountCategories, *(SUMS[kind] for kind in steps)) if settings.preparing else ()
-            tested = (SumEvaluation,) if settings.holdout is not None else ()
-            return (*prepared, *cls.planned_sums(settings), *tested)  # type: ignore
         private = privacy_of(settings) is not None
         sums: list[type[SumQuestion]] = []
 

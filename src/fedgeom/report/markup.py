@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from functools import cache
 from importlib.resources import files
 
 from fedgeom.errors import printable
+from fedgeom.memo import memoize
 from fedgeom.report.palette import colours, on_dark
 
 POLICY = (
@@ -23,7 +23,7 @@ def escape(text: str) -> str:
     return html.escape(printable(text, lines=True))
 
 
-@cache
+@memoize(8)
 def asset(name: str) -> str:
     """Return one of the files that pages are made with: page.css or page.js."""
     return (files("fedgeom.report") / "assets" / name).read_text(encoding="utf-8")

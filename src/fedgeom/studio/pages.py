@@ -19,6 +19,7 @@ from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError, printable
+from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.markup import POLICY
 from fedgeom.report.page import page_of
@@ -172,7 +173,7 @@ class Handlers:
         method = checked.method.name if checked.method is not None else checked.report.method
         return self.pages(
             "study.html", name=name, text=file.read_text(encoding="utf-8"), report=checked.report,
-            chosen=checked.chosen, method=method, leaves=checked.method.would_leave() if checked.method else (),
+            chosen=checked.chosen, method=method, leaves=planned_leaves(checked.method) if checked.method else (),
         )  # fmt: skip
 
     async def save_study(self, request: Request) -> Response:

@@ -22,6 +22,7 @@ from fedgeom.deploy.federation_file import build_method, read_federation, site_n
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.method import METHODS
+from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.storage import write_text
 from fedgeom.studio.places import Place, can_be_read, plain
 
@@ -137,7 +138,7 @@ def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
         plan = read_federation(file)
         found["names"] = sorted(site_names(plan) or list(folder.roster()))
         method = build_method(file, plan)
-        found |= {"method": method.name, "leaves": method.would_leave()}
+        found |= {"method": method.name, "leaves": planned_leaves(method)}
         found["hash"] = hash_terms(terms_of(file, plan, tuple(found["names"]))).hex()
     except FedgeomError as error:
         found["wrong"] = str(error)

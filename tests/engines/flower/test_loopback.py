@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
+
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -40,7 +42,7 @@ RUN = bytes(range(32))
 # --- the engine ---
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", tiered(METHODS, "hulls", "ridge", "fedavg"))
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     """The joint model, and all that the sites themselves have, in memory and in files."""
     method, sites = small(name), example_sites()

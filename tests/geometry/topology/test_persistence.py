@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import directed_hausdorff
 from scipy.stats import ortho_group
 
+from fedgeom import memo
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology import persistence
 from fedgeom.geometry.topology.persistence import (
@@ -186,7 +187,7 @@ def test_what_cannot_be_used_is_refused(call: object, words: str) -> None:
 
 
 def test_without_gudhi_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    persistence._rips.cache_clear()
+    memo.clear(persistence._rips)
     monkeypatch.setitem(sys.modules, "gudhi.sklearn", None)
     with pytest.raises(InputError, match=r"pip install 'fedgeom\[topology\]'"):
         rips_diagrams([[0.0], [1.0]])

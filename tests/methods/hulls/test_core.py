@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from fedgeom import memo
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull
@@ -20,7 +21,6 @@ from fedgeom.methods.hulls.core import (
     corner_shares,
     count_of_level,
     covering_radius,
-    forget_hulls,
     hulls_by_name,
     level_of_count,
     local_hulls,
@@ -129,10 +129,12 @@ def test_corners_are_counted_class_by_class_before_rounding() -> None:
 
 def test_hulls_are_remembered_by_what_the_rows_are() -> None:
     X, y = pairs(1)[0]
-    forget_hulls()
+    memo.clear(class_hulls)
     first = class_hulls(X, y, 0.0, c=1.0)
-    first.clear()  # what is remembered cannot be changed from outside
-    again = class_hulls(X, y, 0.0, c=1.0)
+    with pytest.raises(TypeError):  # what is remembered cannot be changed from outside
+        first[0] = first[1]
+    again = class_hulls(X.copy(), y.copy(), 0.0, c=1.0)
+    assert again is first
     assert set(again) == {0, 1, 2}
     inside = 0.5 * X[y == 0]
     moved = class_hulls(0.5 * X, y, 0.0, c=1.0)

@@ -181,6 +181,7 @@ def test_some_corners_stand_for_very_many(monkeypatch: pytest.MonkeyPatch) -> No
     assert same_partition(group(hulls, owners, 4), truth)
 
 
+@pytest.mark.full
 def test_two_thousand_hulls_are_grouped() -> None:
     hulls, owners, truth = make(1000, 2, corners=38)
     assert same_partition(group(hulls, owners, 2), truth)

@@ -91,7 +91,7 @@ def test_what_the_settings_settle_need_not_be_summed() -> None:
         changes: dict[str, Any] = settled if "settled" in kinds else {}
         method = Hulls(**changes, embedding="discriminant" if "map" in kinds else "none")
         assert method.maps == ("map" in kinds)
-        assert tuple(HullSite.planned_sums(method)) == wanted
+        assert tuple(HullSite.all_sums(method)) == wanted
     for key in settled:
         assert not Hulls(**(settled | {key: None})).settled  # type: ignore[arg-type]
 

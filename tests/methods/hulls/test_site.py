@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom import memo
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.check import check_aligned
 from fedgeom.errors import InputError, TooFewSitesError
@@ -327,7 +328,7 @@ def test_a_site_looks_for_its_hulls_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return honest(points, **options)
 
     monkeypatch.setattr(core, "trimmed_hull", counted)
-    core.forget_hulls()
+    memo.clear(core.class_hulls)
     sites = blobs(3, 3)
     fedgeom.run(fedgeom.Hulls(), sites, policy=Policy(max_corner_share=0.99))
     assert len(looked) == sum(len(site.classes) for site in sites)

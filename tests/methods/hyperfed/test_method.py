@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom import HyperFed
+from fedgeom import HyperFed, memo
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.iterative import MLP, Consistent, Poincare, Triplet
-from fedgeom.methods.iterative.learners import torch_module
 from tests.methods.hyperfed import twin
 from tests.methods.hyperfed.making import clinics, quick
 
@@ -155,7 +154,7 @@ def test_every_question_may_find_a_new_process():
     sites, method = clinics(), HyperFed(**(SMALL | {"rounds": 1}))
 
     def forget(site, request):
-        torch_module._known.cache_clear()
+        memo.clear()
 
     run = fedgeom.run(method, sites, seed=1, interfere=forget)
     assert run.model.to_bytes() == fedgeom.run(method, sites, seed=1).model.to_bytes()

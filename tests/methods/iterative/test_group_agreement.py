@@ -45,7 +45,7 @@ def test_planned_sums_are_taken_in_each_group() -> None:
         *["train.group-rows"] * 2,
         *["train.group"] * 2,
     ]
-    assert [one.kind for one in METHOD.site.planned_sums(METHOD)].count(TrainGroup.kind) == 3  # type: ignore[attr-defined]
+    assert [one.kind for one in METHOD.site.all_sums(METHOD)].count(TrainGroup.kind) == 3  # type: ignore[attr-defined]
 
 
 def test_rows_a_thousand_times_as_large_bend_the_joint_scale_and_not_that_of_groups() -> None:

@@ -75,6 +75,7 @@ def dying(folder: Path, rounds: int) -> Any:
     return watch
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("title", [*ROWS, *OTHERS])
 def test_killed_after_every_round_and_resumed(title: str, tmp_path: Path) -> None:
     row, folder = made(title), tmp_path / "run"

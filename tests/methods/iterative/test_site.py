@@ -168,7 +168,7 @@ def test_the_number_of_sums_follows_from_the_terms():
     answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
     assert "these terms need 4 sums, not 5" in answers.missing["s0"]
     names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
-    counted, planned = (CountNames, SumRows), TrainingSite.planned_sums
+    counted, planned = (CountNames, SumRows), TrainingSite.all_sums
     assert planned(row) == columns + training
     assert planned(FedAvg(scale="none", **SHORT)) == planned(FedAvg(scale="site", **SHORT)) == counted + training
     assert planned(FedAvg(scale="none", weights="sites", **SHORT)) == names + training

@@ -73,7 +73,7 @@ def test_moments_of_another_kind_than_the_terms_say_are_refused(
 
 
 def test_a_second_sum_is_not_planned() -> None:
-    assert tuple(MomentsSite.planned_sums(Moments())) == (CountNames, SumMoments)
+    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumMoments)
     later = {"round": 2}
     (reason,) = refusals(
         Moments(),

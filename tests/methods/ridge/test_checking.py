@@ -89,8 +89,8 @@ def test_the_same_bytes_are_looked_at_once_and_say_the_same_to_every_site(monkey
     F, y = problem()
     vectors, rows = parts_of(F, y, part=60)
     found, calls = solve(vectors, rows, 12, CLASSES, 1.0), []
-    true = site._left_of
-    monkeypatch.setattr(site, "_left_of", lambda *given: calls.append(1) or true(*given))
+    true = site.summed_scores
+    monkeypatch.setattr(site, "summed_scores", lambda *given: calls.append(1) or true(*given))
     memories = [SolutionMemory(), SolutionMemory(), SolutionMemory()]
     for memory in memories:
         memory.take(found.weights, 1.0, found.freedom, 1.0, found.weights.shape)

@@ -17,20 +17,20 @@ from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
 
 def test_the_sums_follow_from_the_terms() -> None:
-    assert tuple(RidgeSite.planned_sums(Ridge(features=Fourier(count=9)))) == (
+    assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(count=9)))) == (
         CountNames,
         SumColumns,
         SumGram,
         SumSurprise,
     )
-    learnt = RidgeSite.planned_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
+    learnt = RidgeSite.all_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
     steps = (CountPatches, SumClusters) * 2
     assert tuple(learnt) == (CountNames, SumColumns, SumPatches, *steps, SumGram, SumSurprise)
     divided = Ridge(features=Fourier(count=30), classes=("a", "b"), part=100, alpha="folds")
     assert (
         len(gram_parts(divided, 30, 2))
         == divided.planned_parts
-        == tuple(RidgeSite.planned_sums(divided)).count(SumGram)
+        == tuple(RidgeSite.all_sums(divided)).count(SumGram)
     )
 
 
@@ -57,4 +57,4 @@ def test_a_part_is_as_large_as_a_message_may_be() -> None:
 
 
 def test_planned_sums_are_those_that_the_site_announces() -> None:
-    assert planned_sums(Ridge()) == tuple(RidgeSite.planned_sums(Ridge()))
+    assert planned_sums(Ridge()) == tuple(RidgeSite.all_sums(Ridge()))

@@ -58,5 +58,5 @@ def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
 
 @pytest.mark.parametrize(("scale", "first"), [("joint", (SumColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
-    planned = ShrunkSite.planned_sums(Shrunk(rounds=2, scale=scale))
+    planned = ShrunkSite.all_sums(Shrunk(rounds=2, scale=scale))
     assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumEvidence)

@@ -17,6 +17,8 @@ from fedgeom.methods.xclp.messages import Begin, CountRows, Hashing, PassOn
 from tests.methods.coordinators import RUN, hold, overhear, refusals
 from tests.methods.xclp.making import cones
 
+pytestmark = pytest.mark.full
+
 replace = msgspec.structs.replace
 METHOD = XCLP(bits=64, hamming="ot")
 SITES = cones(3, rows=8, labelled=0.5)

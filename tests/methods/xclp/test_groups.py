@@ -19,6 +19,8 @@ from fedgeom.protocols.secure_sum.rules import GroupDraw
 from tests.methods.coordinators import overhear, refusals, stamped
 from tests.methods.xclp.making import cones
 
+pytestmark = pytest.mark.full
+
 METHOD = fedgeom.XCLP(bits=64, hamming="ot", hidden_projection=False, groups=2)
 SITES = cones(6, rows=9)
 SEED = 4

@@ -29,6 +29,8 @@ from fedgeom.protocols.secure_sum.messages import hash_question
 from tests.methods.coordinators import RUN, fresh, hold, overhear, refusals, stamped
 from tests.methods.xclp.making import cones
 
+pytestmark = pytest.mark.full
+
 replace = msgspec.structs.replace
 METHOD = XCLP(bits=64, hamming="ot")
 SCALED = XCLP(bits=64, hamming="ot", confidence="code")

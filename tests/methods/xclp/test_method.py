@@ -58,6 +58,7 @@ CODE = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("variant", ["ours", "paper", "code"])
 @pytest.mark.parametrize("graph", ["pairs", "anchors"])
 def test_confidences_of_the_reference_code_equal_plain(graph: str, variant: str) -> None:
@@ -109,6 +110,7 @@ def test_one_more_sum_and_only_where_it_is_wanted(graph: str) -> None:
     assert kinds["code"] == (*kinds["entropy"], "xclp.label-counts")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", ["xclp.label-counts", "last sum.confirm", "xclp.weigh"])
 @pytest.mark.parametrize("graph", ["pairs", "anchors"])
 def test_a_site_lost_while_confidences_are_scaled_leaves_the_others_theirs(graph: str, step: str) -> None:
@@ -157,6 +159,7 @@ def test_sites_may_be_unlabelled_fully_labelled_or_tiny() -> None:
     assert np.mean(run.labels[sites[0].name] == sites[0].extra["truth"].astype(str)) > 0.9
 
 
+@pytest.mark.full
 def test_hiding_which_rows_are_labelled_changes_no_label() -> None:
     sites, seen = cones(4, rows=12, labelled=0.3), []
     options = {"bits": 256, "hamming": "ot", "hidden_projection": False}
@@ -258,6 +261,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", STEPS)
 def test_a_site_lost_at_any_step_leaves_the_others_a_result(step: str) -> None:
     sites = cones(5, rows=8)
@@ -326,6 +330,7 @@ def test_nothing_to_spread_is_said() -> None:
             fedgeom.run(fedgeom.XCLP(bits=64, hamming="ot", graph=graph, classes=("0", "1"), anchors=5), sites)
 
 
+@pytest.mark.full
 def test_flipped_bits_blur_the_distances_but_labels_stay_mostly_right() -> None:
     sites = cones(4, rows=20, labelled=0.5)
     run = fedgeom.run(fedgeom.XCLP(bits=1024, hamming="ot", flip=0.1), sites)
@@ -333,6 +338,7 @@ def test_flipped_bits_blur_the_distances_but_labels_stay_mostly_right() -> None:
     assert right.mean() > 0.85
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("flip", [0.0, 0.2])
 def test_what_the_coordinator_opens_is_blurred_by_flips(flip: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rows lie at two sites: their distance is 0, or about 2f(1-f)L when both turn bits."""

@@ -143,6 +143,7 @@ def test_rows_that_come_later_are_labelled_without_the_old_ones(
         assert np.mean(again == found.sites[0].codes) > 0.9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rate", [0.1, 0.2])
 def test_turned_bits_cost_little(rate: float) -> None:
     sites, hidden = digits(4, 0.1)

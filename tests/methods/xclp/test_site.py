@@ -49,6 +49,7 @@ def test_unlabelled_rows_have_no_name() -> None:
     assert site.label_counts() == site.names.own_counts() == {"1": 1, "2": 1}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "method", [PAIRS, ANCHORS, replace(PAIRS, variant="paper"), replace(ANCHORS, variant="code")]
 )

@@ -16,6 +16,8 @@ from fedgeom.methods.xclp.messages import Collect, CountClasses, Spread
 from tests.methods.coordinators import RUN, overhear, refusals, stamped
 from tests.methods.xclp.making import cones
 
+pytestmark = pytest.mark.full
+
 replace = msgspec.structs.replace
 METHOD = XCLP(bits=64, hamming="ot", hidden_projection=False)
 SITES = cones(3, rows=8, labelled=0.5)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fedgeom
+from tests.methods.moments.twin import groups
 from tests.methods.xclp import twin
 
 BITS, SEED = 128, 7
@@ -38,6 +40,7 @@ CASES = {
 }
 FOUR_SITES = (3, (16, 11, 8, 9), 2)
 VARIANTS = {"paper": twin.PAPER, "code": twin.CODE}
+ALL = VARIANTS | {"ours": twin.OURS}
 EACH = pytest.mark.parametrize(("case", "variant"), [(c, v) for c in CASES for v in VARIANTS])
 
 
@@ -71,6 +74,109 @@ def test_every_site_gets_the_papers_labels_confidences_and_scores(case: str, var
 
 def test_neighbours_and_reach_are_k_and_alpha() -> None:
     assert_same(*both(cones(*FOUR_SITES), "paper", k=3, alpha=0.6))
+
+
+def sites_of(drawn: Any) -> list[fedgeom.SiteData]:
+    return [fedgeom.SiteData(name, V, y) for name, (V, y) in drawn.items()]
+
+
+def skewed(seed: int = 4, sites: int = 4, rows: int = 26) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Draw four sites of unlike class shares, of which the last has no label."""
+    rng = np.random.default_rng(seed)
+    axes = np.abs(rng.normal(size=(3, 6))) + 0.2
+    found = {}
+    for at in range(sites):
+        truth = rng.choice(3, rows + 3 * at, p=rng.dirichlet([0.5] * 3))
+        V = axes[truth] * rng.uniform(0.5, 3, (len(truth), 1)) + 0.3 * rng.normal(size=(len(truth), 6))
+        known = rng.random(len(truth)) < (0.5, 0.4, 0.3, 0.0)[at % 4]
+        found[f"s{at}"] = (V, np.where(known, np.array(["ant", "bee", "cow"])[truth], ""))
+    return found
+
+
+@pytest.mark.parametrize("confidence", ["entropy", "code"])
+@pytest.mark.parametrize("variant", ALL)
+def test_all_variants_over_pairs(variant: str, confidence: str) -> None:
+    drawn = skewed()
+    method = fedgeom.XCLP(
+        bits=BITS, hidden_projection=False, hamming="lattice", variant=variant, confidence=confidence
+    )
+    rules = replace(ALL[variant], code_confidence=confidence == "code")
+    assert_same(fedgeom.run(method, sites_of(drawn), seed=SEED), twin.propagate(drawn, rules, BITS, SEED))
+
+
+@pytest.mark.parametrize("prior", ["em", "em-unchecked", "own", "none"])
+def test_class_shares_that_a_site_finds_by_itself(prior: str) -> None:
+    drawn = skewed()
+    method = fedgeom.XCLP(bits=BITS, hidden_projection=False, hamming="lattice", prior=prior)
+    expected = twin.propagate(drawn, replace(twin.OURS, prior=prior), BITS, SEED)
+    assert_same(fedgeom.run(method, sites_of(drawn), seed=SEED), expected)
+
+
+CLUSTERS = {
+    "few": twin.Clusters(6, 3, 2),
+    "many, small ones left out": twin.Clusters(40, 5, 3),
+    "written on one": twin.Clusters(12, 4, 2, nearest=1),
+}
+
+
+@pytest.mark.parametrize("confidence", ["entropy", "code"])
+@pytest.mark.parametrize("variant", ALL)
+@pytest.mark.parametrize("clusters", CLUSTERS)
+def test_through_anchors(clusters: str, variant: str, confidence: str) -> None:
+    drawn = skewed()
+    how = CLUSTERS[clusters]
+    method = fedgeom.XCLP(
+        graph="anchors",
+        anchors=how.count,
+        rounds=how.steps,
+        min_cell=how.least,
+        code=how.nearest,
+        variant=variant,
+        confidence=confidence,
+    )
+    rules = replace(ALL[variant], code_confidence=confidence == "code")
+    run = fedgeom.run(method, sites_of(drawn), seed=SEED)
+    expected, score = twin.propagate_by_anchors(drawn, rules, how, SEED)
+    assert_same(run, expected)
+    new = np.vstack([V for V, _ in skewed(seed=8).values()])
+    np.testing.assert_allclose(run.model.scores(new), score(new), rtol=1e-5, atol=1e-7)
+
+
+def test_policies_leave_out_clusters_of_few_rows_or_sites() -> None:
+    drawn = skewed(seed=102, sites=6)
+    policy = fedgeom.Policy(single_site_classes=False, min_sites=3, min_rows=8)
+    how = twin.Clusters(12, 4, least=8, min_sites=3)
+    method = fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, min_cell=2)
+    run = fedgeom.run(method, sites_of(drawn), seed=SEED, policy=policy)
+    assert_same(run, twin.propagate_by_anchors(drawn, twin.OURS, how, SEED)[0])
+    assert len(twin.find_anchors(drawn, how, SEED)) < len(
+        twin.find_anchors(drawn, replace(how, min_sites=1), SEED)
+    )
+
+
+@pytest.mark.parametrize("confidence", ["entropy", "code"])
+def test_within_groups_labels_spread_as_if_there_were_no_others(confidence: str) -> None:
+    drawn = skewed(sites=6, rows=12)
+    method = fedgeom.XCLP(bits=BITS, hidden_projection=False, hamming="lattice", groups=2, confidence=confidence)
+    run = fedgeom.run(method, sites_of(drawn), seed=SEED)
+    rules = replace(twin.OURS, code_confidence=confidence == "code")
+    expected = {}
+    for group in groups(list(drawn), 2, SEED):
+        part = {name: drawn[name] for name in group}
+        expected |= twin.propagate(part, rules, BITS, SEED, ["ant", "bee", "cow"])
+    assert_same(run, expected)
+
+
+def test_priors_and_anchors_matter_in_these_cases() -> None:
+    drawn = skewed()
+    by_prior = [twin.propagate(drawn, replace(twin.OURS, prior=one), BITS, SEED) for one in ("em", "own", "none")]
+    by_prior.append(twin.propagate(drawn, replace(twin.OURS, prior="em-unchecked"), BITS, SEED))
+    for at, one in enumerate(by_prior):
+        for other in by_prior[:at]:
+            assert max(np.abs(one[name].scores - other[name].scores).max() for name in drawn) > 0.01
+    found = [len(twin.find_anchors(drawn, how, SEED)) for how in CLUSTERS.values()]
+    assert 6 <= found[0] < found[1] < 40
+    assert len(twin.find_anchors(drawn, replace(CLUSTERS["many, small ones left out"], least=1), SEED)) > found[1]
 
 
 @pytest.mark.parametrize("case", CASES)

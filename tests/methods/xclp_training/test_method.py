@@ -18,6 +18,7 @@ def test_it_keeps_the_contract_where_few_rows_have_labels():
     assert min(check_method(quick(rounds=2, epochs=1), sites(labelled=0.5)).values()) > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings", [{}, {"engine": "scaffold"}, {"share": 0.5, "min_sites": 3, "rounds": 4}], ids=str
 )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgeom import memo
 from fedgeom.crypto import bfv
 from fedgeom.crypto.bfv import MARGIN_BITS, leak_bits
 from fedgeom.errors import ProtocolError
@@ -65,18 +66,18 @@ def test_every_layout_keeps_the_margin_of_its_noise(points: int) -> None:
 def test_with_three_primes_distances_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("seal")
     asker, helper = bits(20, 300, 1), bits(9, 300, 2)
-    layout.cache_clear()
+    memo.clear(layout)
     monkeypatch.setattr(bfv, "MARGIN_BITS", 60)  # more than two primes give
     try:
         assert layout(20, 9, 300).primes == 3
         assert np.array_equal(opened(variant("bfv"), asker, helper), plain_distances(asker, helper))
     finally:
-        layout.cache_clear()
+        memo.clear(layout)
 
 
 def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("seal")
-    layout.cache_clear()
+    memo.clear(layout)
     monkeypatch.setattr(bfv, "MARGIN_BITS", 200)
     for turn in (
         lambda: variant("bfv").begin(bits(3, 8), 5),
@@ -84,7 +85,7 @@ def test_a_site_helps_with_no_more_points_than_noise_hides(monkeypatch: pytest.M
     ):
         with pytest.raises(ProtocolError, match="compare fewer rows at a time"):
             turn()
-    layout.cache_clear()
+    memo.clear(layout)
 
 
 @pytest.mark.parametrize("value", [0, 1])

@@ -144,7 +144,7 @@ class SumWeighed(SumQuestion, frozen=True, kw_only=True):
 
 class WeighedSite(FreeSite):
     @classmethod
-    def planned_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
+    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
         return (SumWeighed,)
 
     @answers(SumWeighed)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
+
+from fedgeom.memo import memoize
 
 HOLD, HELD = "x-fedgeom-hold", "x-fedgeom-held"
 """Headers: for how many seconds a poll may be held, and (in the response) that it was taken in."""
@@ -57,7 +58,7 @@ def names_in(tree: Any) -> Iterator[str]:
     yield tree.object_id
 
 
-@cache
+@memoize(1)
 def _wire() -> Any:
     """Return the protobuf class of attachments; its field numbers are far from any that Flower uses."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # comes with Flower

@@ -12,7 +12,6 @@ cloud of duplicates has none. A constant column changes nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 
 __all__ = [
     "Diagrams",
@@ -168,7 +168,7 @@ def _finite(diagram: NDArray[Any], least: float) -> Floats:
     return pairs[order[lengths.searchsorted(least, side="right") : lengths.searchsorted(np.inf)]]
 
 
-@lru_cache(maxsize=1)
+@memoize(1)
 def _rips() -> Any:
     """Load gudhi's Rips persistence when it is first needed: the import takes seconds."""
     try:

@@ -13,15 +13,14 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
+from fedgeom.methods.ellipses.core import Layout, Received, read_sum
 from fedgeom.methods.ellipses.matching import joint_tree
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
 from fedgeom.methods.ellipses.model import EllipseModel
@@ -33,7 +32,7 @@ from fedgeom.methods.hulls.matching import Evidence, doubts
 from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
 from fedgeom.protocols import maximum
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
@@ -74,23 +73,47 @@ class Ellipses(EllipseSettings, Method):
         check_columns({site.name: site.shape[1] for site in sites})
         check_number(self, sites)
 
-    def _expected(self, sites: Sequence[SiteData]) -> Layout:
-        """Return how large the vector becomes with these tables."""
-        words = {str(word) for site in sites for word in site.classes.tolist()}
-        most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
-        return Layout(
-            sites[0].shape[1], len(sites) if self.apart else 1, self.given_classes or max(2, most), self.lumps
-        )
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, scale and number of classes where the settings say so; sum the Gaussians; tell the model."""
+        words = (yield AgreeOnNames(self.classes)) if self.shared else ()
+        scales = (yield Sum(SumScales(), joint_map.scale_length(shape.columns))) if self.joint_scale else None
+        classes = len(words) or self.given_classes
+        decides = ""
+        if classes is None:
+            yield Sum(HowMany(scales=scales), MOST_CLASSES, modulus=maximum.MODULUS)
+            scales = None
+            classes = max(2, *map(len, shape.own_names)) if shape.own_names else max(2, shape.n_classes)
+            decides = "" if shape.own_names else "the most classes at any site"
+        layout = Layout(shape.columns, shape.n_sites if self.apart else 1, classes, self.lumps)
+        length = layout.length if privacy_of(self) is None else core.bounds(layout)["numbers"]
+        yield Sum(SumGaussians(classes=classes, scales=scales), length, bound=decides)
+        matched = "how many classes and Gaussians there are after matching"
+        yield Ask(self._specimen(layout, words), Learnt(), bound=matched)
+        if self.mixed:
+            most = layout.blocks * layout.classes
+            yield Sum(SumCovers(), layout.blocks * most * most, bound=matched)
+            tree = TakeTree(tree=tuple((group,) for group in range(most)))
+            yield Ask(tree, Learnt(), bound=matched)
 
-    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse Gaussians that are larger than a message may be."""
-        check_width(sites[0].shape[1], self._expected(sites), min(policy.max_message_bytes, LARGEST_MESSAGE))
-
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of the Gaussians of all sites, and of the joint model, which comes back."""
-        layout = self._expected(sites)
-        model = 8 * layout.classes * layout.lumps * (2 + layout.columns * (layout.columns + 1))
-        return MessageSizes(8 * layout.length, model)
+    def _specimen(self, layout: Layout, words: Sequence[str]) -> Learn:
+        """Return the largest that sites may be told."""
+        gaussians = layout.blocks * layout.classes * layout.lumps
+        model = EllipseModel(
+            log_weights=np.zeros(gaussians),
+            means=np.zeros((gaussians, layout.columns)),
+            covariances=np.zeros((gaussians, layout.columns, layout.columns)),
+            groups=np.zeros(gaussians, np.int64),
+            classes=layout.classes,
+            curvature=self.c,
+            scales=np.zeros((2, layout.columns)) if self.joint_scale else None,
+            scaled=self.site_scale,
+            names=tuple(words),
+        ).to_bytes()
+        if self.shared:
+            return Learn(groups=(), model=model)
+        size = layout.blocks * layout.classes
+        known = Evidence(own=0.5, rival=MOST_CLASSES, other=0.5)
+        return Learn(groups=(MOST_CLASSES,) * size, evidence=(known,) * size, model=model)
 
     def conduct(self, sites: Sites) -> EllipseModel:
         """Hold the conversation: join, agree, sum, match, fit, tell; and where words differ in depth, the tree."""
@@ -100,7 +123,7 @@ class Ellipses(EllipseSettings, Method):
         words = agree_on_names(cohort, self.classes) if self.shared else ()
         result: SumResult | None = None
         if self.joint_scale:
-            result = cohort.sum_checked(SumScales(), length=joint_map.scale_length(cohort.columns))
+            result = cohort.sum_checked(SumScales())
         scales = _joint(result, cohort.columns)
         classes = len(words) or self.given_classes
         if classes is None:
@@ -151,7 +174,7 @@ class Ellipses(EllipseSettings, Method):
 
     def _how_many(self, cohort: Cohort, scales: SumResult | None) -> int:
         """Return the most classes at any site."""
-        total = cohort.sum_elements(HowMany(scales=scales), modulus=maximum.MODULUS, length=MOST_CLASSES)
+        total = cohort.sum_elements(HowMany(scales=scales), modulus=maximum.MODULUS)
         found = maximum.read_levels(total, (MOST_CLASSES,))[0]
         if found < 2:
             raise InputError("no site has more than one class; say how many classes there are: n_classes=…")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -28,8 +27,8 @@ from fedgeom.methods.hulls.core import MOST_CLASSES
 from fedgeom.methods.hulls.matching import Evidence, check_grouping
 from fedgeom.protocols.maximum import write_levels
 from fedgeom.protocols.model_delivery import HandedModel
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
@@ -90,14 +89,6 @@ class EllipseSite(SummingSite[EllipseMemory]):
             columns, limit = self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE)
             check_width(columns, Layout(columns, 2, most or max(2, len(part)), settings.lumps), limit)
         faults.raise_all()
-
-    @classmethod
-    def planned_sums(cls, settings: EllipseSettings) -> Sequence[type[SumQuestion]]:
-        """Return the secure sums that follow from the settings, in order."""
-        sums: list[type[SumQuestion]] = [CountNames] if settings.shared else []
-        sums += [SumScales] if settings.joint_scale else []
-        sums += [HowMany] if settings.asks_how_many else []
-        return [*sums, SumGaussians, *([SumCovers] if settings.mixed else [])]
 
     def _floor(self, settings: EllipseSettings) -> int:
         """Return how many rows a class must have here to leave home in any form; with privacy noise hides the few."""

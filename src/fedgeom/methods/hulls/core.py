@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
+from fedgeom.memo import memoize
 from fedgeom.methods.hulls.matching import How, group
 from fedgeom.methods.hulls.settings import HullSettings
 
@@ -56,10 +58,7 @@ def radius_of_level(level: int, *, c: float) -> float:
     return 1 / math.sqrt(c) * math.tanh(level * RADIUS_STEP / 2)
 
 
-MOST_KEPT = 4096
-"""Of how many tables a process remembers the corners."""
 _KEY = os.urandom(32)
-_FOUND: dict[tuple[bytes, bytes, str, float], dict[Any, ClassHull]] = {}
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,18 @@ class ClassHull:
     """How many rows the class has."""
 
 
-def class_hulls(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[Any, ClassHull]:
+@memoize(4096, key=lambda points, y, trim, *, c: (hash_rows(points), hash_rows(y), str(trim), c))
+def class_hulls(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> Mapping[Any, ClassHull]:
     """Return the corners of each class, after trimming and before rounding.
 
     points (n, 2), f8, y (n,). A process remembers them: how far they reach, how long a word will be, what is sent and
     what the steward is shown all follow from the same corners.
     """
-    key = hash_rows(points), hash_rows(y), str(trim), c
-    if key not in _FOUND:
-        if len(_FOUND) >= MOST_KEPT:
-            _FOUND.clear()
-        _FOUND[key] = _class_hulls(points, y, trim, c)
-    return dict(_FOUND[key])
+    found: dict[Any, ClassHull] = {}
+    for label in np.unique(y):
+        inside = points[y == label]
+        found[label.item()] = ClassHull(inside[trimmed_hull(inside, trim=trim, c=c)], len(inside))
+    return MappingProxyType(found)
 
 
 def hulls_by_name(points: Floats, y: NDArray[Any], trim: float | str, *, c: float) -> dict[str, ClassHull]:
@@ -100,19 +99,6 @@ def hash_rows(array: NDArray[Any]) -> bytes:
     whole = np.ascontiguousarray(array)
     # A keyed hash whose key nobody knows: four times as fast as others, and rows are looked up several times.
     return Poly1305.generate_tag(_KEY, whole.view(np.uint8).reshape(-1).data)
-
-
-def forget_hulls() -> None:
-    """Forget the corners that this process remembers, for who measures how long they take."""
-    _FOUND.clear()
-
-
-def _class_hulls(points: Floats, y: NDArray[Any], trim: float | str, c: float) -> dict[Any, ClassHull]:
-    found: dict[Any, ClassHull] = {}
-    for label in np.unique(y):
-        inside = points[y == label]
-        found[label.item()] = ClassHull(inside[trimmed_hull(inside, trim=trim, c=c)], len(inside))
-    return found
 
 
 def reach_levels(points: Floats, hulls: Mapping[Any, ClassHull], *, c: float) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ Both ends build the same objects from the same few numbers, so only the numbers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from fedgeom.codes.scma import ScmaCode
 from fedgeom.codes.sidon import CountedLabels, bose_chowla
 from fedgeom.errors import DecodeError, InputError, ProtocolError
 from fedgeom.geometry.hyperbolic.grid import Grid
+from fedgeom.memo import memoize
 from fedgeom.methods.hulls.core import (
     MOST_CLASSES,
     RADIUS_LEVELS,
@@ -160,7 +161,7 @@ def largest_order(classes: int, blocks: int, bins: int, *, shared: bool = False)
     raise InputError(f"no B_h labels for {classes} classes at {blocks} sites fit into {FIELD_BITS} bits")
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process
+@memoize(4)  # the same for all sites of a process
 def _radii(c: float) -> frozenset[float]:
     """Return the radii that sites agree on."""
     return frozenset(radius_of_level(level, c=c) for level in range(1, RADIUS_LEVELS + 1))

@@ -27,7 +27,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
 from fedgeom.geometry.hyperbolic.reference import NearestCorners, with_start_twice
-from fedgeom.memo import remembers_last
+from fedgeom.memo import memoize_last
 from fedgeom.methods.label_names import describe
 
 How = Literal["constrained", "spectral", "kernighan-lin", "published"]
@@ -444,7 +444,7 @@ def doubts(members: Sequence[int], evidence: Sequence[Evidence], shapes: str = "
     ]
 
 
-@remembers_last  # the same for all sites of a process
+@memoize_last  # the same for all sites of a process
 def check_grouping(groups: tuple[int, ...], evidence: tuple[Evidence, ...], slots: int, classes: int) -> None:
     """Refuse a result that does not give each slot of all sites' blocks a class or none, and how near that is."""
     if len(groups) != slots or not all(-1 <= group < classes for group in groups):

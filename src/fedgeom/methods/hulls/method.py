@@ -13,11 +13,10 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
+from fedgeom.federation.messages import Array, Question
 from fedgeom.federation.method import Method, Plain, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
-from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.hulls import embedding as joint_map
@@ -102,13 +101,8 @@ class Hulls(HullSettings, Method):
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         check_number(self, sites)
 
-    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse a joint map of more columns than a message can hold."""
-        if self.maps:
-            joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
-
     def plan(self, shape: Shape) -> Plan:
-        """Agree on names, a map and the extent of the hulls where the settings ask for it; sum the hulls; tell the model."""
+        """Agree on names, a map and the hulls' extent where the settings ask for it; sum the hulls; tell the model."""
         if self.shared:
             yield AgreeOnNames(self.classes)
         columns = shape.columns

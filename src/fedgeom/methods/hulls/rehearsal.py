@@ -53,10 +53,8 @@ def joint_reach(settings: HullSettings, points: Sequence[Floats], sites: Sequenc
     return [*(int(level) for level in np.max(levels, axis=0)), in_all]
 
 
-CORNERS = 40
-"""Corners of a site's hulls where nobody can look at rows: what some hundred rows in few classes have."""
 OUTERMOST = 60
-"""The level of the radius there: 3, of hyperbolic radii."""
+"""The level of the radius where no rows can be looked at: 3, of hyperbolic radii."""
 SYMBOL_SECONDS = 2e-7
 """Seconds to encode a symbol of a word, for some dozens of bins."""
 
@@ -64,18 +62,21 @@ SYMBOL_SECONDS = 2e-7
 def foreseen_levels(settings: HullSettings, shape: Shape) -> tuple[list[int], str]:
     """Return the levels on which sites will agree, and what decides them where that is not known yet.
 
-    Where one process has all tables the hulls are found, unless even the longest word is short.
+    Where one process has all tables the hulls are found; else every row might be a corner.
     """
-    classes = shape.n_classes
     if settings.settled:
         return [0, 0, 0, 0], ""
     if shape.tables:
         points, _ = joint_points(settings, shape.tables)
         if _inside(points, settings):
-            return joint_reach(settings, points, shape.tables), ""
-    level = level_of_count(min(CORNERS, max(shape.rows, 1)))
-    decides = f"the sites' hulls decide how long it is; {CORNERS} corners a site are assumed"
-    return [classes, level, OUTERMOST, shape.n_sites * count_of_level(level)], decides
+            levels = joint_reach(settings, points, shape.tables)
+            if len(shape.tables) == shape.n_sites:
+                return levels, ""
+            levels[3] = shape.n_sites * count_of_level(levels[1])
+            return levels, "how many corners the hulls have: as many at every site as at any whose table is here"
+    level = level_of_count(max(shape.rows, 1))
+    levels = [max(shape.n_classes, 2), level, OUTERMOST, shape.n_sites * count_of_level(level)]
+    return levels, "how many corners the hulls have: at most one for each row"
 
 
 def _inside(points: Sequence[Floats], settings: HullSettings) -> bool:

@@ -9,17 +9,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.crypto.keys import SEAL_BYTES
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, bytes_size, map_size, text_size
 from fedgeom.federation.site import Site
 from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
 from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, HyperFedSite, PairShares, PassOn
-from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.training import Conversation, Group, Outcome
 from fedgeom.methods.iterative.tree import to_wire
-from fedgeom.protocols.pairwise import asks_first, deliver, open_shares
+from fedgeom.protocols.pairwise import asks_first, deliver, letter_bytes, open_shares
 
 
 class Compared(NamedTuple):
@@ -114,6 +116,39 @@ class HyperFed(HyperFedSettings, Algorithm):
     site: ClassVar[type[Site[Any]]] = HyperFedSite
     conversation: ClassVar[type[Conversation]] = HyperFedConversation
     model_type: ClassVar[type[Model]] = HyperFedModel
+
+    def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
+        """Yield how sites compare their updates, where the aggregation weighs them, and then sum them."""
+        if self.compares:
+            yield from self._plan_comparison(shape, state)
+        yield from super().plan_rounds(shape, state)
+
+    def _plan_comparison(self, shape: Shape, state: Specimen) -> Plan:
+        """Yield the letters between every two sites: half of a site's pairs begin with it."""
+        names = sum(map(text_size, shape.sites)) / shape.n_sites
+        pairs = (shape.n_sites - 1) / 2
+        asked, answered = (1, 1)
+        if shape.known:
+            asked, answered = letter_bytes(state.numbers, self.rounds)
+        first = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + asked)))
+        back = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + answered)))
+        shares = map_size(shape.n_sites, pairs * (names + 9))
+        sizes = "letters between sites are rounded up; which sites train in a round"
+
+        def compare(number: int) -> CompareUpdates:
+            partners = shape.sites[1:]
+            return CompareUpdates(round=number, given=state.given, agreed=bytes(32), partners=partners)
+
+        yield Ask(compare, FirstLetters(letters={}, length=1.0), up=first, times=self.rounds, bound=sizes)
+        for turn, came, sent in ((1, first, back), (2, back, 0.0)):
+            yield Ask(
+                PassOn(round=self.rounds, number=turn, letters={}),
+                PairShares(letters={}, shares={}),
+                down=came,
+                up=sent + shares,
+                times=self.rounds,
+                bound=sizes,
+            )
 
     @classmethod
     def published(cls, **changes: Any) -> HyperFed:

@@ -24,18 +24,17 @@ from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.group_training import GroupedConversation
-from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedConversation
+from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.private import bounds
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import Begin, Ready, SumColumns, SumRows, check_together
+from fedgeom.methods.iterative.setup import AgreeOnScale, check_together
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.training import Conversation, how_many
 from fedgeom.methods.iterative.tree import Tree, to_wire
-from fedgeom.protocols.names import AgreeOnNames
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,10 @@ class Specimen:
     sent: dict[str, Any] = field(default_factory=dict)
     length: int = 1
     """How many numbers are summed."""
+    numbers: int = 1
+    """How many numbers a site's update has."""
+    finish: dict[str, Any] = field(default_factory=dict)
+    """What sites are given in the end, where that is something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,33 +117,31 @@ class Algorithm(TrainingRule, Method):
                 f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
             )
 
-    @property
-    def unplanned(self) -> bool:  # TRANSITION
-        return self.conversation is not Conversation or self.group_draw is not None
-
     def plan(self, shape: Shape) -> Plan:
         """Agree on classes and scale, train in rounds, hand out the model."""
-        classes = yield AgreeOnNames(self.classes)
-        columns = (yield Sum(SumColumns(), 1 + 2 * shape.columns)) if self.scale == "joint" else None
-        rows = (yield Sum(SumRows(), 1)) if self.sums_rows else None
-        yield Ask(Begin(classes=classes, columns=columns, rows=rows), Ready())
-        state = self._specimen(shape, len(classes)) if shape.known else Specimen()
+        draw = self.group_draw
+        classes = yield AgreeOnScale(self) if draw is None else AgreeInGroups(self, draw.count)
+        state = self.specimen(shape, len(classes)) if shape.known else Specimen()
         if self.sends:
             yield from self.plan_rounds(shape, state)
-        yield Ask(Finish(given=state.given), Finished())
+        yield Ask(Finish(given=state.finish or state.given), Finished())
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the rounds of training."""
-        decides = (
-            "which sites are drawn, or when patience ends" if self.share < 1 or self.patience is not None else ""
-        )
+        part = self.share < 1 or self.patience is not None
+        decides = "which sites are drawn, or when patience ends" if part else ""
+        group: tuple[str, ...] = ()
+        if self.groups > 1:
+            decides = "the groups are made when the sites have joined"
+            group = shape.sites
 
-        def masked(number: int) -> TrainMasked:
+        def masked(number: int) -> Masked:
             factors = dict.fromkeys(shape.sites, 1.0)
-            return TrainMasked(round=number, given=state.given, factors=factors, agreed=bytes(32))
+            ask = TrainGroup if self.group_draw is not None else TrainMasked
+            return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=group)
 
         if self.masked:
-            yield Sum(masked, state.length, times=self.rounds, bound=decides)
+            yield Sum(masked, state.length, times=self.rounds * self.groups, bound=decides)
             return
         update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
         yield Ask(
@@ -150,7 +151,7 @@ class Algorithm(TrainingRule, Method):
             bound=decides,
         )
 
-    def _specimen(self, shape: Shape, classes: int) -> Specimen:
+    def specimen(self, shape: Shape, classes: int) -> Specimen:
         """Return what travels in a round: shapes follow from the learner, the columns and the classes."""
         learner = self.build_learner()
         first = Tree(learner.start(shape.columns + self.extra_columns, classes, np.random.default_rng(0)))
@@ -161,7 +162,7 @@ class Algorithm(TrainingRule, Method):
         privacy = privacy_of(self)
         if privacy is not None:
             length = bounds(self, privacy, shared.size)["numbers"]
-        return Specimen(given, to_wire(like), length)
+        return Specimen(given, to_wire(like), length, shared.size)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where nobody scales them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -12,17 +13,18 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Message, Names, Question
+from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import setup
-from fedgeom.methods.iterative.messages import Masked, TrainGroup, TrainMasked
+from fedgeom.methods.iterative.messages import Masked, TrainGroup
 from fedgeom.methods.iterative.settings import Round, TableSettings
-from fedgeom.methods.iterative.setup import Agreed, Agreement, Ready, SumColumns, SumRows
+from fedgeom.methods.iterative.setup import Agreed, Agreement, Ready
 from fedgeom.methods.iterative.training import Conversation, Group, Outcome
 from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import SiteGroups, join
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum, check_group_sums, own_group
+from fedgeom.protocols.secure_sum.rules import GroupSum, check_group_sums, own_group
 from fedgeom.protocols.site import Contribution
 
 GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
@@ -50,21 +52,6 @@ class SumGroupRows(SumQuestion, frozen=True, kw_only=True):
     checked: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
     group: GroupNumber
-
-
-GROUPED: Mapping[type[SumQuestion], type[SumQuestion]] = {
-    SumColumns: SumGroupColumns,
-    SumRows: SumGroupRows,
-    TrainMasked: TrainGroup,
-}
-"""What is asked in each group, by what is asked where all sites are summed together."""
-
-
-def sums_in_groups(planned: Sequence[type[SumQuestion]], draw: GroupDraw | None) -> Sequence[type[SumQuestion]]:
-    """Return the planned sums, those that are taken in each group as often as there are groups."""
-    if draw is None:
-        return planned
-    return [other for one in planned for other in ([GROUPED[one]] * draw.count if one in GROUPED else [one])]
 
 
 GroupSums = Annotated[tuple[GroupSum, ...], msgspec.Meta(max_length=500)]
@@ -104,6 +91,32 @@ def rows_of_groups(begin: BeginGroups) -> dict[int, float]:
     if begin.columns:
         return {one.group: float(one.result.reals(SumGroupColumns)[0]) for one in begin.columns}
     return {one.group: float(one.result.counts()[0]) for one in begin.rows}
+
+
+@dataclass(frozen=True)
+class AgreeInGroups(Steps):
+    """The plan of `agree_in_groups`; the plan receives the classes."""
+
+    settings: TableSettings
+    groups: int
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield how sites agree on classes, sum in each group what the scale follows from, and are told."""
+        classes = yield AgreeOnNames(self.settings.classes)
+        columns: list[GroupSum] = []
+        rows: list[GroupSum] = []
+        for group in range(self.groups if self.settings.scale == "joint" else 0):
+            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=DRAWN)
+            columns.append(GroupSum(group=group, asked=shape.sites, result=result))
+        for group in range(self.groups if self.settings.sums_rows else 0):
+            result = yield Sum(SumGroupRows(group=group), 1, bound=DRAWN)
+            rows.append(GroupSum(group=group, asked=shape.sites, result=result))
+        begin = BeginGroups(classes=classes, columns=tuple(columns), rows=tuple(rows))
+        yield Ask(begin, Ready(), bound=DRAWN)
+        return classes
+
+
+DRAWN = "the groups are drawn when the sites have joined"
 
 
 def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed, dict[int, float]]:

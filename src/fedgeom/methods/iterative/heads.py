@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ from fedgeom.federation.settings import Between, Choice
 from fedgeom.geometry.graphs.class_tree import ClassTree
 from fedgeom.geometry.hyperbolic import prototypes as arrangements
 from fedgeom.geometry.hyperbolic.prototypes import tree_prototypes
+from fedgeom.memo import memoize
 
 if TYPE_CHECKING:
     import torch
@@ -184,7 +184,7 @@ def tree_lines(tree: Mapping[str, Any] | ClassTree | tuple[str, ...] | list[str]
     return tuple(f"{name}{UNDER}{found.nodes[parent]}" for name, parent in named if parent >= 0)
 
 
-@lru_cache(maxsize=32)
+@memoize(32)
 def _points(head: Poincare, features: int, classes: int) -> Floats:
     """A head is built at every visit of a site; its search need not be."""
     rng = np.random.default_rng(head.seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.memo import memoize
 from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation, drawn
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
@@ -200,7 +200,7 @@ class TableSettings:
         return self.needs_rows and self.scale != "joint"
 
 
-@lru_cache(maxsize=64)  # the same for all sites of a process
+@memoize(64)  # the same for all sites of a process
 def draw_sites(everyone: tuple[str, ...], count: int, seed: int, round: int) -> tuple[str, ...]:
     """Return so many of the sites, in alphabetical order."""
     rng = np.random.default_rng([seed % 2**63, round, 1])

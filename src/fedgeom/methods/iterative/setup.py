@@ -17,14 +17,15 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Collector, check_columns, check_known_labels, check_table, check_two_classes
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Message, Names, Question, bytes_of
+from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import answers
-from fedgeom.memo import remembers_last
+from fedgeom.memo import memoize_last
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.settings import TableSettings, TrainingRule
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.names import LabelNames, agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, LabelNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
 
@@ -172,12 +173,27 @@ def total_rows(begin: Begin) -> float:
     return 0.0 if begin.rows is None else float(begin.rows.counts()[0])
 
 
+@dataclass(frozen=True)
+class AgreeOnScale(Steps):
+    """The plan of `agree`; the plan receives the classes."""
+
+    settings: TableSettings
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield how sites agree on classes, sum what their scale follows from, and are told."""
+        classes = yield AgreeOnNames(self.settings.classes)
+        columns = (yield Sum(SumColumns(), 1 + 2 * shape.columns)) if self.settings.scale == "joint" else None
+        rows = (yield Sum(SumRows(), 1)) if self.settings.sums_rows else None
+        yield Ask(Begin(classes=classes, columns=columns, rows=rows), Ready())
+        return classes
+
+
 def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     """Agree on the class names and the scale of the columns, and tell all sites."""
     classes = agree_on_names(cohort, settings.classes)
     columns, joint = cohort.columns, settings.scale == "joint"
-    sums = cohort.sum_checked(SumColumns(), length=1 + 2 * columns) if joint else None
-    rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
+    sums = cohort.sum_checked(SumColumns()) if joint else None
+    rows = cohort.sum_checked(SumRows()) if settings.sums_rows else None
     begin = Begin(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(settings.min_sites, "that they are ready to train")
@@ -388,7 +404,7 @@ class Grouping(msgspec.Struct, kw_only=True):
             )
 
 
-@remembers_last  # the very same question comes to many sites of a process
+@memoize_last  # the very same question comes to many sites of a process
 def told(ask: Masked) -> tuple[dict[str, float], dict[str, bool]]:
     """Return, for each site that is summed, by what its weight is multiplied and whether its rate is raised."""
     names, raised = ask.ticket.participants, frozenset(ask.faster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,7 +20,7 @@ from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.aggregation import LARGEST
-from fedgeom.methods.iterative.group_training import GroupAgreement, sums_in_groups
+from fedgeom.methods.iterative.group_training import GroupAgreement
 from fedgeom.methods.iterative.messages import (
     Finish,
     Finished,
@@ -36,8 +36,6 @@ from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.setup import (
     AgreementMemory,
     Grouping,
-    SumColumns,
-    SumRows,
     asked_again,
     check_site,
     within,
@@ -46,7 +44,7 @@ from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures, how_many
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
+from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -116,13 +114,6 @@ class TrainingSite(SummingSite[TrainingMemory]):
             )
             faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
         faults.raise_all()
-
-    @classmethod
-    def planned_sums(cls, settings: TrainingRule) -> Sequence[type[SumQuestion]]:
-        """Return the count of names, the sum of columns or of rows where it is needed, one for each group and round."""
-        columns = (SumColumns,) if settings.scale == "joint" else (SumRows,) if settings.sums_rows else ()
-        training = settings.rounds * settings.groups if settings.masked and settings.sends else 0
-        return sums_in_groups((CountNames, *columns, *[TrainMasked] * training), settings.group_draw)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that train in a round: those drawn for it, of this site's group where there are several.

@@ -13,14 +13,16 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, fault, label_names
 from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.methods.iterative import setup
-from fedgeom.methods.iterative.algorithm import Algorithm
+from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.iterative.settings import Round
@@ -229,6 +231,47 @@ class PTopoFL(TopoSettings, Algorithm):
             "secure": False,
         }
         return cls(**(paper | changes))
+
+    def specimen(self, shape: Shape, classes: int) -> Specimen:
+        """Return what travels in a round; where rows are held out, sites get the consensus too in the end."""
+        found = super().specimen(shape, classes)
+        if self.holdout is None:
+            return found
+        return replace(
+            found, finish=found.given | {f"{CONSENSUS}/{path}": leaf for path, leaf in found.sent.items()}
+        )
+
+    def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
+        """Yield how sites describe the shape of their rows, and how each cluster is summed."""
+        rounds = [at for at in range(self.rounds) if self.describes and self.describes_in(at)]
+        if rounds:
+            yield from self._plan_descriptions(shape, state, len(rounds))
+        yield from super().plan_rounds(shape, state)
+
+    def _plan_descriptions(self, shape: Shape, state: Specimen, times: int) -> Plan:
+        numbers = len(NAMES)
+        rows = self.by_rows or self.epsilon is not None
+        pairs = np.zeros((max(shape.rows, 1), 2))
+        said = Description(
+            descriptor=Array.of(np.zeros(numbers if rows else 0)),
+            by_class=Array.of(np.zeros(numbers * shape.n_classes if self.by_class else 0)),
+            h0=Array.of(pairs),
+            h1=Array.of(pairs),
+            merges=0.5,
+        )
+        decides = "how many pairs the persistence diagrams have, and how often they are asked for"
+        if self.epsilon is not None:
+            yield Ask(lambda number: DescribePrivately(round=number), said, times=times, bound=decides)
+            return
+        later = self.described != "rows"
+        yield Ask(lambda number: Describe(round=number), said, times=1 if later else times, bound=decides)
+        if later:
+            yield Ask(
+                lambda number: DescribeActivations(round=number, given=state.given, agreed=bytes(32)),
+                said,
+                times=max(times, 2) - 1,
+                bound=decides,
+            )
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse weights that single sites out, with what to do; what the default settings lead to is computed here."""

@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Choice
+from fedgeom.memo import memoize
 
 MOST = 65_536
 """No feature map makes more features than this."""
@@ -29,7 +29,7 @@ def feature_seed(seed: int, what: str) -> bytes:
     return hashlib.sha256(f"fedgeom ridge {what} {seed}".encode()).digest()
 
 
-@lru_cache(maxsize=4)
+@memoize(4)
 def normals(seed: int, what: str, count: int, columns: int) -> Floats:
     """Draw (count, columns) Gaussians, the same on every machine."""
     from fedgeom.geometry.graphs.lsh import projection_blocks  # scipy.special: slow to import

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import Between
+from fedgeom.memo import memoize
 from fedgeom.methods.ridge.features import FeatureMap, Ground, normals
 
 Singles = npt.NDArray[np.float32]
@@ -257,7 +257,7 @@ class RandomConv(Convolutions):
         return _random_bank(ground.seed, self.filters, self.patch**2 * ground.shape[2])
 
 
-@lru_cache(maxsize=4)
+@memoize(4)
 def _random_bank(seed: int, filters: int, cells: int) -> tuple[Singles, Singles]:
     drawn = normals(seed, "filters", filters, cells)
     drawn = drawn - drawn.mean(axis=1, keepdims=True)

@@ -16,6 +16,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge import private
@@ -39,7 +40,7 @@ from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
-from fedgeom.methods.ridge.site import RidgeSite
+from fedgeom.methods.ridge.site import RidgeSite, too_few_rows
 from fedgeom.methods.ridge.statistics import FeatureProblem, Fit, Statistics, gram_bits, gram_parts, made_by
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
@@ -68,6 +69,14 @@ class Ridge(RidgeSettings, Method):
         absent = sorted(set(self.classes or ()) - present)
         if absent and privacy_of(self) is None:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse more features than the policy allows for the rows of all sites."""
+        if privacy_of(self) is None:
+            width = check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
+            why = too_few_rows(policy, sum(map(len, sites)), width)
+            if why:
+                raise InputError(f"the policy has {why}")
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, make features, sum their products, let the sites check the solution, calibrate."""

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
-from collections.abc import Callable
 from functools import cached_property
-from threading import Lock
 from typing import Any, ClassVar
-from weakref import ref
 
 import msgspec
 import numpy as np
@@ -19,8 +15,10 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.validation import check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import class_floors, privacy_of
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.memo import Store, memoize_per_object
 from fedgeom.methods.ridge.core import (
     GRID,
     TEMPERATURES,
@@ -75,11 +73,8 @@ from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
-MOST_BYTES = 2**32
-"""How much is kept in all; the oldest goes first."""
-
-_KEPT: OrderedDict[bytes, Floats] = OrderedDict()
-_LOCK = Lock()
+_KEPT = Store[Floats](max_bytes=2**32)
+"""Sums of a site's rows of which it was asked for a part."""
 
 
 def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -> bytes:
@@ -87,26 +82,6 @@ def stamp(X: npt.NDArray[Any], y: npt.NDArray[Any], *more: bytes | memoryview) -
     table = zlib.crc32(np.ascontiguousarray(X).data.cast("B")) if X.size else 0
     labels = zlib.crc32(np.ascontiguousarray(y).tobytes())
     return fingerprint(f"{X.shape} {X.dtype} {table} {labels}".encode(), *more)
-
-
-def once(name: bytes, work: Callable[[], Floats]) -> Floats:
-    """Return the outcome of some work, from before where it is still there."""
-    with _LOCK:
-        found = _KEPT.get(name)
-    if found is None:
-        found = work()  # outside the lock: several sites of one process may be at work
-    with _LOCK:
-        _KEPT[name] = found
-        _KEPT.move_to_end(name)
-        while len(_KEPT) > 1 and sum(one.nbytes for one in _KEPT.values()) > MOST_BYTES:
-            _KEPT.popitem(last=False)
-    return found
-
-
-def forget(name: bytes) -> None:
-    """Drop what will not be needed again."""
-    with _LOCK:
-        _KEPT.pop(name, None)
 
 
 PANEL = 128
@@ -177,7 +152,8 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         """
         if self.weights is None or self.remainder is None or self.diagonal is None or self.class_scores is None:
             raise ProtocolError("a part of the sum came before the solution")
-        left, diagonal, scores = _LAST.left_of(vector, rows, self.weights, bits, came)
+        fixed = came if came is not None and isinstance(came.obj, bytes) else None  # which nobody can change
+        left, diagonal, scores = _left_of(fixed, vector, rows, self.weights, bits)
         self.remainder = Array.of(self.remainder.numpy() + left)
         self.diagonal = Array.of(self.diagonal.numpy() + diagonal)
         self.class_scores = Array.of(self.class_scores.numpy() + scores)
@@ -231,11 +207,21 @@ Left = tuple[Floats, Floats, Floats]
 """What a part of the sum adds to the remainder, to the diagonal and to the classes' scores (`SolutionMemory`)."""
 
 
-def _left_of(vector: Floats | Words, rows: Rows, W: Floats, bits: int | None) -> Left:
-    """Return what a part of the sum leaves of the equations with these weights.
+def _follows_from(
+    came: memoryview | None, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None
+) -> tuple[object, ...]:
+    return bytes(weights.data), weights.shape, rows, bits
+
+
+@memoize_per_object(key=_follows_from)  # all sites of a process are shown the same part, with the same weights
+def _left_of(
+    came: memoryview | None, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None
+) -> Left:
+    """Return what a part of the sum leaves of the equations with these weights; ``came`` are the part's bytes.
 
     It is read a panel at a time: so large a vector is memory that the system has to clear.
     """
+    W = weights.view()
     left, diagonal = np.zeros(W.shape), np.zeros(len(W))
     at = starts(len(W) - 1, W.shape[1])
     for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
@@ -254,31 +240,6 @@ def _left_of(vector: Floats | Words, rows: Rows, W: Floats, bits: int | None) ->
     return left, diagonal, np.vstack([sizes, scores])
 
 
-class _LastPart:
-    """The part that was looked at last: all sites of a process are shown the same one, with the same weights.
-
-    It is known by the message's own bytes, which nobody can write to, and not kept alive for it.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[ref[memoryview], tuple[Any, ...], Left] | None = None
-
-    def left_of(
-        self, vector: Floats | Words, rows: Rows, weights: Array, bits: int | None, came: memoryview | None
-    ) -> Left:
-        """Return `_left_of`, from before where all that it follows from is the same."""
-        known, last = (bytes(weights.data), weights.shape, rows, bits), self._last
-        if came is not None and last is not None and last[0]() is came and last[1] == known:
-            return last[2]
-        found = _left_of(vector, rows, weights.view(), bits)
-        fixed = came is not None and isinstance(came.obj, bytes)  # which nobody can change
-        self._last = (ref(came), known, found) if came is not None and fixed else None
-        return found
-
-
-_LAST = _LastPart()
-
-
 class RidgeMemory(SecureMemory, kw_only=True):
     """What the site remembers beside its keys and the model: names, features and the solution."""
 
@@ -289,6 +250,17 @@ class RidgeMemory(SecureMemory, kw_only=True):
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
     settling: SettlingMemory = msgspec.field(default_factory=SettlingMemory)
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
+
+
+def too_few_rows(policy: Policy, rows: float, features: int) -> str:
+    """Say what a policy has against summing the products of so many features over so many rows; "": nothing."""
+    least = policy.min_rows_per_feature
+    if rows >= least * features:
+        return ""
+    return (
+        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows for {features:,} features: "
+        "take fewer features"
+    )
 
 
 class RidgeSite(SummingSite[RidgeMemory]):
@@ -365,7 +337,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Return how many images, and which sum of patches, each cluster has: (filters, 1 + cells)."""
         assert fit.centres is not None
         name = stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
-        return once(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
+        return _KEPT.find(name, lambda: np.column_stack(cluster_sums(self.rows, fit, self.plan)))
 
     def _patches(self, ask: SumQuestion, values: Floats) -> Contribution:
         sites = len(ask.ticket.participants)
@@ -386,9 +358,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
         fold = ask.part * self.settings.folds // len(parts)
         seed = msgspec.msgpack.encode([fit, fold])
         name = stamp(self.rows, self.table.y, self.run, self.name.encode(), seed)
-        whole = once(name, lambda: self._gram(fit, plan, fold))
+        whole = _KEPT.find(name, lambda: self._gram(fit, plan, fold))
         if last == plan.width + 1:
-            forget(name)
+            _KEPT.drop(name)
         sites = len(self.joining.memory.order)
         bits = gram_bits(self.settings, fit, sites)
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
@@ -404,12 +376,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_rows(self, rows: float, features: int) -> None:
         """Refuse to sum the products of more features than the policy allows for so many rows of all sites."""
-        least = self.policy.min_rows_per_feature
-        if rows < least * features:
-            raise ProtocolError(
-                f"all sites together have {rows:,.0f} rows, and there are {features:,} features; the policy of "
-                f"{self.name!r} has min_rows_per_feature = {least:g}: take fewer features"
-            )
+        why = too_few_rows(self.policy, rows, features)
+        if why:
+            raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
     def _take(self, last: SumResult, asked: type[SumQuestion]) -> Fit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""

@@ -20,6 +20,7 @@ from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Message, Names, Question
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.site import Memory, Part, Site, answers
 from fedgeom.methods.ridge.core import Solution, packed_gram, solve, starts, turn_of, turned
@@ -43,7 +44,7 @@ from fedgeom.methods.ridge.statistics import (
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from fedgeom.protocols.model_delivery import UNUSABLE
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory, agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, LabelNames, NamesMemory, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
@@ -163,11 +164,6 @@ class UpdateSite(SummingSite[UpdateMemory]):
             check_part(settings, features, len(settings.classes or names), limit)
         except InputError as error:
             raise InputError(f"site {self.name!r}: {error}") from error
-
-    @classmethod
-    def planned_sums(cls, settings: UpdateSettings) -> Sequence[type[SumQuestion]]:
-        """Return the sums: names where a policy wants them counted, changed rows, and the change of the products."""
-        return (CountNames, SumChange, *(SumChangedGram,) * settings.planned_parts)
 
     @cached_property
     def codes(self) -> Ints:
@@ -335,18 +331,42 @@ class RidgeUpdate(UpdateSettings, Method):
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
 
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, give the features, sum the change, let the sites check the solution."""
+        classes = yield AgreeOnNames(self.classes)
+        known = self.before if shape.known else None
+        base = TakeBase(made=b"", hashes=()) if known is None else self._base(known)
+        yield Ask(base, SolutionTaken())
+        counts = yield Sum(SumChange(classes=classes), 2 * len(self.classes or classes))
+        lengths = [1] if known is None else [len(part) for part in known.parts]
+        results = []
+        for part, length in enumerate(lengths):
+            spare = self.planned_parts - len(lengths) if part == len(lengths) - 1 else 0
+            results.append((yield Sum(SumChangedGram(counts=counts, part=part), length, spare=spare)))
+        width = shape.columns if known is None else FeatureProblem(
+            self, known.made.seed, (1, 1), shape.columns, len(classes)
+        ).width  # fmt: skip
+        weights = Array.of(np.zeros((width + 1, len(self.classes or classes))))
+        yield Ask(TakeSolution(weights=weights, alpha=1.0, freedom=1.0), SolutionTaken())
+        for number, (length, result) in enumerate(zip(lengths, results, strict=True)):
+            check = CheckUpdate(number=number, before=Array.of(np.zeros(length)), result=result)
+            yield Ask(check, SolutionTaken())
+
+    @staticmethod
+    def _base(before: Statistics) -> TakeBase:
+        return TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes)
+
     def conduct(self, sites: Sites) -> RidgeModel:
         """Hold the conversation: join, give the features, sum the change, solve, let the sites check."""
         before, cohort = self.before, join(sites, self)
         assert self.classes is not None
         kept = agree_on_names(cohort, self.classes)
         plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
-        self._tell(cohort, TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes))
-        counts = cohort.sum_checked(SumChange(classes=kept), length=2 * plan.classes)
+        self._tell(cohort, self._base(before))
+        counts = cohort.sum_checked(SumChange(classes=kept))
         added, removed = counts.counts().reshape(2, -1).sum(axis=1).tolist()
-        lengths = [len(part) for part in before.parts]
-        asked = [SumChangedGram(counts=counts, part=part) for part in range(len(lengths))]
-        results = cohort.sum_parts(asked, lengths=lengths)
+        asked = [SumChangedGram(counts=counts, part=part) for part in range(len(before.parts))]
+        results = cohort.sum_parts(asked)
         bits = change_bits(self, float(added + removed), len(cohort.names))
         after = tuple(
             old + from_fixed(one.total.numpy(), fraction_bits=bits)

@@ -11,12 +11,13 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import MessageSizes, Method, Plain
+from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.iterative.setup import SumColumns, agree, check_together, label_indices
+from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together, label_indices
 from fedgeom.methods.shrunk.core import (
     Descent,
     Evidence,
@@ -59,10 +60,17 @@ class Shrunk(ShrunkSettings, Method):
     def _count(self, sites: Sequence[SiteData]) -> int:
         return len({str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ()))
 
-    def message_sizes(self, sites: Sequence[SiteData]) -> MessageSizes:
-        """Return the size of the terms of all candidates, which are sent, and summed come back."""
-        size = 8 * terms_length(self.stack(max(self._count(sites), 2)), sites[0].shape[1])
-        return MessageSizes(size, size)
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on classes and scale, sum the terms of Newton's steps and the evidence, let the sites settle."""
+        classes = yield AgreeOnScale(self)
+        stack = self.stack(len(classes))
+        last: Any = None
+        for _ in range(self.rounds):
+            last = yield Sum(SumTerms(last=last, agreed=bytes(32)), terms_length(stack, shape.columns))
+        size = evidence_length(len(self.ridges), len(self.strengths))
+        ask = SumEvidence(last=last, agreed=bytes(32))
+        evidence = yield Sum(ask, stack[0] // len(self.ridges) * size)
+        yield Ask(Settle(evidence=evidence, agreed=bytes(32)), Finished())
 
     def conduct(self, sites: Sites) -> ShrunkModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
@@ -71,17 +79,13 @@ class Shrunk(ShrunkSettings, Method):
         self.check_shape(len(agreed.classes), agreed.columns)
         classes = len(agreed.classes)
         stack = self.stack(classes)
-        length, outcome_count = terms_length(stack, agreed.columns), stack[0] // len(self.ridges)
-
         state, last = Descent.start(*stack, agreed.columns), None
         for _ in range(self.rounds):
-            last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash), length=length)
+            last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash))
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
         directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
-        result = cohort.sum_checked(
-            SumEvidence(last=last, agreed=agreed.hash), length=outcome_count * evidence_length(*size)
-        )
+        result = cohort.sum_checked(SumEvidence(last=last, agreed=agreed.hash))
         sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
         evidence = Evidence.read_all(result.reals(SumEvidence), *size)
         w, b, weights = joint_model(self, directions[:, -1], evidence)
@@ -130,8 +134,3 @@ class Shrunk(ShrunkSettings, Method):
             mine = {"model": np.concatenate([c, own.ravel()]), "centre": centre, "spread": deviation}
             local[site.name] = mine | {"classes": list(names)}
         return Plain(as_model(names, w, b, *joint), local)
-
-    @classmethod
-    def leaves(cls) -> tuple[str, ...]:
-        """Return what leaves a site, as the ledger says it."""
-        return (*super().leaves(), SumColumns.answer_reveals)

@@ -15,7 +15,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.personal import folds
-from fedgeom.methods.iterative.setup import Agreement, AgreementMemory, SumColumns, check_site, within
+from fedgeom.methods.iterative.setup import Agreement, AgreementMemory, check_site, within
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.shrunk.core import (
     Descent,
@@ -32,8 +32,8 @@ from fedgeom.methods.shrunk.core import (
 )
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.names import LabelNames, NamesMemory
+from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 STEEPEST = 1e6
@@ -71,12 +71,6 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def check(self, settings: ShrunkSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
         check_site(self.data, settings, self.policy)
-
-    @classmethod
-    def planned_sums(cls, settings: ShrunkSettings) -> Sequence[type[SumQuestion]]:
-        """Return the count of names, the columns' sum if they are scaled jointly, Newton's steps, and the evidence."""
-        columns = (SumColumns,) if settings.scale == "joint" else ()
-        return (CountNames, *columns, *[SumTerms] * settings.rounds, SumEvidence)
 
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""

@@ -279,7 +279,8 @@ class Propagate(Steps):
         settings = self.settings
         names = tuple(rows)
         count = len(self.classes)
-        decides = bound or ("" if shape.tables else UNSEEN)
+        seen = {table.name for table in shape.tables}
+        decides = bound or ("" if seen.issuperset(names) else UNSEEN)
         more: dict[str, Any] = {"bound": decides, "to": names}
         yield Ask(
             CountRows(members=shape.sites, letters={}, hide=settings.hide_labelled, round=self.round),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
@@ -28,6 +27,7 @@ from fedgeom.federation.plan import (
     text_size,
 )
 from fedgeom.federation.site import answers
+from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
 from fedgeom.methods.xclp.labels import XclpPart
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
@@ -70,7 +70,7 @@ def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, th
     return turns
 
 
-@lru_cache(maxsize=1024)  # many sites have as many rows
+@memoize(1024)  # many sites have as many rows
 def _letter_sizes(comparison: str, asker: int, helper: int, bits: int) -> tuple[int, ...]:
     return variant(comparison).sizes(asker, helper, bits)
 

@@ -111,8 +111,6 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
                 "steps, or train for fewer rounds"
             )
 
-    unplanned = False  # TRANSITION
-
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the rounds of training, and before those in which labels spread the propagation."""
         (training,) = super().plan_rounds(shape, state)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.crypto.bfv import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
 from fedgeom.errors import ProtocolError
+from fedgeom.memo import memoize
 from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, letter_size, read, write
 
 PER_WORD = PLAIN_BITS // LIMB
@@ -101,7 +102,7 @@ class Layout:
         return np.arange(self.rows * self.columns, dtype=np.intp) * self.depth + self.depth - 1
 
 
-@lru_cache(maxsize=256)
+@memoize(256)
 def layout(asker: int, helper: int, length: int) -> Layout:
     """Choose the cheapest layout for the numbers of points and bits."""
     words = -(-asker // PER_WORD)

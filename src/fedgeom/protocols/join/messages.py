@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -13,7 +12,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.approval import Invitation, JobTerms, job_terms
 from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
-from fedgeom.memo import remembers_last
+from fedgeom.memo import memoize, memoize_last
 from fedgeom.version import __version__
 
 SecretShare = Annotated[bytes, msgspec.Meta(min_length=shamir.SHARE_BYTES, max_length=shamir.SHARE_BYTES)]
@@ -168,7 +167,7 @@ def follow_chain(number: bytes, links: int) -> bytes:
     return number
 
 
-@remembers_last
+@memoize_last
 def cohort_seed(
     run: bytes, cohort: Mapping[str, PublicKeys], numbers: Mapping[str, bytes] | None = None, draw: int = 0
 ) -> bytes:
@@ -180,7 +179,7 @@ def cohort_seed(
     return fingerprint(b"cohort", run, msgspec.msgpack.encode(dict(cohort), order="sorted"), drawn)
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process
+@memoize(4)  # the same for all sites of a process
 def hidden_order(secret: bytes, members: tuple[str, ...]) -> tuple[str, ...]:
     """Return the members in the order that follows from the sites' common secret."""
     return tuple(sorted(members, key=lambda name: fingerprint(b"order", secret, name.encode())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ from fedgeom.federation.policy import check_settings
 from fedgeom.federation.privacy import privacy_of, smallest_sum, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
-from fedgeom.memo import remembers_last
+from fedgeom.memo import memoize, memoize_last
 from fedgeom.protocols.join.messages import (
     DRAWS,
     DrawRing,
@@ -83,54 +83,39 @@ class SumParts:
             )
 
 
-@remembers_last
+@memoize_last
 def pack_cohort(cohort: Mapping[str, PublicKeys]) -> bytes:
     """Encode everybody's keys; the same keys always give the same bytes."""
     return msgspec.msgpack.encode(dict(cohort), order="sorted")
 
 
-_COHORTS: dict[bytes, Mapping[str, PublicKeys]] = {}
-"""Cohorts that were read in this process, by their hash."""
-
-
+@memoize(2, key=lambda seed, packed: seed)
 def cohort_of(seed: bytes, packed: memoryview) -> Mapping[str, PublicKeys]:
     """Read everybody's keys, which have this hash (`cohort_seed`): to look at a thousand keys' bytes takes a while."""
-    if seed not in _COHORTS:
-        if len(_COHORTS) >= 2:
-            _COHORTS.clear()
-        _COHORTS[seed] = read_cohort(bytes(packed))
-    return _COHORTS[seed]
+    return read_cohort(bytes(packed))
 
 
-_STRICTEST: dict[tuple[bytes, frozenset[str]], tuple[str, int]] = {}
-"""What was found by `strictest_policy` in this process, by the hash of the cohort and the names."""
-
-
+@memoize(16, key=lambda seed, names, cohort: (seed, names))
 def strictest_policy(seed: bytes, names: frozenset[str], cohort: Mapping[str, PublicKeys]) -> tuple[str, int]:
     """Return which of some sites asks for the most sites in a sum, and for how many; the cohort has this hash."""
-    key = seed, names
-    if key not in _STRICTEST:
-        if len(_STRICTEST) >= 16:
-            _STRICTEST.clear()
-        wanted = {name: cohort[name].min_cohort for name in sorted(names) if name in cohort}
-        strictest = max(wanted, key=wanted.__getitem__, default="")
-        _STRICTEST[key] = strictest, wanted.get(strictest, 0)
-    return _STRICTEST[key]
+    wanted = {name: cohort[name].min_cohort for name in sorted(names) if name in cohort}
+    strictest = max(wanted, key=wanted.__getitem__, default="")
+    return strictest, wanted.get(strictest, 0)
 
 
-@lru_cache(maxsize=2)  # the same for all sites of a process
+@memoize(2)  # the same for all sites of a process
 def read_cohort(packed: bytes) -> Mapping[str, PublicKeys]:
     """Read everybody's keys (`pack_cohort`)."""
     return MappingProxyType(msgspec.msgpack.decode(packed, type=dict[str, PublicKeys]))
 
 
-@lru_cache(maxsize=2)  # the same for all sites of a process
+@memoize(2)  # the same for all sites of a process
 def hash_each(packed: bytes) -> Mapping[str, bytes]:
     """Return a hash of each site's keys, of a cohort that is packed."""
     return {name: fingerprint(encode(keys))[:16] for name, keys in read_cohort(packed).items()}
 
 
-@lru_cache(maxsize=2)  # the same for all sites of a process
+@memoize(2)  # the same for all sites of a process
 def broken_commitments(packed: bytes, numbers: bytes, draw: int) -> tuple[str, ...]:
     """Return the sites of a packed cohort whose numbers, encoded by name, are not those that they committed to."""
     shown = msgspec.msgpack.decode(numbers, type=dict[str, bytes])
@@ -138,13 +123,13 @@ def broken_commitments(packed: bytes, numbers: bytes, draw: int) -> tuple[str, .
     return tuple(sorted(n for n in cohort if follow_chain(shown[n], draw + 1) != cohort[n].ring_commit))
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process
+@memoize(4)  # the same for all sites of a process
 def hash_cohort(packed: bytes) -> bytes:
     """Return what a packed cohort is remembered by when the ring is drawn for it."""
     return fingerprint(b"drawn for", packed)
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process that have the same columns
+@memoize(4)  # the same for all sites of a process that have the same columns
 def misfits(packed: bytes, columns: bytes, rounds: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the sites of a packed cohort with other columns, by their hash, and those with keys for other sums."""
     cohort = read_cohort(packed)
@@ -153,7 +138,7 @@ def misfits(packed: bytes, columns: bytes, rounds: int) -> tuple[tuple[str, ...]
     return tuple(others), tuple(odd)
 
 
-@lru_cache(maxsize=2)  # failures are not kept; the sites of a process check the same keys by the same roster
+@memoize(2)  # failures are not kept; the sites of a process check the same keys by the same roster
 def verify_cohort(roster: tuple[tuple[str, bytes], ...], run: bytes, terms: bytes, packed: bytes) -> None:
     """Raise `ProtocolError` unless each site of a packed cohort has signed its keys for this run and these terms."""
     known = dict(roster)
@@ -234,7 +219,7 @@ class RingDraw(Part[RingMemory]):
 NO_NAMES = memoryview(b"")
 
 
-@remembers_last
+@memoize_last
 def pack_names(names: tuple[str, ...]) -> memoryview:
     """Encode a list of names; none are no bytes."""
     return memoryview(msgspec.msgpack.encode(names)) if names else NO_NAMES
@@ -245,18 +230,18 @@ def read_names(packed: memoryview) -> tuple[str, ...]:
     return _read(bytes(packed)) if packed else ()
 
 
-@lru_cache(maxsize=64)  # a few lists for all sites of a process
+@memoize(64)  # a few lists for all sites of a process
 def _read(packed: bytes) -> tuple[str, ...]:
     return msgspec.msgpack.decode(packed, type=tuple[str, ...])
 
 
-@lru_cache(maxsize=64)  # likewise
+@memoize(64)  # likewise
 def in_order(names: tuple[str, ...]) -> bool:
     """Say whether names are given once each, in alphabetical order."""
     return list(names) == sorted(set(names))
 
 
-@lru_cache(maxsize=64)  # likewise
+@memoize(64)  # likewise
 def name_set(names: tuple[str, ...]) -> frozenset[str]:
     """Return the set of some names; those of a list that was read before are looked up."""
     return frozenset(names)
@@ -335,19 +320,11 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
         return cohort_of(self.cohort_seed, self.cohort_bytes) if self.cohort_bytes else {}
 
 
-_KNOWN: dict[tuple[type, bytes, bytes], SumParts] = {}
-"""What was worked out in this process, by method, terms and cohort: it is the same for all sites."""
-
-
+@memoize(4, key=lambda settings, joined: (type(settings), joined.terms_hash, joined.cohort_seed))
 def sum_parts(settings: Any, joined: JoiningMemory) -> SumParts:
     """Return who may be in which of the planned sums, by what a site remembers of terms and cohort."""
-    key = type(settings), joined.terms_hash, joined.cohort_seed
-    if key not in _KNOWN:
-        if len(_KNOWN) >= 4:
-            _KNOWN.clear()
-        drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
-        _KNOWN[key] = SumParts(len(joined.sums), drawn)
-    return _KNOWN[key]
+    drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
+    return SumParts(len(joined.sums), drawn)
 
 
 def write_letters(
@@ -382,17 +359,11 @@ def make_pair_keys(
     return tuple(map(lock, memory.pair_keys, memory.mask_secrets))
 
 
-_SETTINGS: dict[tuple[type[Settings], bytes], Settings] = {}
-
-
+@memoize(64, key=lambda method, terms, terms_hash: (method, terms_hash))
 def _settings_of(method: type[Any], terms: Mapping[str, Any], terms_hash: bytes) -> Settings:
     """Return the settings that terms stand for, read once in a process: a site is built anew for each question."""
-    key = method, terms_hash
-    if key not in _SETTINGS:
-        if len(_SETTINGS) >= 64:
-            _SETTINGS.clear()
-        _SETTINGS[key] = method.from_terms(terms)
-    return _SETTINGS[key]
+    found: Settings = method.from_terms(terms)
+    return found
 
 
 class Joining(Part[JoiningMemory]):

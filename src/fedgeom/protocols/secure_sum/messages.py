@@ -28,7 +28,7 @@ from fedgeom.federation.messages import (
     pieces,
 )
 from fedgeom.federation.plan import words
-from fedgeom.memo import remembers_last
+from fedgeom.memo import memoize_last
 from fedgeom.protocols.fixed_point import from_fixed
 
 Shares = dict[Name, Annotated[bytes, msgspec.Meta(max_length=shamir.SHARE_BYTES)]]
@@ -149,14 +149,14 @@ def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
     return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
 
 
-@remembers_last  # the very same question comes to many sites of a process
+@memoize_last  # the very same question comes to many sites of a process
 def hashes_of(question: SumQuestion) -> tuple[bytes, bytes]:
     """Return `hash_content` and `hash_question` of a question that came."""
     content = hash_content(question, came=True)
     return content, hash_question(question, content)
 
 
-@remembers_last
+@memoize_last
 def hash_asked(question: Question) -> bytes:
     """Hash a question that came, so that another one of its kind is told from it."""
     return fingerprint(b"asked", *pieces(question))[:16]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Names
+from fedgeom.memo import memoize
 from fedgeom.protocols.fixed_point import RING, to_fixed
 from fedgeom.protocols.join.site import NO_NAMES, Joining, in_order, name_set, read_names, strictest_policy
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, Ticket, hash_question, tag_key
@@ -64,7 +64,7 @@ class SumsMemory(msgspec.Struct, kw_only=True):
     """Those who are left of the sums over all sites; empty: nobody was lost so far."""
 
 
-@lru_cache(maxsize=16)  # the same for all sites of a process
+@memoize(16)  # the same for all sites of a process
 def _bits(members: tuple[str, ...], names: frozenset[str]) -> bytes:
     return np.packbits([name in names for name in sorted(members)]).tobytes()
 
@@ -335,7 +335,7 @@ class GroupDraw:
             )
 
 
-@lru_cache(maxsize=4)  # the same for all sites of a process, and for every question
+@memoize(4)  # the same for all sites of a process, and for every question
 def _arcs(names: tuple[str, ...], seed: bytes, count: int) -> Groups:
     order = ring_order(names, seed)
     parts = np.array_split(np.arange(len(order)), count)

@@ -9,11 +9,13 @@ import numpy as np
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.extend import (
     Aggregation,
+    HandOut,
     Learner,
     Method,
     Model,
     Plain,
     Site,
+    Sum,
     SumQuestion,
     Table,
     Tree,
@@ -39,10 +41,6 @@ def count(y, classes):
 class MajoritySite(Site):
     """Counts labels."""
 
-    @classmethod
-    def planned_sums(cls, settings):
-        return (SumLabels,)
-
     @answers(SumLabels)
     def labels(self, ask):
         return self.contribute(ask, count(self.data.y, ask.classes))
@@ -67,9 +65,13 @@ class Majority(Method):
     name, site, model_type = "majority", MajoritySite, MajorityModel
     classes: tuple[str, ...] = ("left", "right")
 
+    def plan(self, shape):
+        yield Sum(SumLabels(classes=self.classes), length=len(self.classes))
+        yield HandOut(MajorityModel(self.classes, np.zeros(len(self.classes), int)))
+
     def conduct(self, sites):
         cohort = join(sites, self)
-        counts = cohort.sum_counts(SumLabels(classes=self.classes), length=len(self.classes))
+        counts = cohort.sum_counts(SumLabels(classes=self.classes))
         return hand_out(cohort, MajorityModel(self.classes, counts))
 
     def plain(self, sites, seed=0):

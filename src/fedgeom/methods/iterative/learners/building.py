@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
+from fedgeom.memo import memoize
 from fedgeom.methods.iterative.learners.base import Learner, learner_named
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
@@ -19,6 +19,6 @@ def built_learner(name: str, options: Mapping[str, Any]) -> Learner:
     return _logistic(float(options["C"])) if name == Logistic.name and "C" in options else learner_named(name)
 
 
-@lru_cache(maxsize=64)
+@memoize(64)
 def _logistic(C: float) -> Learner:
     return Logistic(C)

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import DEVICE_VARIABLE
+from fedgeom.memo import memoize
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.heads import Head
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
@@ -294,7 +295,7 @@ def network_learner(options: Mapping[str, Any]) -> NetworkLearner:
     return _known(json.dumps(options, sort_keys=True))
 
 
-@lru_cache(maxsize=16)
+@memoize(16)
 def _known(options: str) -> NetworkLearner:
     found = json.loads(options)
     shape = None if found.get("shape") is None else tuple(found["shape"])

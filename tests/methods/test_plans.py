@@ -1,0 +1,99 @@
+"""What a plan foresees is what the ledger of the secure run has: counts, kinds, bytes, or bounds that are said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.federation.method import Method
+from tests.protocols.planning import drawn, held
+
+NAMES = ("a", "b", "c", "long-name")
+NOISE = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
+WORDS = ("a", "a class of many words", "bb")
+GROUPS = {"aggregation": {"name": "groups", "groups": 3}}
+FEW: dict[str, Any] = {"rounds": 2}
+
+METHODS: dict[str, Method] = {
+    "moments": fedgeom.Moments(space="euclidean"),
+    "moments, centroids": fedgeom.Moments(space="euclidean", rule="centroid"),
+    "ridge": fedgeom.Ridge(),
+    "ridge, personal": fedgeom.Ridge(personal=True),
+    "ridge, folds": fedgeom.Ridge(alpha="folds"),
+    "hulls": fedgeom.Hulls(embedding="discriminant"),
+    "hulls, number given": fedgeom.Hulls(embedding="discriminant", n_classes=3),
+    "hulls, one scale": fedgeom.Hulls(embedding="discriminant", scale="joint"),
+    "hulls, shared names": fedgeom.Hulls(embedding="discriminant", names="shared"),
+    "ellipses": fedgeom.Ellipses(space="euclidean"),
+    "ellipses, shared names": fedgeom.Ellipses(space="euclidean", names="shared"),
+    "ellipses, mixed": fedgeom.Ellipses(space="euclidean", depth="mixed", n_classes=3),
+    "shrunk": fedgeom.Shrunk(),
+    "fedavg": fedgeom.FedAvg(**FEW),
+    "fedavg, open": fedgeom.FedAvg(secure=False, **FEW),
+    "fedavg, 64 bits": fedgeom.FedAvg(bits=64, validation=0.2, scale="joint", **FEW),
+    "fedavg, scaled by nobody": fedgeom.FedAvg(scale="none", **FEW),
+    "fedavg, median": fedgeom.FedAvg(aggregation="median", **FEW),
+    "scaffold": fedgeom.Scaffold(**FEW),
+    "ptopofl": fedgeom.PTopoFL(**FEW),
+}
+WAYS: dict[str, dict[str, Any]] = {
+    "": {},
+    "tested": {"holdout": 0.25},
+    "prepared": {"prepare": "table"},
+    "prepared and tested": {"prepare": "table", "holdout": 0.25},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_run_is_what_its_plan_says(name: str, way: str) -> None:
+    method = METHODS[name]
+    if isinstance(method, fedgeom.PTopoFL):
+        pytest.importorskip("gudhi")
+    changed = type(method)(**{key: getattr(method, key) for key in method.terms()} | WAYS[way])
+    held(changed, NAMES).check()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        fedgeom.Moments(space="euclidean", privacy=fedgeom.DP(**NOISE), classes=WORDS),
+        fedgeom.Ridge(privacy=fedgeom.DP(**NOISE), classes=WORDS),
+        fedgeom.FedAvg(rounds=2, privacy=fedgeom.DP(**NOISE), classes=WORDS, scale="none", steps=1, batch=None),
+        fedgeom.Ellipses(space="euclidean", scale="none", names="shared", privacy=fedgeom.DP(**NOISE), classes=WORDS),
+    ],
+    ids=lambda method: method.name,
+)
+def test_with_noise_it_is_too(method: Method) -> None:
+    pytest.importorskip("dp_accounting")
+    held(method, NAMES).check()
+
+
+@pytest.mark.parametrize(
+    "method", [fedgeom.FedAvg(rounds=2, **GROUPS), fedgeom.Moments(space="euclidean", **GROUPS)]
+)
+def test_in_groups_bounds_hold(method: Method) -> None:
+    held(method, tuple(f"s{at}" for at in range(9))).check()
+
+
+def test_images_too() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    sites = [
+        fedgeom.SiteData(name, rng.uniform(0, 1, (60, 16)) + labels[:, None], labels.astype(str)) for name in NAMES
+    ]
+    method = fedgeom.Ridge(features={"name": "conv", "filters": 6, "rounds": 1}, shape=(4, 4, 1))
+    held(method, NAMES, sites=sites).check()
+
+
+def test_many_rounds_count_where_their_numbers_take_more_bytes() -> None:
+    held(fedgeom.FedAvg(rounds=131, epochs=1, secure=False), NAMES[:3]).check()
+
+
+def test_hyperfed_too() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("seal")
+    held(fedgeom.HyperFed(rounds=1, epochs=1), NAMES, sites=drawn(NAMES)).check()
