@@ -438,8 +438,9 @@ class Walk:
             self._note(made, masked, down=step.down, times=times - bool(mail), bound=step.bound, **more)
         if question.row_sum:  # of which nothing is unmasked
             return
-        # Where those in a sum hold too few shares, the others are asked for theirs.
-        others = () if near >= self._needed else tuple(name for name in names if name not in to)
+        # Where those in a sum hold too few shares, the others are asked for theirs; of many sites, some may be.
+        enough = near >= self._needed and n <= COMPLETE_UP_TO
+        others = () if enough or len(to) == n else tuple(name for name in names if name not in to)
         lists: dict[str, tuple[str, ...]] = {"alive": to, "dropped": ()}
         rest: dict[str, Any] = {"times": times, "bound": step.bound}
         self._note(Confirm(round=number, **lists), Confirmation(signature=SIGNATURE), to=to, **rest)

@@ -209,6 +209,7 @@ class Propagation:
 
 
 UNSEEN = "how many rows the sites have, and how many of these a label"
+UNLABELLED = "none of these sites has a label: nothing spreads"
 SUREST = "how sure the surest row is takes up to two bytes more"
 
 
@@ -290,6 +291,9 @@ class Propagate(Steps):
         )
         yield Comparisons(settings, rows, self.round, decides)
         yield Sum(CountClasses(classes=self.classes, group=group, round=self.round), count, bound=bound, to=names)
+        if not any(self.labelled.get(name, 1) for name in names):
+            bound = UNLABELLED
+            more["bound"] = UNLABELLED
         places = layout(names, dict(rows))
         height = sum(rows.values())
         blank = Array.of(np.zeros((0, 0), np.float32))
